@@ -1,0 +1,22 @@
+"""The Django app."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+from django.core.checks import register
+from django.utils.translation import gettext_lazy as _
+
+__all__ = ["ChatmemoryConfig"]
+
+
+class ChatmemoryConfig(AppConfig):
+    """``"chatmemory"`` in ``INSTALLED_APPS``."""
+
+    name = "chatmemory"
+    verbose_name = _("Chat memory")
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from chatmemory.checks import check_settings
+
+        register(check_settings)

@@ -1,0 +1,69 @@
+"""The checks of constructor arguments, with LangChain4j's wording."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["require_not_blank", "require_optional_str", "require_str", "require_url", "tuple_of"]
+
+# Java's String.trim(): everything up to U+0020 is blank, and a no-break space is not.
+_BLANK = "".join(map(chr, range(0x21)))
+
+# What java.net.URI refuses: controls, spaces and the delimiters of RFC 2396, a broken escape, a second fragment.
+_ILLEGAL_IN_URL = re.compile(r"[\x00-\x20\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\"<>\\^`{|}]")
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+def require_str(value: object, name: str) -> None:
+    """Raise ``ValueError`` for None and ``TypeError`` for anything else that is not a string."""
+    if value is None:
+        raise ValueError(f"{name} cannot be null")
+    require_optional_str(value, name)
+
+
+def require_optional_str(value: object, name: str) -> None:
+    """Raise ``TypeError`` unless ``value`` is a string or None."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, but is: {type(value).__name__}")
+
+
+def require_not_blank(value: object, name: str) -> None:
+    """Raise ``ValueError`` for None and for a string that holds nothing but spaces and control characters."""
+    require_optional_str(value, name)
+    if value is None or not value.strip(_BLANK):  # type: ignore[attr-defined]
+        raise ValueError(f"{name} cannot be null or blank")
+
+
+def require_url(value: str | None, name: str) -> None:
+    """Raise ``ValueError`` for what is no URI, relative and empty ones allowed."""
+    require_optional_str(value, name)
+    if value is None:
+        return
+    illegal = _ILLEGAL_IN_URL.search(value)
+    if illegal:
+        raise ValueError(f"Illegal character in {name} at index {illegal.start()}: {value[:200]}")
+    broken = _BROKEN_ESCAPE.search(value)
+    if broken:
+        raise ValueError(f"Malformed escape pair in {name} at index {broken.start()}: {value[:200]}")
+    if value.count("#") > 1:
+        index = value.index("#", value.index("#") + 1)
+        raise ValueError(f"Illegal character in {name} at index {index}: {value[:200]}")
+
+
+def tuple_of(kind: type | tuple[type, ...], values: Iterable[Any] | None, name: str) -> tuple[Any, ...]:
+    """Return ``values`` as a tuple (empty for None), every element of which is a ``kind``.
+
+    Raises:
+        TypeError: ``values`` is no iterable, or names the place of an element that is something else.
+    """
+    if values is None:
+        return ()
+    if isinstance(values, (str, bytes)):
+        raise TypeError(f"{name} must be a list, but is: {type(values).__name__}")
+    result = tuple(values)
+    for index, value in enumerate(result):
+        if not isinstance(value, kind):
+            raise TypeError(f"{name}[{index}] has the wrong type: {type(value).__name__}")
+    return result

@@ -1,0 +1,65 @@
+"""System checks of the settings: each says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error
+from django.utils.module_loading import import_string
+
+from chatmemory.conf import DEFAULTS, setting
+from chatmemory.tokens.encodings import ENCODING_NAMES
+from chatmemory.window import WindowKind
+
+__all__ = ["check_settings"]
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _importable(paths: Any) -> bool:
+    if not isinstance(paths, (list, tuple)):
+        return False
+    for path in paths:
+        try:
+            import_string(path)
+        except (ImportError, AttributeError, TypeError):
+            return False
+    return True
+
+
+_RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
+    ("E003", "DEFAULT_WINDOW", lambda v: v in list(WindowKind), 'Set it to "messages" or "tokens".'),
+    ("E004", "DEFAULT_LIMIT", _positive, "Set it to a whole number above zero."),
+    ("E005", "DEFAULT_MODEL", lambda v: isinstance(v, str) and bool(v.strip()), 'Set it to a model such as "gpt-4o".'),
+    ("E006", "FALLBACK_ENCODING", lambda v: v in ENCODING_NAMES, f"Set it to one of {', '.join(ENCODING_NAMES)}."),
+    ("E007", "KEEP_HISTORY", lambda v: isinstance(v, bool), "Set it to True or False."),
+    ("E008", "MAX_MESSAGE_CHARS", _positive, "Set it to a whole number above zero."),
+    ("E009", "MAX_BATCH", _positive, "Set it to a whole number above zero."),
+    ("E010", "PERMISSION_CLASSES", _importable, "Set it to a list of dotted paths of classes that can be imported."),
+]
+
+
+def check_settings(**kwargs: Any) -> list[CheckMessage]:
+    """Every key of ``CHATMEMORY`` is known and has a value that works."""
+    given = getattr(settings, "CHATMEMORY", {})
+    if not isinstance(given, dict):
+        hint = "Set it to a dict, or leave it out."
+        return [Error("CHATMEMORY is not a dict.", hint=hint, id="chatmemory.E001")]
+    errors: list[CheckMessage] = [
+        Error(
+            f"CHATMEMORY has an unknown key: {key!r}.",
+            hint=f"Take it out, or use one of {', '.join(DEFAULTS)}.",
+            id="chatmemory.E002",
+        )
+        for key in given
+        if key not in DEFAULTS
+    ]
+    for code, name, holds, hint in _RULES:
+        value = setting(name)
+        if not holds(value):
+            errors.append(Error(f"CHATMEMORY[{name!r}] is {value!r}.", hint=hint, id=f"chatmemory.{code}"))
+    return errors

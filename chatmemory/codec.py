@@ -1,0 +1,167 @@
+"""Messages to and from the JSON that LangChain4j writes.
+
+``message_to_json`` and ``messages_to_json`` give its text, character for character. The readers take what it
+writes (and the older form of tool results, with ``text``), and refuse everything that is not exactly that, with
+the place: ``[3].toolExecutionRequests[0].name: expected a string, got a number``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from chatmemory.contents import Content, ImageContent, Media, TextContent
+from chatmemory.exceptions import InvalidMessageError
+from chatmemory.json_text import dumps, java_map_order, loads
+from chatmemory.messages import (
+    AiMessage,
+    ChatMessage,
+    CustomMessage,
+    SystemMessage,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+from chatmemory.reader import read_message, read_messages
+
+__all__ = [
+    "message_from_json",
+    "message_to_data",
+    "message_to_json",
+    "messages_from_json",
+    "messages_to_json",
+]
+
+
+def message_to_json(message: ChatMessage | None) -> str:
+    """The JSON text of one message.
+
+    Raises:
+        TypeError: an attribute has no JSON form.
+    """
+    return dumps(None if message is None else message_to_data(message))
+
+
+def messages_to_json(messages: Iterable[ChatMessage | None] | None) -> str:
+    """The JSON text of a list of messages."""
+    if messages is None:
+        return "null"
+    return "[" + ",".join(map(message_to_json, messages)) + "]"
+
+
+def message_from_json(text: str) -> ChatMessage:
+    """Read one message.
+
+    Raises:
+        InvalidMessageError: a ``ValueError`` that names the place.
+    """
+    return read_message(_parsed(text))
+
+
+def messages_from_json(text: str | None) -> list[ChatMessage]:
+    """Read a list of messages; none at all is read from None and from ``null``.
+
+    Raises:
+        InvalidMessageError: a ``ValueError`` that names the place.
+    """
+    return read_messages(None if text is None else _parsed(text))
+
+
+def _parsed(text: str) -> Any:
+    if text is None:
+        raise InvalidMessageError("expected JSON text, got null")
+    try:
+        return loads(text)
+    except ValueError as error:
+        raise InvalidMessageError(str(error)) from error
+
+
+def message_to_data(message: ChatMessage) -> dict[str, Any]:
+    """The message as LangChain4j's JSON object: a dict in its order of fields, ready for ``json.dumps``.
+
+    Raises:
+        TypeError: ``message`` is no message.
+    """
+    data: dict[str, Any] = {}
+    match message:
+        case SystemMessage():
+            data["text"] = message.text
+        case UserMessage():
+            if message.name:
+                data["name"] = message.name
+            data["contents"] = [_content_to_data(content) for content in message.contents]
+            if message.attributes:
+                data["attributes"] = {key: _plain(message.attributes[key]) for key in java_map_order(message.attributes)}
+        case AiMessage():
+            if message.text is not None:
+                data["text"] = message.text
+            if message.thinking is not None:
+                data["thinking"] = message.thinking
+            data["toolExecutionRequests"] = [_request_to_data(r) for r in message.tool_execution_requests]
+            data["attributes"] = _plain(message.attributes)
+        case ToolExecutionResultMessage():
+            if message.id is not None:
+                data["id"] = message.id
+            if message.tool_name is not None:
+                data["toolName"] = message.tool_name
+            data["contents"] = [_content_to_data(content) for content in message.contents]
+            if message.is_error is not None:
+                data["isError"] = message.is_error
+            data["attributes"] = _plain(message.attributes)
+        case CustomMessage():
+            data["attributes"] = _plain(message.attributes)
+        case _:
+            raise TypeError(f"expected a message, got {type(message).__name__}")
+    data["type"] = str(message.type)
+    return data
+
+
+def _request_to_data(request: ToolExecutionRequest) -> dict[str, Any]:
+    fields = {"id": request.id, "name": request.name, "arguments": request.arguments}
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _content_to_data(content: Content) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    match content:
+        case TextContent():
+            data["text"] = content.text
+        case ImageContent():
+            data["image"] = _media_to_data(content.image)
+            data["detailLevel"] = str(content.detail_level)
+        case _:
+            field = {"AUDIO": "audio", "VIDEO": "video", "PDF": "pdf_file"}[content.type]
+            media = getattr(content, field)
+            if media is not None:
+                data["pdfFile" if field == "pdf_file" else field] = _media_to_data(media)
+    data["type"] = str(content.type)
+    return data
+
+
+def _media_to_data(media: Media) -> dict[str, Any]:
+    fields = {
+        "url": media.url,
+        "binaryData": getattr(media, "binary_data", None),
+        "base64Data": media.base64_data,
+        "mimeType": media.mime_type,
+        "revisedPrompt": getattr(media, "revised_prompt", None),
+    }
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """Attributes with messages, contents and images in them, which have JSON forms of their own, as data."""
+    match value:
+        case ChatMessage():
+            return message_to_data(value)
+        case Content():
+            return _content_to_data(value)
+        case Media():
+            return _media_to_data(value)
+        case ToolExecutionRequest():
+            return _request_to_data(value)
+        case Mapping():
+            return {key: _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,45 @@
+"""The settings: one dict, ``CHATMEMORY``, every key optional, read anew on every access."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+
+__all__ = ["DEFAULTS", "default_limit", "default_model", "default_window", "setting"]
+
+DEFAULTS: dict[str, Any] = {
+    # The window of a new conversation: "messages" or "tokens", how many of them, and the model that counts tokens.
+    "DEFAULT_WINDOW": "tokens",
+    "DEFAULT_LIMIT": 4000,
+    "DEFAULT_MODEL": "gpt-4o",
+    # Counts for models that tiktoken does not know: "o200k_base" or "cl100k_base".
+    "FALLBACK_ENCODING": "o200k_base",
+    # False deletes a message when it is evicted, instead of keeping it as history.
+    "KEEP_HISTORY": True,
+    # The most that one message, and one request to add, may bring through REST.
+    "MAX_MESSAGE_CHARS": 400_000,
+    "MAX_BATCH": 100,
+    # Dotted paths of the DRF permission classes of every REST view.
+    "PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+}
+
+
+def setting(name: str) -> Any:
+    """The value of one setting; its default where the project says nothing."""
+    return getattr(settings, "CHATMEMORY", {}).get(name, DEFAULTS[name])
+
+
+def default_window() -> str:
+    """``DEFAULT_WINDOW``, for the model field."""
+    return str(setting("DEFAULT_WINDOW"))
+
+
+def default_limit() -> int:
+    """``DEFAULT_LIMIT``, for the model field."""
+    return int(setting("DEFAULT_LIMIT"))
+
+
+def default_model() -> str:
+    """``DEFAULT_MODEL``, for the model field."""
+    return str(setting("DEFAULT_MODEL"))

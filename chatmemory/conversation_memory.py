@@ -1,0 +1,42 @@
+"""The memory of one conversation row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from chatmemory import changes
+from chatmemory.memory import ChatMemory, require_messages
+from chatmemory.messages import ChatMessage
+from chatmemory.models import Conversation
+from chatmemory.rows import from_columns
+
+__all__ = ["ConversationMemory"]
+
+
+class ConversationMemory(ChatMemory):
+    """What ``conversation.memory`` is: the row's own window applies, as it is when the change happens."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._conversation!r})"
+
+    @property
+    def id(self) -> str:
+        return self._conversation.memory_id
+
+    def add(self, *messages: ChatMessage) -> None:
+        added = require_messages(messages)
+        if added:
+            changes.add(self._conversation, added)
+
+    def set(self, messages: Iterable[ChatMessage]) -> None:
+        changes.rewrite(self._conversation, messages)
+
+    def messages(self) -> list[ChatMessage]:
+        columns = self._conversation.messages.retained().values_list("type", "text", "payload")
+        return [from_columns(*row) for row in columns]
+
+    def clear(self) -> None:
+        changes.clear(self._conversation)

@@ -1,0 +1,59 @@
+"""A dict and a list that cannot change, for the free-form parts of a message.
+
+They compare equal to, pickle like and serialise like the plain ones, so nobody has to know that they are
+there until somebody tries to change what was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn, Self
+
+__all__ = ["FrozenDict", "FrozenList", "freeze"]
+
+
+def _refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
+    raise TypeError("a message is immutable: build a new one instead")
+
+
+class FrozenDict(dict[str, Any]):
+    """A read-only dict with string keys."""
+
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenDict, (dict(self),)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+class FrozenList(list[Any]):
+    """A read-only list."""
+
+    __setitem__ = __delitem__ = append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # type: ignore[assignment]
+    __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenList, (list(self),)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+def freeze(value: Any) -> Any:
+    """Return ``value`` with every dict, list and tuple in it copied into a read-only one.
+
+    Raises:
+        TypeError: a dict has a key that is not a string.
+    """
+    if isinstance(value, (FrozenDict, FrozenList)):
+        return value
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"keys of attributes must be strings, but one is: {key!r}")
+        return FrozenDict({key: freeze(item) for key, item in value.items()})
+    if isinstance(value, (list, tuple)):
+        return FrozenList([freeze(item) for item in value])
+    return value

@@ -1,0 +1,144 @@
+"""JSON text: written as Jackson, LangChain4j's library, writes it, and read more strictly than it reads."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from enum import Enum
+from typing import Any, NoReturn
+from uuid import UUID
+
+__all__ = ["MAX_DOCUMENT_CHARS", "MAX_NESTING", "TypedTwice", "dumps", "java_map_order", "loads"]
+
+MAX_NESTING = 500
+"""Levels of arrays and objects that a document may have."""
+
+MAX_DOCUMENT_CHARS = 20_000_000
+"""Characters that a document may have."""
+
+_MAX_NUMBER_CHARS = 1000
+
+_ESCAPES = {"\b": r"\b", "\t": r"\t", "\n": r"\n", "\f": r"\f", "\r": r"\r", '"': r"\"", "\\": r"\\"}
+_TO_ESCAPE = re.compile(r'[\x00-\x1f"\\]')
+
+
+def _string(value: str) -> str:
+    escaped = _TO_ESCAPE.sub(lambda found: _ESCAPES.get(found[0]) or f"\\u{ord(found[0]):04X}", value)
+    return f'"{escaped}"'
+
+
+def _double(value: float) -> str:
+    """A float as Java's ``Double.toString`` shows it: 1.0E21 rather than 1e+21."""
+    if not math.isfinite(value):
+        return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    fraction = "".join(map(str, digits[1:])) or "0"
+    return f"{'-' if sign else ''}{digits[0]}.{fraction}E{int(exponent) + len(digits) - 1}"
+
+
+def dumps(value: Any) -> str:
+    """``value`` as compact JSON, not a character more than needed escaped.
+
+    Beside what JSON has, enums become their names, UUIDs text, bytes Base64; numbers that are not finite become
+
+    Raises:
+        TypeError: a value has no JSON form.
+        ValueError: the nesting is deeper than :data:`MAX_NESTING`.
+    """
+    return _dumps(value, 0)
+
+
+def _dumps(value: Any, depth: int) -> str:
+    if depth > MAX_NESTING:
+        raise ValueError(f"nested more than {MAX_NESTING} levels deep")
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case Enum():
+            return _string(value.name)
+        case str():
+            return _string(value)
+        case float():
+            return _double(value)
+        case int() | Decimal():
+            return str(value)
+        case Mapping():
+            return "{" + ",".join(f"{_string(key)}:{_dumps(item, depth + 1)}" for key, item in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ",".join(_dumps(item, depth + 1) for item in value) + "]"
+        case UUID():
+            return _string(str(value))
+        case bytes():
+            return _string(base64.b64encode(value).decode())
+    raise TypeError(f"a {type(value).__name__} has no JSON form; make it a string, number, list or dict first")
+
+
+class TypedTwice(dict[str, Any]):
+    """An object that had the key ``type`` more than once."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs) and sum(key == "type" for key, _ in pairs) > 1:
+        return TypedTwice(result)
+    return result
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _MAX_NUMBER_CHARS:
+        raise ValueError(f"a number of {len(digits)} characters; at most {_MAX_NUMBER_CHARS} are read")
+    return int(digits)
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON; write it as a string")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_constant=_constant)
+
+
+def loads(text: str) -> Any:
+    """The value of a JSON document, with nothing but white space around it. Of a key given twice the last counts.
+
+    Raises:
+        ValueError: it is no JSON, too long, nested too deep, or holds a number of over 1,000 digits.
+        TypeError: ``text`` is no string.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"expected JSON text, got {type(text).__name__}")
+    if len(text) > MAX_DOCUMENT_CHARS:
+        raise ValueError(f"the document has {len(text)} characters; at most {MAX_DOCUMENT_CHARS} are read")
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error}") from error
+    except RecursionError as error:
+        raise ValueError(f"nested more than {MAX_NESTING} levels deep") from error
+
+
+def java_map_order(keys: Iterable[str]) -> list[str]:
+    """``keys`` in the order in which a new ``java.util.HashMap`` of them iterates.
+
+    LangChain4j copies the attributes of a user message into one, so this is the order in which it writes them.
+    """
+    keys = list(keys)
+    capacity = 1
+    while capacity < len(keys) / 0.75 + 1:
+        capacity *= 2
+
+    def bucket(key: str) -> int:
+        code = 0
+        units = key.encode("utf-16-be", "surrogatepass")
+        for high, low in zip(units[::2], units[1::2], strict=True):
+            code = (31 * code + 256 * high + low) & 0xFFFFFFFF
+        return (code ^ (code >> 16)) & (capacity - 1)
+
+    return sorted(keys, key=bucket)

@@ -1,0 +1,249 @@
+"""The two window memories, as LangChain4j has them, but atomic."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from asgiref.sync import sync_to_async
+
+from chatmemory.eviction import Entry, Retained
+from chatmemory.messages import ChatMessage
+from chatmemory.stores.base import ChatMemoryStore, WindowedChatMemoryStore
+from chatmemory.stores.in_memory import SingleSlotChatMemoryStore
+from chatmemory.tokens import OpenAiTokenCountEstimator, TokenCountEstimator
+from chatmemory.window import Window, WindowKind, check_limit
+
+__all__ = ["ChatMemory", "MessageWindowChatMemory", "TokenWindowChatMemory", "require_messages"]
+
+# A memory object is often built anew for each request, so the lock belongs to the memory it stands for. A fixed
+# number of locks, picked by hash, needs no bookkeeping; two memories that share one only wait for each other.
+_LOCKS = [threading.RLock() for _ in range(256)]
+
+_REQUIRED: Any = object()
+
+
+def require_messages(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
+    """``messages`` as a list.
+
+    Raises:
+        TypeError: it is no iterable, or one of it is no message.
+    """
+    if messages is None or isinstance(messages, ChatMessage):
+        raise TypeError(f"expected a list of messages, got {type(messages).__name__}")
+    result = list(messages)
+    for index, message in enumerate(result):
+        if not isinstance(message, ChatMessage):
+            raise TypeError(f"messages[{index}] is no message, but: {type(message).__name__}")
+    return result
+
+
+class ChatMemory(ABC):
+    """The messages that a model gets.
+
+    Every method has a twin that begins with ``a``, for async code.
+    """
+
+    @property
+    @abstractmethod
+    def id(self) -> Any:
+        """The memory ID."""
+
+    @abstractmethod
+    def add(self, *messages: ChatMessage) -> None:
+        """Add messages, all or none, as if one after the other; evict what no longer fits.
+
+        Raises:
+            TypeError: one of them is no message.
+        """
+
+    @abstractmethod
+    def set(self, messages: Iterable[ChatMessage]) -> None:
+        """Replace everything by ``messages``; evict what does not fit.
+
+        Raises:
+            TypeError: one of them is no message.
+        """
+
+    @abstractmethod
+    def messages(self) -> list[ChatMessage]:
+        """The messages, in order; a new list that is yours."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Forget everything."""
+
+    async def aadd(self, *messages: ChatMessage) -> None:
+        """Async twin of :meth:`add`."""
+        await sync_to_async(self.add)(*messages)
+
+    async def aset(self, messages: Iterable[ChatMessage]) -> None:
+        """Async twin of :meth:`set`."""
+        await sync_to_async(self.set)(messages)
+
+    async def amessages(self) -> list[ChatMessage]:
+        """Async twin of :meth:`messages`."""
+        return await sync_to_async(self.messages)()
+
+    async def aclear(self) -> None:
+        """Async twin of :meth:`clear`."""
+        await sync_to_async(self.clear)()
+
+
+class _WindowChatMemory(ChatMemory):
+    """What both windows share: all but what a message costs."""
+
+    _kind: WindowKind
+    _limit_name: str
+
+    def __init__(
+        self,
+        id: Any,
+        limit: int | Callable[[Any], int],
+        token_count_estimator: TokenCountEstimator | None,
+        store: ChatMemoryStore | None,
+        always_keep_system_message_first: bool,
+    ) -> None:
+        if id is None:
+            raise ValueError("id cannot be null")
+        if limit is _REQUIRED:
+            raise ValueError(f"{self._limit_name}_provider cannot be null")
+        self._id = id
+        self._limit = limit
+        self._estimator = token_count_estimator
+        self._store = SingleSlotChatMemoryStore(id) if store is None else store
+        self._system_message_first = bool(always_keep_system_message_first)
+        self._window()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(id={self._id!r}, {self._limit_name}={self._limit!r})"
+
+    @property
+    def id(self) -> Any:
+        return self._id
+
+    def add(self, *messages: ChatMessage) -> None:
+        added = require_messages(messages)
+        if not added:
+            return
+        window = self._window()
+        if isinstance(self._store, WindowedChatMemoryStore):
+            self._store.add_to_window(self._id, added, window)
+            return
+        with self._lock():
+            retained = _fitting(_stored(self._store.get_messages(self._id), window), window)
+            for message in added:
+                retained.add(Entry(message, window.cost(message)), system_message_first=self._system_message_first)
+            if retained.added:
+                self._store.update_messages(self._id, [entry.message for entry in retained.entries()])
+
+    def set(self, messages: Iterable[ChatMessage]) -> None:
+        given = require_messages(messages)
+        window = self._window()
+        if isinstance(self._store, WindowedChatMemoryStore):
+            self._store.set_window(self._id, given, window)
+            return
+        entries = [Entry(message, window.cost(message)) for message in given]
+        with self._lock():
+            self._store.update_messages(self._id, [entry.message for entry in _fitting(entries, window).entries()])
+
+    def messages(self) -> list[ChatMessage]:
+        window = self._window()
+        if isinstance(self._store, WindowedChatMemoryStore):
+            return self._store.get_window(self._id, window)
+        retained = _fitting(_stored(self._store.get_messages(self._id), window), window)
+        return [entry.message for entry in retained.entries()]
+
+    def clear(self) -> None:
+        with self._lock():
+            self._store.delete_messages(self._id)
+
+    def _window(self) -> Window:
+        limit = self._limit(self._id) if callable(self._limit) else self._limit
+        return Window(
+            kind=self._kind,
+            limit=check_limit(limit, self._limit_name),
+            estimator=self._estimator,
+            always_keep_system_message_first=self._system_message_first,
+        )
+
+    def _lock(self) -> threading._RLock:
+        return _LOCKS[hash((id(self._store), self._id)) % len(_LOCKS)]
+
+def _fitting(entries: list[Entry], window: Window) -> Retained:
+    total = window.overhead + sum(entry.cost for entry in entries)
+    retained = Retained(entries, total=total, limit=window.limit)
+    retained.evict()
+    return retained
+
+
+def _stored(messages: Iterable[ChatMessage], window: Window) -> list[Entry]:
+    return [Entry(message, _stored_cost(message, window)) for message in messages]
+
+
+def _stored_cost(message: ChatMessage, window: Window) -> int:
+    """The cost of a message that is stored already, and so must never make its memory unreadable."""
+    try:
+        return window.cost(message)
+    except Exception:
+        return OpenAiTokenCountEstimator("gpt-4o").estimate_token_count_in_message(message)
+
+
+class MessageWindowChatMemory(_WindowChatMemory):
+    """A memory of at most N messages."""
+
+    _kind = WindowKind.MESSAGES
+    _limit_name = "max_messages"
+
+    def __init__(
+        self,
+        *,
+        id: Any = "default",
+        max_messages: int | Callable[[Any], int] = _REQUIRED,
+        store: ChatMemoryStore | None = None,
+        always_keep_system_message_first: bool = False,
+    ) -> None:
+        """
+        Args:
+            id: the memory ID, anything but None.
+            max_messages: the limit, or a callable that is given the ID and returns the limit of the moment.
+            store: where the messages are kept; by default in this object.
+            always_keep_system_message_first: whether a new system message goes to the front.
+
+        Raises:
+            ValueError: the limit is not above zero, or the ID is None.
+        """
+        super().__init__(id, max_messages, None, store, always_keep_system_message_first)
+
+
+class TokenWindowChatMemory(_WindowChatMemory):
+    """A memory of at most N tokens. A message that does not fit is evicted whole."""
+
+    _kind = WindowKind.TOKENS
+    _limit_name = "max_tokens"
+
+    def __init__(
+        self,
+        *,
+        id: Any = "default",
+        max_tokens: int | Callable[[Any], int] = _REQUIRED,
+        token_count_estimator: TokenCountEstimator,
+        store: ChatMemoryStore | None = None,
+        always_keep_system_message_first: bool = False,
+    ) -> None:
+        """
+        Args:
+            id: the memory ID, anything but None.
+            max_tokens: the limit, or a callable that is given the ID and returns the limit of the moment.
+            token_count_estimator: counts the tokens of each message.
+            store: where the messages are kept; by default in this object.
+            always_keep_system_message_first: whether a new system message goes to the front.
+
+        Raises:
+            ValueError: the limit is not above zero, or the ID or the estimator is None.
+        """
+        super().__init__(id, max_tokens, token_count_estimator, store, always_keep_system_message_first)
+        if token_count_estimator is None:
+            raise ValueError("token_count_estimator cannot be null")

@@ -1,0 +1,263 @@
+"""Conversations and their messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Cast, Coalesce
+from django.utils.functional import cached_property
+from django.utils.translation import gettext_lazy as _
+
+from chatmemory.conf import default_limit, default_model, default_window
+from chatmemory.eviction import EvictionReason
+from chatmemory.fields import ExactCharField
+from chatmemory.identifiers import MEMORY_ID_CHARS, new_memory_id, uuid7
+from chatmemory.managers import ConversationQuerySet, MessageQuerySet
+from chatmemory.messages import ChatMessage, ChatMessageType
+from chatmemory.rows import from_columns
+from chatmemory.window import WindowKind
+
+if TYPE_CHECKING:
+    from chatmemory.changes import Change
+    from chatmemory.conversation_memory import ConversationMemory
+    from chatmemory.trial import WindowTrial
+
+__all__ = ["Conversation", "Message"]
+
+WINDOWS = [(WindowKind.MESSAGES.value, _("messages")), (WindowKind.TOKENS.value, _("tokens"))]
+TYPES = [(kind.value, kind.value) for kind in ChatMessageType]
+EVICTION_REASONS = [
+    (EvictionReason.WINDOW.value, _("no room in the window")),
+    (EvictionReason.ORPHAN.value, _("its tool call left")),
+    (EvictionReason.REPLACED.value, _("replaced by a new system message")),
+    (EvictionReason.REWRITTEN.value, _("left out when the memory was rewritten")),
+    (EvictionReason.CLEARED.value, _("the memory was cleared")),
+]
+
+
+class Conversation(models.Model):
+    """The messages under one memory ID, and the window that bounds what the model gets of them.
+
+    Create one with ``Conversation.objects.create(owner=user, window="tokens", limit=4000)``; every field is optional.
+    Change its memory through :attr:`memory`, its window through :meth:`set_window`: the counters are theirs to keep.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    memory_id = ExactCharField(
+        _("memory ID"),
+        max_length=MEMORY_ID_CHARS,
+        default=new_memory_id,
+        blank=True,
+        help_text=_("What the application calls this conversation. Unique per owner."),
+    )
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("owner"),
+        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="chatmemory_conversations",
+    )
+    # Databases take two nulls for different, so that nobody's memory IDs would not be unique.
+    owner_key = models.GeneratedField(
+        expression=Coalesce(Cast("owner", models.CharField(max_length=64)), models.Value("")),
+        output_field=ExactCharField(max_length=64),
+        db_persist=True,
+    )
+    title = models.CharField(_("title"), max_length=255, blank=True, default="")
+    metadata = models.JSONField(_("metadata"), blank=True, default=dict)
+
+    window = models.CharField(_("window"), max_length=8, choices=WINDOWS, default=default_window)
+    limit = models.PositiveIntegerField(
+        _("limit"), default=default_limit, help_text=_("At most so many messages or tokens, as the window says.")
+    )
+    model = models.CharField(
+        _("model"), max_length=255, default=default_model, help_text=_("The model whose tokens are counted.")
+    )
+    always_keep_system_message_first = models.BooleanField(_("always keep system message first"), default=False)
+
+    version = models.PositiveIntegerField(_("version"), default=0, editable=False)
+    next_position = models.PositiveIntegerField(_("next position"), default=0, editable=False)
+    message_count = models.PositiveIntegerField(_("messages said"), default=0, editable=False)
+    retained_count = models.PositiveIntegerField(_("messages retained"), default=0, editable=False)
+    retained_tokens = models.PositiveBigIntegerField(_("tokens retained"), default=0, editable=False)
+
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    updated_at = models.DateTimeField(_("last activity"), auto_now=True)
+
+    objects = ConversationQuerySet.as_manager()
+
+    if TYPE_CHECKING:
+        owner_id: Any
+        messages: Any
+
+    class Meta:
+        verbose_name = _("conversation")
+        verbose_name_plural = _("conversations")
+        indexes = [
+            models.Index(fields=["owner", "-updated_at"], name="chatmemory_conv_owner_updated"),
+            models.Index(fields=["-updated_at"], name="chatmemory_conv_updated"),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["memory_id", "owner_key"],
+                name="chatmemory_conv_memory_id_unique",
+                violation_error_message=_("This owner has a conversation with this memory ID already."),
+            ),
+            models.CheckConstraint(condition=Q(window__in=[value for value, _label in WINDOWS]), name="chatmemory_conv_window_known"),
+            models.CheckConstraint(condition=Q(limit__gte=1), name="chatmemory_conv_limit_positive"),
+            models.CheckConstraint(
+                condition=Q(message_count__lte=F("next_position")) & Q(retained_count__lte=F("next_position")),
+                name="chatmemory_conv_counters",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.title or self.memory_id
+
+    @property
+    def memory(self) -> ConversationMemory:
+        """The memory of this conversation, under the window of its row."""
+        from chatmemory.conversation_memory import ConversationMemory
+
+        return ConversationMemory(self)
+
+    @property
+    def evicted_count(self) -> int:
+        """How many messages were in the memory and left it, synthetic ones included."""
+        return self.next_position - self.retained_count
+
+    def add_messages(self, messages: Iterable[ChatMessage], *, idempotency_key: str | None = None) -> Change:
+        """What ``memory.add()`` does, with an account of it.
+
+        Args:
+            messages: all or none of them are added.
+            idempotency_key: at most 255 characters. A second call with the same key and messages changes nothing
+                and gives the account of the first.
+
+        Raises:
+            TypeError: one of them is no message.
+            ValueError: a text that no database can hold.
+            IdempotencyConflictError: the key came before, with other messages.
+        """
+        from chatmemory.changes import add
+
+        return add(self, messages, idempotency_key=idempotency_key)
+
+    def set_window(
+        self,
+        *,
+        window: str | None = None,
+        limit: int | None = None,
+        model: str | None = None,
+        always_keep_system_message_first: bool | None = None,
+    ) -> Change:
+        """Change what is given of the window, and evict at once what no longer fits.
+
+        A wider window never brings messages back. Another ``model`` counts the retained messages again.
+
+        Raises:
+            ValueError: no such window, or a limit that is not above zero.
+        """
+        from chatmemory.changes import set_window
+
+        return set_window(
+            self,
+            window=window,
+            limit=limit,
+            model=model,
+            always_keep_system_message_first=always_keep_system_message_first,
+        )
+
+    def try_window(self, *, window: str | None = None, limit: int | None = None) -> WindowTrial:
+        """What :meth:`set_window` would do; nothing is written.
+
+        Raises:
+            ValueError: no such window, or a limit that is not above zero.
+        """
+        from chatmemory.trial import try_window
+
+        return try_window(self, window=window, limit=limit)
+
+    def memory_at(self, version: int) -> list[ChatMessage]:
+        """The messages that the model got at ``version``, from 0 (none) to the current one.
+
+        What a message was answered from is the memory at its ``added_in`` less one. With ``KEEP_HISTORY = False``
+        the evicted ones are gone from the past as well.
+
+        Raises:
+            ValueError: there was no such version.
+        """
+        current = type(self).objects.values_list("version", flat=True).get(pk=self.pk)
+        if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= current:
+            raise ValueError(f"version must be from 0 to {current}, but is: {version!r}")
+        return [row.message for row in self.messages.in_memory_at(version)]
+
+
+class Message(models.Model):
+    """One message of a conversation. The row never changes after it was written, its eviction aside."""
+
+    conversation = models.ForeignKey(
+        Conversation, verbose_name=_("conversation"), on_delete=models.CASCADE, related_name="messages", db_index=False
+    )
+    position = models.PositiveIntegerField(_("position"), help_text=_("0, 1, 2 … in the order of arrival."))
+    type = models.CharField(_("type"), max_length=32, choices=TYPES)
+    text = models.TextField(_("text"), blank=True)
+    payload = models.TextField(_("payload"), null=True, blank=True)
+    token_count = models.PositiveIntegerField(_("tokens"))
+    synthetic = models.BooleanField(_("synthetic"), default=False, help_text=_("Put into memory by a rewrite, not said."))
+    memory_order = models.BigIntegerField(_("memory order"))
+    added_in = models.PositiveIntegerField(_("added in version"))
+    evicted_in = models.PositiveIntegerField(_("evicted in version"), null=True, blank=True)
+    evicted_at = models.DateTimeField(_("evicted at"), null=True, blank=True)
+    eviction_reason = models.CharField(
+        _("eviction reason"), max_length=16, choices=EVICTION_REASONS, blank=True, default=""
+    )
+    idempotency_key = ExactCharField(_("idempotency key"), max_length=255, null=True, blank=True)
+    created_at = models.DateTimeField(_("said at"))
+
+    objects = MessageQuerySet.as_manager()
+
+    if TYPE_CHECKING:
+        conversation_id: Any
+
+    class Meta:
+        verbose_name = _("message")
+        verbose_name_plural = _("messages")
+        default_permissions = ("view",)
+        indexes = [
+            models.Index(fields=["conversation", "evicted_in", "memory_order"], name="chatmemory_msg_memory"),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["conversation", "position"], name="chatmemory_msg_position_unique"),
+            models.UniqueConstraint(fields=["conversation", "idempotency_key"], name="chatmemory_msg_key_unique"),
+            models.CheckConstraint(condition=Q(type__in=[value for value, _label in TYPES]), name="chatmemory_msg_type_known"),
+            models.CheckConstraint(
+                condition=Q(evicted_in__isnull=True, evicted_at__isnull=True, eviction_reason="")
+                | Q(
+                    evicted_in__isnull=False,
+                    evicted_in__gte=F("added_in"),
+                    evicted_at__isnull=False,
+                    eviction_reason__in=[value for value, _label in EVICTION_REASONS],
+                ),
+                name="chatmemory_msg_eviction_whole",
+            ),
+            models.CheckConstraint(condition=Q(added_in__gte=1), name="chatmemory_msg_added_in_positive"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.position} {self.type}: {self.text[:80]}"
+
+    @cached_property
+    def message(self) -> ChatMessage:
+        """What was said."""
+        return from_columns(self.type, self.text, self.payload)
+
+    @property
+    def is_retained(self) -> bool:
+        """Whether the model gets this message now."""
+        return self.evicted_in is None

@@ -1,0 +1,83 @@
+"""Which rows stay when a memory is set anew, and where the new ones go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from chatmemory.messages import SystemMessage
+from chatmemory.models import Message
+from chatmemory.sequence import ORDER_STEP, longest_common_subsequence, orders_between
+
+__all__ = ["Rewrite", "plan_rewrite"]
+
+
+@dataclass
+class Rewrite:
+    """The plan of a rewrite."""
+
+    memory: list[Message]
+    """The new memory in order: rows that stay, and new ones."""
+
+    inserted: list[Message]
+    """The new ones, with position, memory order and whether they are synthetic."""
+
+    left_out: list[Message]
+    """The rows that must go."""
+
+
+def plan_rewrite(old: Sequence[Message], new: Sequence[Message], position: int, *, said: bool) -> Rewrite:
+    """Plan how the retained rows ``old`` become the unsaved rows ``new``.
+
+    Args:
+        old: in memory order.
+        new: in the wanted order.
+        position: of the first row that is inserted.
+        said: whether new system messages, and new messages after all that stay, were said rather than made up.
+    """
+    pairs = longest_common_subsequence([row.message for row in old], [row.message for row in new])
+    stay = {place: old[index] for index, place in pairs}
+    while not _place(new, stay, position):
+        pass
+    kept = {row.pk for row in stay.values()}
+    memory = [stay.get(place, row) for place, row in enumerate(new)]
+    inserted = [row for place, row in enumerate(new) if place not in stay]
+    last = max(stay, default=-1)
+    copies = {row.message for row in old}
+    for place, row in enumerate(new):
+        if place not in stay:
+            was_said = said and (place > last or isinstance(row.message, SystemMessage)) and row.message not in copies
+            row.synthetic = not was_said
+    return Rewrite(memory=memory, inserted=inserted, left_out=[row for row in old if row.pk not in kept])
+
+
+def _place(new: Sequence[Message], stay: dict[int, Message], position: int) -> bool:
+    """Give every new row its position and memory order.
+
+    False if there was no room before a row that stays: it no longer does then, and a copy takes its place.
+    """
+    places = [place for place in range(len(new)) if place not in stay]
+    for offset, place in enumerate(places):
+        new[place].position = position + offset
+    first_kept, last_kept = min(stay, default=len(new)), max(stay, default=-1)
+    before = [place for place in places if place < first_kept and stay]
+    for offset, place in enumerate(before):
+        new[place].memory_order = -(position + len(before) - 1 - offset) * ORDER_STEP
+    gap: list[int] = []
+    low = 0
+    for place in range(first_kept, last_kept + 1) if stay else ():
+        if place not in stay:
+            gap.append(place)
+            continue
+        high = stay[place].memory_order
+        orders = orders_between(len(gap), low, high) if gap else []
+        if orders is None:
+            del stay[place]
+            return False
+        for inside, order in zip(gap, orders, strict=True):
+            new[inside].memory_order = order
+        gap, low = [], high
+    for place in places:
+        if place > last_kept:
+            new[place].memory_order = new[place].position * ORDER_STEP
+    return True

@@ -1,0 +1,66 @@
+"""A message as columns, and back.
+
+``text`` is what people read and search. ``payload`` is JSON text of only what ``text`` cannot express, and null for
+a plain text message, so that most rows are read without parsing. It is text rather than a JSON column because
+PostgreSQL's would reorder keys and rewrite numbers, and what was said must come back as it was said.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chatmemory.codec import message_to_data
+from chatmemory.json_text import dumps, loads
+from chatmemory.messages import AiMessage, ChatMessage, ChatMessageType, SystemMessage, UserMessage
+from chatmemory.reader import read_message, require_storable
+
+__all__ = ["from_columns", "to_columns"]
+
+
+def to_columns(message: ChatMessage) -> dict[str, Any]:
+    """``type``, ``text`` and ``payload`` of a message.
+
+    Raises:
+        InvalidMessageError: a ``ValueError``; a text holds U+0000 or half of a surrogate pair.
+        TypeError: an attribute has no JSON form.
+    """
+    data = message_to_data(message)
+    del data["type"]
+    text = data.pop("text", None)
+    contents = data.get("contents")
+    if contents is not None:
+        text = "\n".join(content["text"] for content in contents if content["type"] == "TEXT")
+        if len(contents) == 1 and contents[0]["type"] == "TEXT":
+            del data["contents"]
+    elif isinstance(message, AiMessage) and text is None:
+        data["text"] = None
+    for optional in ("toolExecutionRequests", "attributes"):
+        if not data.get(optional, True):
+            del data[optional]
+    if data:
+        # Reading it back finds what no database can hold, and names the place.
+        read_message(loads(dumps(message_to_data(message))))
+    return {
+        "type": str(message.type),
+        "text": require_storable(text or "", "text"),
+        "payload": dumps(data) if data else None,
+    }
+
+
+def from_columns(type: str, text: str, payload: str | None) -> ChatMessage:
+    """The message of a row. Fields of its payload that this version does not know are passed over."""
+    if payload is None:
+        match type:
+            case ChatMessageType.USER:
+                return UserMessage(text)
+            case ChatMessageType.AI:
+                return AiMessage(text)
+            case ChatMessageType.SYSTEM:
+                return SystemMessage(text)
+    data = {} if payload is None else loads(payload)
+    data["type"] = type
+    if type in (ChatMessageType.USER, ChatMessageType.TOOL_EXECUTION_RESULT):
+        data.setdefault("contents", [{"type": "TEXT", "text": text}])
+    elif type in (ChatMessageType.AI, ChatMessageType.SYSTEM):
+        data.setdefault("text", text)
+    return read_message(data, strict=False)

@@ -1,0 +1,47 @@
+"""What two versions of a memory have in common, and where the new messages go between the old ones."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+
+__all__ = ["ORDER_STEP", "longest_common_subsequence", "orders_between"]
+
+ORDER_STEP = 2**32
+"""How far apart two messages added one after the other are in ``memory_order``: room for 32 halvings in between."""
+
+
+def longest_common_subsequence(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Pairs of indexes ``(in old, in new)``, both ascending, of the most elements that keep their order.
+
+    Source: Hunt and Szymanski, "A fast algorithm for computing longest common subsequences", 1977. Fast where few
+    elements repeat, as in conversations.
+    """
+    places: dict[Hashable, list[int]] = defaultdict(list)
+    for index in range(len(new) - 1, -1, -1):
+        places[new[index]].append(index)  # descending, so that one old element never pairs twice
+    ends: list[int] = []  # ends[k]: the smallest index in new at which a common subsequence of length k + 1 ends
+    chains: list[tuple[int, int, tuple | None]] = []  # type: ignore[type-arg]
+    for index, element in enumerate(old):
+        for place in places.get(element, ()):
+            length = bisect_left(ends, place)
+            chain = (index, place, chains[length - 1] if length else None)
+            if length == len(ends):
+                ends.append(place)
+                chains.append(chain)
+            else:
+                ends[length] = place
+                chains[length] = chain
+    pairs = []
+    chain_: tuple | None = chains[-1] if chains else None  # type: ignore[type-arg]
+    while chain_:
+        index, place, chain_ = chain_
+        pairs.append((index, place))
+    return pairs[::-1]
+
+
+def orders_between(count: int, low: int, high: int) -> list[int] | None:
+    """``count`` ascending numbers strictly between ``low`` and ``high``, evenly spread; None if there is no room."""
+    step = (high - low) // (count + 1)
+    return [low + step * (index + 1) for index in range(count)] if step > 0 else None

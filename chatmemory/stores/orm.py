@@ -1,0 +1,103 @@
+"""The store on Django's ORM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from chatmemory import changes
+from chatmemory.conf import setting
+from chatmemory.counting import model_of
+from chatmemory.eviction import Entry, Retained
+from chatmemory.identifiers import memory_id_text
+from chatmemory.managers import MessageQuerySet, require_owner
+from chatmemory.messages import ChatMessage
+from chatmemory.models import Conversation, Message
+from chatmemory.rows import from_columns
+from chatmemory.stores.base import WindowedChatMemoryStore
+from chatmemory.window import Window, WindowKind
+
+__all__ = ["DjangoChatMemoryStore"]
+
+
+class DjangoChatMemoryStore(WindowedChatMemoryStore):
+    """Keeps memories as conversations of one owner, made when something is first written to them.
+
+    The memories of this package apply their window within the database's transaction, so any number of processes
+    may add. A foreign memory may use the three methods of every store; what it leaves out is evicted as
+    ``rewritten``, and what it appends counts as said.
+
+    A memory is known by the text of its ID: 1 and "1" are the same.
+    """
+
+    def __init__(self, owner: Any = None) -> None:
+        """
+        Args:
+            owner: the user whose memories these are; None for memories of nobody.
+
+        Raises:
+            ValueError: an anonymous or unsaved user.
+        """
+        self._owner = require_owner(owner)
+
+    def get_messages(self, memory_id: Any) -> list[ChatMessage]:
+        """All messages retained, in order."""
+        return [from_columns(*columns) for columns in self._retained(memory_id).values_list("type", "text", "payload")]
+
+    def update_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
+        """Make ``messages`` the memory: what they leave out is evicted, what is new is inserted.
+
+        Raises:
+            TypeError: one of them is no message.
+            ValueError: a text that no database can hold.
+        """
+        changes.rewrite(self._target(memory_id), messages, said=True)
+
+    def delete_messages(self, memory_id: Any) -> None:
+        """Evict all messages; history keeps them."""
+        changes.clear(self._target(memory_id, create=False))
+
+    def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
+        """The messages that fit ``window``; nothing is written, and nothing is counted that was counted before."""
+        columns = self._retained(memory_id).values_list(
+            "type", "text", "payload", "token_count", "conversation__model"
+        )
+        counted_by = model_of(window.estimator) if window.estimator else None
+        entries = []
+        for *message, tokens, model in columns:
+            entry = Entry(from_columns(*message), 1)
+            if window.kind is WindowKind.TOKENS:
+                entry.cost = tokens if model == counted_by else window.cost(entry.message)
+            entries.append(entry)
+        total = window.overhead + sum(entry.cost for entry in entries)
+        retained = Retained(entries, total=total, limit=window.limit)
+        retained.evict()
+        return [entry.message for entry in retained.entries()]
+
+    def add_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
+        """Add ``messages`` and evict what does not fit, in one transaction."""
+        changes.add(self._target(memory_id, window), messages, window=window)
+
+    def set_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
+        """Make ``messages`` the memory and evict what does not fit, in one transaction."""
+        changes.rewrite(self._target(memory_id, window), messages, window=window)
+
+    def _retained(self, memory_id: Any) -> MessageQuerySet:
+        mine = {"conversation__owner": self._owner} if self._owner else {"conversation__owner__isnull": True}
+        return Message.objects.filter(conversation__memory_id=memory_id_text(memory_id), **mine).retained()
+
+    def _target(self, memory_id: Any, window: Window | None = None, *, create: bool = True) -> changes.Target:
+        text = memory_id_text(memory_id)
+
+        def make() -> Conversation:
+            conversation = Conversation(owner=self._owner, memory_id=text)
+            if window is not None:
+                conversation.window = window.kind.value
+                conversation.limit = window.limit
+                conversation.always_keep_system_message_first = window.always_keep_system_message_first
+                conversation.model = model_of(window.estimator) if window.estimator else setting("DEFAULT_MODEL")
+            conversation.save(force_insert=True)
+            return conversation
+
+        queryset = Conversation.objects.owned_by(self._owner).filter(memory_id=text)
+        return changes.Target(queryset, make if create else None)

@@ -1,0 +1,3 @@
+"""The REST API: ``path("api/", include("chatmemory.urls"))``."""
+
+urlpatterns = []

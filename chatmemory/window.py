@@ -1,0 +1,59 @@
+"""How a memory is bounded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from chatmemory.messages import ChatMessage
+from chatmemory.tokens.base import TokenCountEstimator
+
+__all__ = ["Window", "WindowKind", "check_limit"]
+
+
+class WindowKind(StrEnum):
+    """What a window counts."""
+
+    MESSAGES = "messages"
+    TOKENS = "tokens"
+
+
+def check_limit(limit: Any, name: str) -> int:
+    """``limit`` if it is a whole number above zero.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
+        return limit
+    raise ValueError(f"{name} must be greater than zero, but is: {'null' if limit is None else limit}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """The bound of a memory at one moment."""
+
+    kind: WindowKind
+
+    limit: int
+    """At most so many messages or tokens, as ``kind`` says."""
+
+    estimator: TokenCountEstimator | None = None
+    """Counts the tokens; a window of messages needs none."""
+
+    always_keep_system_message_first: bool = False
+    """Whether a new system message goes to the front of the memory instead of its end."""
+
+    def cost(self, message: ChatMessage) -> int:
+        """What ``message`` takes of ``limit``."""
+        if self.kind is WindowKind.MESSAGES or self.estimator is None:
+            return 1
+        return self.estimator.estimate_token_count_in_message(message)
+
+    @property
+    def overhead(self) -> int:
+        """What a request takes of ``limit`` beside its messages."""
+        if self.kind is WindowKind.MESSAGES or self.estimator is None:
+            return 0
+        return self.estimator.estimate_token_count_in_messages([])
