@@ -137,12 +137,10 @@ def _retained(conversation: Conversation, window: Window, entries: Iterable[Entr
 
 def _new_rows(messages: list[ChatMessage], estimator: TokenCountEstimator) -> list[Message]:
     """Rows that have no place yet."""
-    rows = []
-    for message in messages:
-        row = Message(**to_columns(message), token_count=estimator.estimate_token_count_in_message(message))
-        row.message = message
-        rows.append(row)
-    return rows
+    return [
+        Message(**to_columns(message), token_count=estimator.estimate_token_count_in_message(message))
+        for message in messages
+    ]
 
 
 def _estimator(window: Window | None, model: str) -> TokenCountEstimator:
@@ -171,7 +169,7 @@ def add(
     with _atomic():
         conversation = _locked(target)
         if idempotency_key is not None:
-            earlier = _earlier(conversation, given, idempotency_key)
+            earlier = _earlier(conversation, rows, idempotency_key)
             if earlier is not None:
                 return earlier
         bound = window or _window_of(conversation)
@@ -193,17 +191,17 @@ def add(
         return _write(conversation, added, [(entry.row, reason) for entry, reason in retained.evicted])
 
 
-def _earlier(conversation: Conversation, given: list[ChatMessage], key: str) -> Change | None:
+def _earlier(conversation: Conversation, rows: list[Message], key: str) -> Change | None:
     first = conversation.messages.filter(idempotency_key=key).first()
     if first is None:
         return None
     added = list(conversation.messages.filter(added_in=first.added_in).order_by("position"))
 
-    def substance(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
+    def substance(rows: list[Message]) -> list[ChatMessage]:
         # An equal system message is ignored when it is added, so it may be missing in the rows.
-        return [message for message in messages if not isinstance(message, SystemMessage)]
+        return [row.message for row in rows if not isinstance(row.message, SystemMessage)]
 
-    if substance(given) != substance(row.message for row in added):
+    if substance(rows) != substance(added):
         raise IdempotencyConflictError(f"idempotency key {key!r} was used before, with other messages")
     evicted = list(conversation.messages.filter(evicted_in=first.added_in).order_by("position"))
     return Change(conversation, added, evicted)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Cast, Coalesce
@@ -73,7 +74,10 @@ class Conversation(models.Model):
 
     window = models.CharField(_("window"), max_length=8, choices=WINDOWS, default=default_window)
     limit = models.PositiveIntegerField(
-        _("limit"), default=default_limit, help_text=_("At most so many messages or tokens, as the window says.")
+        _("limit"),
+        default=default_limit,
+        validators=[MinValueValidator(1)],
+        help_text=_("At most so many messages or tokens, as the window says."),
     )
     model = models.CharField(
         _("model"), max_length=255, default=default_model, help_text=_("The model whose tokens are counted.")

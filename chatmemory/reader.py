@@ -35,7 +35,7 @@ from chatmemory.messages import (
     UserMessage,
 )
 
-__all__ = ["read_message", "read_messages", "require_storable"]
+__all__ = ["read_message", "read_messages", "require_json", "require_storable"]
 
 # No database holds U+0000, and half of a surrogate pair has no UTF-8.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -132,7 +132,7 @@ class _Fields:
             return None
         if not isinstance(value, Mapping):
             raise _expected("an object", value, self.at("attributes"))
-        _check_json(value, self.at("attributes"), 1)
+        require_json(value, self.at("attributes"), 1)
         return value
 
     def items(self, key: str, read: Callable[[_Fields], T]) -> list[T]:
@@ -161,18 +161,19 @@ class _Fields:
         return result
 
 
-def _check_json(value: Any, place: str, depth: int) -> None:
+def require_json(value: Any, place: str, depth: int = 0) -> None:
+    """Raise ``InvalidMessageError`` for a JSON value that is nested too deep or holds what no database can."""
     if depth > MAX_NESTING:
         raise InvalidMessageError(f"nested more than {MAX_NESTING} levels deep", place[:200])
     if isinstance(value, str):
         require_storable(value, place[:200])
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            _check_json(str(key), place, depth)
-            _check_json(item, f"{place}.{key}", depth + 1)
+            require_json(str(key), place, depth)
+            require_json(item, f"{place}.{key}", depth + 1)
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
-            _check_json(item, f"{place}[{index}]", depth + 1)
+            require_json(item, f"{place}[{index}]", depth + 1)
 
 
 def _system(fields: _Fields) -> SystemMessage:

@@ -1,0 +1,44 @@
+"""Bodies of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import IO, Any
+
+from rest_framework.exceptions import ParseError
+from rest_framework.parsers import BaseParser
+
+from chatmemory.json_text import MAX_DOCUMENT_CHARS, MAX_NESTING, loads
+
+__all__ = ["StrictJSONParser"]
+
+
+class StrictJSONParser(BaseParser):
+    """JSON in UTF-8. What is too long, nested too deep or no JSON is a 400, before anybody walks through it."""
+
+    media_type = "application/json"
+
+    def parse(
+        self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> Any:
+        body = stream.read(MAX_DOCUMENT_CHARS + 1)
+        if len(body) > MAX_DOCUMENT_CHARS:
+            raise ParseError(f"The body has more than {MAX_DOCUMENT_CHARS} bytes.")
+        try:
+            value = loads(body.decode("utf-8"))
+            _require_shallow(value)
+        except UnicodeDecodeError as error:
+            raise ParseError(f"The body is not UTF-8: {error}.") from error
+        except ValueError as error:
+            raise ParseError(str(error)) from error
+        return value
+
+
+def _require_shallow(value: Any) -> None:
+    level, depth = [value], 0
+    while level:
+        if depth > MAX_NESTING:
+            raise ValueError(f"nested more than {MAX_NESTING} levels deep")
+        containers = [item for item in level if isinstance(item, (dict, list))]
+        level = [child for item in containers for child in (item.values() if isinstance(item, dict) else item)]
+        depth += 1
