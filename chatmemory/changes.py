@@ -51,17 +51,36 @@ class Change:
     """The rows that left the memory, each with its reason."""
 
 
+# What a change writes of the conversation's row.
+_WRITTEN = [
+    "window",
+    "limit",
+    "model",
+    "always_keep_system_message_first",
+    "version",
+    "next_position",
+    "message_count",
+    "retained_count",
+    "retained_tokens",
+    "updated_at",
+]
+
+
 @dataclass(frozen=True)
 class Target:
     """The conversation to change: its queryset of one, and how to make it where it may be missing."""
 
     queryset: ConversationQuerySet
+
     create: Callable[[], Conversation] | None = None
+
+    instance: Conversation | None = None
+    """The caller's object, which learns what its row has become."""
 
     @classmethod
     def of(cls, conversation: Conversation) -> Target:
         """An existing conversation."""
-        return cls(Conversation.objects.filter(pk=conversation.pk))
+        return cls(Conversation.objects.filter(pk=conversation.pk), instance=conversation)
 
     def lock(self) -> Conversation | None:
         """The row, locked until the transaction ends; None if it is missing and must not be made."""
@@ -75,6 +94,13 @@ class Target:
                 if not self.queryset.exists():
                     raise
         return self.queryset.get()
+
+    def settle(self, change: Change) -> Change:
+        """Tell the caller's object, and give ``change`` back."""
+        if self.instance is not None:
+            for name in _WRITTEN:
+                setattr(self.instance, name, getattr(change.conversation, name))
+        return change
 
 
 def _atomic() -> Any:
@@ -171,7 +197,7 @@ def add(
         if idempotency_key is not None:
             earlier = _earlier(conversation, rows, idempotency_key)
             if earlier is not None:
-                return earlier
+                return target.settle(earlier)
         bound = window or _window_of(conversation)
         _apply_window(conversation, bound)
         if model_of(estimator) != conversation.model:
@@ -181,14 +207,15 @@ def add(
             retained.add(_entry(row, bound), system_message_first=bound.always_keep_system_message_first)
         added = [entry.row for entry in retained.added]
         if not added:
-            return Change(conversation)
+            return target.settle(Change(conversation))
         added[0].idempotency_key = idempotency_key
         for row in added:
             row.position = conversation.next_position
             conversation.next_position += 1
             first = bound.always_keep_system_message_first and isinstance(row.message, SystemMessage)
             row.memory_order = (-row.position if first else row.position) * ORDER_STEP
-        return _write(conversation, added, [(entry.row, reason) for entry, reason in retained.evicted])
+        change = _write(conversation, added, [(entry.row, reason) for entry, reason in retained.evicted])
+    return target.settle(change)
 
 
 def _earlier(conversation: Conversation, rows: list[Message], key: str) -> Change | None:
@@ -237,8 +264,10 @@ def rewrite(
             retained.evict()
             evicted += [(entry.row, reason) for entry, reason in retained.evicted]
         if not plan.inserted and not evicted:
-            return Change(conversation)
-        return _write(conversation, plan.inserted, evicted, rewritten=True)
+            return target.settle(Change(conversation))
+        rewritten = not said or any(row.synthetic for row in plan.inserted)
+        change = _write(conversation, plan.inserted, evicted, rewritten=rewritten)
+    return target.settle(change)
 
 
 def clear(target: Conversation | Target) -> Change | None:
@@ -251,10 +280,10 @@ def clear(target: Conversation | Target) -> Change | None:
             return None
         rows = list(conversation.messages.retained())
         if not rows:
-            return Change(conversation)
+            return target.settle(Change(conversation))
         change = _write(conversation, [], [(row, EvictionReason.CLEARED) for row in rows])
         _after_commit(signals.memory_cleared, conversation)
-        return change
+    return target.settle(change)
 
 
 def set_window(
@@ -270,8 +299,9 @@ def set_window(
         check_limit(limit, "limit")
     if window is not None and window not in list(WindowKind):
         raise ValueError(f"window must be one of {', '.join(WindowKind)}, but is: {window!r}")
+    target = Target.of(conversation)
     with _atomic():
-        locked = _locked(Target.of(conversation))
+        locked = _locked(target)
         if window is not None:
             locked.window = window
         if limit is not None:
@@ -287,10 +317,7 @@ def set_window(
         retained = _retained(locked, bound, _oldest_first(locked, bound))
         retained.evict()
         change = _write(locked, [], [(entry.row, reason) for entry, reason in retained.evicted])
-    for name in ("window", "limit", "model", "always_keep_system_message_first", "version", "retained_count"):
-        setattr(conversation, name, getattr(locked, name))
-    conversation.retained_tokens = locked.retained_tokens
-    return change
+    return target.settle(change)
 
 
 def _write(
@@ -327,20 +354,6 @@ def _write(
     elif added:
         _after_commit(signals.messages_added, conversation, messages=added)
     return Change(conversation, added, gone)
-
-
-_WRITTEN = [
-    "window",
-    "limit",
-    "model",
-    "always_keep_system_message_first",
-    "version",
-    "next_position",
-    "message_count",
-    "retained_count",
-    "retained_tokens",
-    "updated_at",
-]
 
 
 def _write_rows(conversation: Conversation, added: list[Message], evicted: list[Message]) -> None:

@@ -91,7 +91,9 @@ def message_to_data(message: ChatMessage) -> dict[str, Any]:
                 data["name"] = message.name
             data["contents"] = [_content_to_data(content) for content in message.contents]
             if message.attributes:
-                data["attributes"] = {key: _plain(message.attributes[key]) for key in java_map_order(message.attributes)}
+                data["attributes"] = {
+                    key: _plain(message.attributes[key]) for key in java_map_order(message.attributes)
+                }
         case AiMessage():
             if message.text is not None:
                 data["text"] = message.text

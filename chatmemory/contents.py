@@ -1,6 +1,6 @@
 """What a user message or a tool result is made of: text, images, audio, video, PDF files.
 
-The types and their checks are those of LangChain4j's ``dev.langchain4j.data.message`` and ``data.image`` …
+The types and their checks are those of LangChain4j's ``dev.langchain4j.data.message`` and its neighbours.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _media(kind: type[M], given: M | None, url: str | None, base64_data: str | N
 
 @dataclass(frozen=True, repr=False, init=False)
 class ImageContent(Content):
-    """An image: ``ImageContent(url)``, ``ImageContent(base64_data=…, mime_type=…)`` or ``ImageContent(image=Image(…))``.
+    """An image: ``ImageContent(url)``, ``ImageContent(base64_data=…, mime_type=…)`` or ``ImageContent(image=…)``.
 
     Raises:
         ValueError: no image, a blank ``base64_data`` or ``mime_type``, a ``url`` that is no URI, no detail level.
@@ -192,7 +192,7 @@ class _MediaContent(Content):
 
 @dataclass(frozen=True, repr=False, init=False)
 class AudioContent(_MediaContent):
-    """Audio: ``AudioContent(url)``, ``AudioContent(base64_data=…, mime_type=…)`` or ``AudioContent(audio=Audio(…))``."""
+    """Audio: ``AudioContent(url)``, ``AudioContent(base64_data=…, mime_type=…)`` or ``AudioContent(audio=…)``."""
 
     audio: Audio | None
     type: ClassVar[ContentType] = ContentType.AUDIO
@@ -202,7 +202,7 @@ class AudioContent(_MediaContent):
 
 @dataclass(frozen=True, repr=False, init=False)
 class VideoContent(_MediaContent):
-    """Video: ``VideoContent(url)``, ``VideoContent(base64_data=…, mime_type=…)`` or ``VideoContent(video=Video(…))``."""
+    """Video: ``VideoContent(url)``, ``VideoContent(base64_data=…, mime_type=…)`` or ``VideoContent(video=…)``."""
 
     video: Video | None
     type: ClassVar[ContentType] = ContentType.VIDEO
@@ -212,7 +212,7 @@ class VideoContent(_MediaContent):
 
 @dataclass(frozen=True, repr=False, init=False)
 class PdfFileContent(_MediaContent):
-    """A PDF: ``PdfFileContent(url)``, ``PdfFileContent(base64_data=…)`` or ``PdfFileContent(pdf_file=PdfFile(…))``."""
+    """A PDF: ``PdfFileContent(url)``, ``PdfFileContent(base64_data=…)`` or ``PdfFileContent(pdf_file=…)``."""
 
     pdf_file: PdfFile | None
     type: ClassVar[ContentType] = ContentType.PDF

@@ -24,7 +24,7 @@ class ConversationMemory(ChatMemory):
 
     @property
     def id(self) -> str:
-        return self._conversation.memory_id
+        return str(self._conversation.memory_id)
 
     def add(self, *messages: ChatMessage) -> None:
         added = require_messages(messages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -169,8 +170,9 @@ class _WindowChatMemory(ChatMemory):
             always_keep_system_message_first=self._system_message_first,
         )
 
-    def _lock(self) -> threading._RLock:
+    def _lock(self) -> AbstractContextManager[Any]:
         return _LOCKS[hash((id(self._store), self._id)) % len(_LOCKS)]
+
 
 def _fitting(entries: list[Entry], window: Window) -> Retained:
     total = window.overhead + sum(entry.cost for entry in entries)

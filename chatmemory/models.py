@@ -112,7 +112,9 @@ class Conversation(models.Model):
                 name="chatmemory_conv_memory_id_unique",
                 violation_error_message=_("This owner has a conversation with this memory ID already."),
             ),
-            models.CheckConstraint(condition=Q(window__in=[value for value, _label in WINDOWS]), name="chatmemory_conv_window_known"),
+            models.CheckConstraint(
+                condition=Q(window__in=[value for value, _label in WINDOWS]), name="chatmemory_conv_window_known"
+            ),
             models.CheckConstraint(condition=Q(limit__gte=1), name="chatmemory_conv_limit_positive"),
             models.CheckConstraint(
                 condition=Q(message_count__lte=F("next_position")) & Q(retained_count__lte=F("next_position")),
@@ -213,7 +215,9 @@ class Message(models.Model):
     text = models.TextField(_("text"), blank=True)
     payload = models.TextField(_("payload"), null=True, blank=True)
     token_count = models.PositiveIntegerField(_("tokens"))
-    synthetic = models.BooleanField(_("synthetic"), default=False, help_text=_("Put into memory by a rewrite, not said."))
+    synthetic = models.BooleanField(
+        _("synthetic"), default=False, help_text=_("Put into memory by a rewrite, not said.")
+    )
     memory_order = models.BigIntegerField(_("memory order"))
     added_in = models.PositiveIntegerField(_("added in version"))
     evicted_in = models.PositiveIntegerField(_("evicted in version"), null=True, blank=True)
@@ -239,7 +243,9 @@ class Message(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["conversation", "position"], name="chatmemory_msg_position_unique"),
             models.UniqueConstraint(fields=["conversation", "idempotency_key"], name="chatmemory_msg_key_unique"),
-            models.CheckConstraint(condition=Q(type__in=[value for value, _label in TYPES]), name="chatmemory_msg_type_known"),
+            models.CheckConstraint(
+                condition=Q(type__in=[value for value, _label in TYPES]), name="chatmemory_msg_type_known"
+            ),
             models.CheckConstraint(
                 condition=Q(evicted_in__isnull=True, evicted_at__isnull=True, eviction_reason="")
                 | Q(

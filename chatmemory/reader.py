@@ -40,7 +40,13 @@ __all__ = ["read_message", "read_messages", "require_json", "require_storable"]
 # No database holds U+0000, and half of a surrogate pair has no UTF-8.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
-_NAMES: dict[type, str] = {bool: "true or false", str: "a string", int: "a number", float: "a number", type(None): "null"}
+_NAMES: dict[type, str] = {
+    bool: "true or false",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
 
 T = TypeVar("T")
 
@@ -141,9 +147,7 @@ class _Fields:
             return []
         if not isinstance(value, list):
             raise _expected("a list", value, self.at(key))
-        return [
-            _Fields(item, f"{self.at(key)}[{index}]", self._strict).build(read) for index, item in enumerate(value)
-        ]
+        return [_Fields(item, f"{self.at(key)}[{index}]", self._strict).build(read) for index, item in enumerate(value)]
 
     def object(self, key: str, read: Callable[[_Fields], T]) -> T | None:
         value = self._data.pop(key, None)
@@ -239,7 +243,7 @@ def _content(fields: _Fields) -> Content:
 
 def _detail_level(fields: _Fields) -> DetailLevel:
     value = fields.text("detailLevel")
-    if value not in DetailLevel.__members__:
+    if value is None or value not in DetailLevel.__members__:
         raise InvalidMessageError(f"expected one of {', '.join(DetailLevel)}", fields.at("detailLevel"))
     return DetailLevel(value)
 

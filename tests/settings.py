@@ -66,4 +66,8 @@ _ENGINES = {
         "TEST": {"NAME": f"test_chatmemory_{os.getpid()}", "CHARSET": "utf8mb4"},
     },
 }
+# The writers of the concurrency tests are processes of their own, and are told the test database by its name.
+if "CHATMEMORY_TEST_NAME" in os.environ:
+    for engine in _ENGINES.values():
+        engine["NAME"] = os.environ["CHATMEMORY_TEST_NAME"]
 DATABASES = {"default": _ENGINES[os.environ.get("CHATMEMORY_TEST_DATABASE", "sqlite")]}

@@ -55,7 +55,7 @@ class ConversationSerializer(serializers.ModelSerializer[Conversation]):
         if isinstance(data, dict):
             unknown = sorted(set(data) - set(self.fields))
             if unknown:
-                raise serializers.ValidationError({name: "Unknown field; leave it out." for name in unknown})
+                raise serializers.ValidationError(dict.fromkeys(unknown, "Unknown field; leave it out."))
         return super().to_internal_value(data)
 
 

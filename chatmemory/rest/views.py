@@ -55,9 +55,7 @@ class _OwnConversations(viewsets.GenericViewSet[Any]):
         return get_object_or_404(self.conversations(), pk=self.kwargs["conversation_id"])
 
 
-class ConversationViewSet(
-    mixins.CreateModelMixin, mixins.ListModelMixin, mixins.RetrieveModelMixin, _OwnConversations
-):
+class ConversationViewSet(mixins.CreateModelMixin, mixins.ListModelMixin, mixins.RetrieveModelMixin, _OwnConversations):
     """Your conversations."""
 
     serializer_class = ConversationSerializer

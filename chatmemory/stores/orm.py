@@ -59,13 +59,11 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
 
     def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
         """The messages that fit ``window``; nothing is written, and nothing is counted that was counted before."""
-        columns = self._retained(memory_id).values_list(
-            "type", "text", "payload", "token_count", "conversation__model"
-        )
+        columns = self._retained(memory_id).values_list("type", "text", "payload", "token_count", "conversation__model")
         counted_by = model_of(window.estimator) if window.estimator else None
         entries = []
-        for *message, tokens, model in columns:
-            entry = Entry(from_columns(*message), 1)
+        for type, text, payload, tokens, model in columns:
+            entry = Entry(from_columns(type, text, payload), 1)
             if window.kind is WindowKind.TOKENS:
                 entry.cost = tokens if model == counted_by else window.cost(entry.message)
             entries.append(entry)

@@ -1,0 +1,62 @@
+"""The settings, and what the system checks say of wrong ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+
+from chatmemory import UserMessage
+from chatmemory.models import Conversation
+
+
+def ids() -> list[str]:
+    return [error.id for error in run_checks() if error.id.startswith("chatmemory.")]
+
+
+def test_defaults_are_fine(settings: Any) -> None:
+    assert ids() == []
+    settings.CHATMEMORY = {}
+    assert ids() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ([], "E001"),
+        ({"DEFAULT_LIMITS": 1}, "E002"),
+        ({"DEFAULT_WINDOW": "hours"}, "E003"),
+        ({"DEFAULT_LIMIT": 0}, "E004"),
+        ({"DEFAULT_LIMIT": True}, "E004"),
+        ({"DEFAULT_MODEL": " "}, "E005"),
+        ({"FALLBACK_ENCODING": "p50k_base"}, "E006"),
+        ({"KEEP_HISTORY": "no"}, "E007"),
+        ({"MAX_MESSAGE_CHARS": None}, "E008"),
+        ({"MAX_BATCH": "many"}, "E009"),
+        ({"PERMISSION_CLASSES": "rest_framework.permissions.AllowAny"}, "E010"),
+        ({"PERMISSION_CLASSES": ["nobody.Knows"]}, "E010"),
+    ],
+    ids=str,
+)
+def test_each_mistake_has_its_code_and_a_hint(settings: Any, given: Any, code: str) -> None:
+    settings.CHATMEMORY = given
+    [error] = [error for error in run_checks() if error.id.startswith("chatmemory.")]
+    assert error.id == f"chatmemory.{code}"
+    assert error.hint
+
+
+@pytest.mark.django_db
+def test_settings_are_read_on_every_access(settings: Any) -> None:
+    settings.CHATMEMORY = {"DEFAULT_WINDOW": "messages", "DEFAULT_LIMIT": 7, "DEFAULT_MODEL": "gpt-4"}
+    first = Conversation.objects.create()
+    assert (first.window, first.limit, first.model) == ("messages", 7, "gpt-4")
+    settings.CHATMEMORY = {"DEFAULT_MODEL": "some-new-model"}
+    second = Conversation.objects.create()
+    assert (second.window, second.limit, second.model) == ("tokens", 4000, "some-new-model")
+    counts = {}
+    for fallback in ("o200k_base", "cl100k_base"):
+        settings.CHATMEMORY = {"FALLBACK_ENCODING": fallback}
+        change = second.add_messages([UserMessage("안녕하세요")])
+        counts[fallback] = change.added[0].token_count
+    assert counts == {"o200k_base": 6, "cl100k_base": 9}
