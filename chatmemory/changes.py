@@ -1,27 +1,15 @@
-"""Every change of a conversation's memory, each in one transaction.
-
-The first statement is a write to the conversation's row. It takes the row's lock on PostgreSQL and MariaDB and the
-write lock on SQLite, so changes of one conversation queue; reading first would deadlock or fail on SQLite. Inside a
-transaction of the caller's the lock is held until that one ends.
-"""
+"""Every change of a conversation's memory, each in one transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
-
-from django.db import IntegrityError, router, transaction
-from django.db.models import F
-from django.utils import timezone
+from collections.abc import Iterable, Iterator
 
 from chatmemory import signals
 from chatmemory.conf import setting
 from chatmemory.counting import estimator_for, model_of
 from chatmemory.eviction import Entry, EvictionReason, Retained
 from chatmemory.exceptions import IdempotencyConflictError
-from chatmemory.managers import ConversationQuerySet
+from chatmemory.ledger import Change, Target, after_commit, atomic, write
 from chatmemory.memory import require_messages
 from chatmemory.messages import ChatMessage, SystemMessage
 from chatmemory.models import Conversation, Message
@@ -31,87 +19,10 @@ from chatmemory.sequence import ORDER_STEP
 from chatmemory.tokens import TokenCountEstimator
 from chatmemory.window import Window, WindowKind, check_limit
 
-__all__ = ["Change", "Target", "add", "clear", "rewrite", "set_window"]
+__all__ = ["add", "clear", "rewrite", "set_window"]
 
 # Rows of the window's old end that are read at once when something must go.
 _CHUNK = 16
-
-
-@dataclass
-class Change:
-    """What a change did."""
-
-    conversation: Conversation
-    """As it is after the change."""
-
-    added: list[Message] = field(default_factory=list)
-    """The new rows, in the order said. Some may be evicted already."""
-
-    evicted: list[Message] = field(default_factory=list)
-    """The rows that left the memory, each with its reason."""
-
-
-# What a change writes of the conversation's row.
-_WRITTEN = [
-    "window",
-    "limit",
-    "model",
-    "always_keep_system_message_first",
-    "version",
-    "next_position",
-    "message_count",
-    "retained_count",
-    "retained_tokens",
-    "updated_at",
-]
-
-
-@dataclass(frozen=True)
-class Target:
-    """The conversation to change: its queryset of one, and how to make it where it may be missing."""
-
-    queryset: ConversationQuerySet
-
-    create: Callable[[], Conversation] | None = None
-
-    instance: Conversation | None = None
-    """The caller's object, which learns what its row has become."""
-
-    @classmethod
-    def of(cls, conversation: Conversation) -> Target:
-        """An existing conversation."""
-        return cls(Conversation.objects.filter(pk=conversation.pk), instance=conversation)
-
-    def lock(self) -> Conversation | None:
-        """The row, locked until the transaction ends; None if it is missing and must not be made."""
-        while not self.queryset.update(version=F("version")):
-            if self.create is None:
-                return None
-            try:
-                with transaction.atomic(using=self.queryset.db):
-                    self.create()
-            except IntegrityError:  # another process made it first
-                if not self.queryset.exists():
-                    raise
-        return self.queryset.get()
-
-    def settle(self, change: Change) -> Change:
-        """Tell the caller's object, and give ``change`` back."""
-        if self.instance is not None:
-            for name in _WRITTEN:
-                setattr(self.instance, name, getattr(change.conversation, name))
-        return change
-
-
-def _atomic() -> Any:
-    return transaction.atomic(using=router.db_for_write(Conversation))
-
-
-def _locked(target: Target) -> Conversation:
-    conversation = target.lock()
-    if conversation is None:
-        raise Conversation.DoesNotExist("the conversation has been erased")
-    return conversation
 
 
 def _window_of(conversation: Conversation) -> Window:
@@ -140,6 +51,8 @@ def _recount(conversation: Conversation, estimator: TokenCountEstimator) -> None
         row.token_count = estimator.estimate_token_count_in_message(row.message)
     Message.objects.bulk_update(rows, ["token_count"], batch_size=500)
     conversation.retained_tokens = sum(row.token_count for row in rows)
+    # At once, for the change that this is part of may turn out to change nothing.
+    conversation.save(update_fields=["model", "retained_tokens"])
 
 
 def _entry(row: Message, window: Window) -> Entry:
@@ -192,8 +105,8 @@ def add(
     rows = _new_rows(given, estimator)
     if isinstance(target, Conversation):
         target = Target.of(target)
-    with _atomic():
-        conversation = _locked(target)
+    with atomic():
+        conversation = target.lock()
         if idempotency_key is not None:
             earlier = _earlier(conversation, rows, idempotency_key)
             if earlier is not None:
@@ -214,7 +127,7 @@ def add(
             conversation.next_position += 1
             first = bound.always_keep_system_message_first and isinstance(row.message, SystemMessage)
             row.memory_order = (-row.position if first else row.position) * ORDER_STEP
-        change = _write(conversation, added, [(entry.row, reason) for entry, reason in retained.evicted])
+        change = write(conversation, added, [(entry.row, reason) for entry, reason in retained.evicted])
     return target.settle(change)
 
 
@@ -248,8 +161,8 @@ def rewrite(
     given = require_messages(messages)
     if isinstance(target, Conversation):
         target = Target.of(target)
-    with _atomic():
-        conversation = _locked(target)
+    with atomic():
+        conversation = target.lock()
         bound = window or _window_of(conversation)
         _apply_window(conversation, bound)
         old = list(conversation.messages.retained())
@@ -266,23 +179,21 @@ def rewrite(
         if not plan.inserted and not evicted:
             return target.settle(Change(conversation))
         rewritten = not said or any(row.synthetic for row in plan.inserted)
-        change = _write(conversation, plan.inserted, evicted, rewritten=rewritten)
+        change = write(conversation, plan.inserted, evicted, rewritten=rewritten)
     return target.settle(change)
 
 
-def clear(target: Conversation | Target) -> Change | None:
-    """Evict everything. None if there is no such conversation."""
+def clear(target: Conversation | Target) -> Change:
+    """Evict everything."""
     if isinstance(target, Conversation):
         target = Target.of(target)
-    with _atomic():
+    with atomic():
         conversation = target.lock()
-        if conversation is None:
-            return None
         rows = list(conversation.messages.retained())
         if not rows:
             return target.settle(Change(conversation))
-        change = _write(conversation, [], [(row, EvictionReason.CLEARED) for row in rows])
-        _after_commit(signals.memory_cleared, conversation)
+        change = write(conversation, [], [(row, EvictionReason.CLEARED) for row in rows])
+        after_commit(signals.memory_cleared, conversation)
     return target.settle(change)
 
 
@@ -300,8 +211,8 @@ def set_window(
     if window is not None and window not in list(WindowKind):
         raise ValueError(f"window must be one of {', '.join(WindowKind)}, but is: {window!r}")
     target = Target.of(conversation)
-    with _atomic():
-        locked = _locked(target)
+    with atomic():
+        locked = target.lock()
         if window is not None:
             locked.window = window
         if limit is not None:
@@ -316,61 +227,5 @@ def set_window(
             _recount(locked, estimator_for(locked.model))
         retained = _retained(locked, bound, _oldest_first(locked, bound))
         retained.evict()
-        change = _write(locked, [], [(entry.row, reason) for entry, reason in retained.evicted])
+        change = write(locked, [], [(entry.row, reason) for entry, reason in retained.evicted])
     return target.settle(change)
-
-
-def _write(
-    conversation: Conversation,
-    added: list[Message],
-    evicted: list[tuple[Message, EvictionReason]],
-    *,
-    rewritten: bool = False,
-) -> Change:
-    """Write rows and counters, as one version, and tell the receivers when it is committed."""
-    now = timezone.now()
-    if added or evicted:
-        conversation.version += 1
-    for row in added:
-        row.conversation = conversation
-        row.added_in = conversation.version
-        row.created_at = now
-        conversation.message_count += not row.synthetic
-        conversation.retained_count += 1
-        conversation.retained_tokens += row.token_count
-    for row, reason in evicted:
-        row.evicted_in = conversation.version
-        row.evicted_at = now
-        row.eviction_reason = reason.value
-        conversation.retained_count -= 1
-        conversation.retained_tokens -= row.token_count
-    gone = [row for row, _ in evicted]
-    _write_rows(conversation, added, gone)
-    conversation.save(update_fields=_WRITTEN)
-    if gone:
-        _after_commit(signals.messages_evicted, conversation, messages=gone)
-    if rewritten:
-        _after_commit(signals.memory_rewritten, conversation, messages=added)
-    elif added:
-        _after_commit(signals.messages_added, conversation, messages=added)
-    return Change(conversation, added, gone)
-
-
-def _write_rows(conversation: Conversation, added: list[Message], evicted: list[Message]) -> None:
-    stored = [row for row in evicted if row.pk is not None]
-    if not setting("KEEP_HISTORY"):
-        if stored:
-            conversation.messages.filter(pk__in=[row.pk for row in stored]).delete()
-        added = [row for row in added if row.evicted_in is None]
-        stored = []
-    Message.objects.bulk_create(added, batch_size=500)
-    for reason in {row.eviction_reason for row in stored}:
-        rows = [row for row in stored if row.eviction_reason == reason]
-        conversation.messages.filter(pk__in=[row.pk for row in rows]).update(
-            evicted_in=conversation.version, evicted_at=rows[0].evicted_at, eviction_reason=reason
-        )
-
-
-def _after_commit(signal: Any, conversation: Conversation, **kwargs: Any) -> None:
-    send = partial(signal.send_robust, sender=Conversation, conversation=conversation, **kwargs)
-    transaction.on_commit(send, using=conversation._state.db, robust=True)

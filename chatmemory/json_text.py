@@ -46,6 +46,7 @@ def dumps(value: Any) -> str:
     """``value`` as compact JSON, not a character more than needed escaped.
 
     Beside what JSON has, enums become their names, UUIDs text, bytes Base64; numbers that are not finite become
+    text.
 
     Raises:
         TypeError: a value has no JSON form.

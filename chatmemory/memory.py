@@ -231,7 +231,7 @@ class TokenWindowChatMemory(_WindowChatMemory):
         *,
         id: Any = "default",
         max_tokens: int | Callable[[Any], int] = _REQUIRED,
-        token_count_estimator: TokenCountEstimator,
+        token_count_estimator: TokenCountEstimator = _REQUIRED,
         store: ChatMemoryStore | None = None,
         always_keep_system_message_first: bool = False,
     ) -> None:
@@ -247,5 +247,5 @@ class TokenWindowChatMemory(_WindowChatMemory):
             ValueError: the limit is not above zero, or the ID or the estimator is None.
         """
         super().__init__(id, max_tokens, token_count_estimator, store, always_keep_system_message_first)
-        if token_count_estimator is None:
+        if token_count_estimator is None or token_count_estimator is _REQUIRED:
             raise ValueError("token_count_estimator cannot be null")

@@ -23,8 +23,8 @@ from chatmemory.rows import from_columns
 from chatmemory.window import WindowKind
 
 if TYPE_CHECKING:
-    from chatmemory.changes import Change
     from chatmemory.conversation_memory import ConversationMemory
+    from chatmemory.ledger import Change
     from chatmemory.trial import WindowTrial
 
 __all__ = ["Conversation", "Message"]

@@ -37,24 +37,30 @@ def plan_rewrite(old: Sequence[Message], new: Sequence[Message], position: int, 
     """
     pairs = longest_common_subsequence([row.message for row in old], [row.message for row in new])
     stay = {place: old[index] for index, place in pairs}
-    while not _place(new, stay, position):
-        pass
+    copies = set()
+    while (full := _place(new, stay, position)) is not None:
+        del stay[full]
+        copies.add(full)
     kept = {row.pk for row in stay.values()}
-    memory = [stay.get(place, row) for place, row in enumerate(new)]
-    inserted = [row for place, row in enumerate(new) if place not in stay]
+    left_out = [row for row in old if row.pk not in kept]
     last = max(stay, default=-1)
-    copies = {row.message for row in old}
     for place, row in enumerate(new):
-        if place not in stay:
-            was_said = said and (place > last or isinstance(row.message, SystemMessage)) and row.message not in copies
-            row.synthetic = not was_said
-    return Rewrite(memory=memory, inserted=inserted, left_out=[row for row in old if row.pk not in kept])
+        if isinstance(row.message, SystemMessage):
+            was_said = row.message not in [gone.message for gone in left_out]  # else it was only moved
+        else:
+            was_said = place > last
+        row.synthetic = not (said and was_said) or place in copies
+    return Rewrite(
+        memory=[stay.get(place, row) for place, row in enumerate(new)],
+        inserted=[row for place, row in enumerate(new) if place not in stay],
+        left_out=left_out,
+    )
 
 
-def _place(new: Sequence[Message], stay: dict[int, Message], position: int) -> bool:
-    """Give every new row its position and memory order.
+def _place(new: Sequence[Message], stay: dict[int, Message], position: int) -> int | None:
+    """Give every new row its position and memory order; None when that is done.
 
-    False if there was no room before a row that stays: it no longer does then, and a copy takes its place.
+    Otherwise the place of a row that stays and has no room before it: a copy has to take its place.
     """
     places = [place for place in range(len(new)) if place not in stay]
     for offset, place in enumerate(places):
@@ -72,12 +78,11 @@ def _place(new: Sequence[Message], stay: dict[int, Message], position: int) -> b
         high = stay[place].memory_order
         orders = orders_between(len(gap), low, high) if gap else []
         if orders is None:
-            del stay[place]
-            return False
+            return place
         for inside, order in zip(gap, orders, strict=True):
             new[inside].memory_order = order
         gap, low = [], high
     for place in places:
         if place > last_kept:
             new[place].memory_order = new[place].position * ORDER_STEP
-    return True
+    return None

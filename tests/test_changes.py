@@ -264,6 +264,23 @@ class TestRewriting:
         assert [row.message for row in conversation.messages.history()] == users(0, 1, 2)
         check_invariants(conversation)
 
+    def test_a_foreign_memory_may_say_the_same_again_and_move_its_system_message(self) -> None:
+        store = DjangoChatMemoryStore()
+        yes, system = UserMessage("yes"), SystemMessage("s")
+        for messages in (
+            [yes],
+            [yes, yes],
+            [yes, AiMessage("a")],
+            [AiMessage("a"), yes],
+            [AiMessage("a"), yes, system],
+        ):
+            store.update_messages("m", messages)
+        store.update_messages("m", [system, AiMessage("a"), yes])
+        conversation = Conversation.objects.get()
+        assert store.get_messages("m") == [system, AiMessage("a"), yes]
+        assert [row.message for row in conversation.messages.history()] == [yes, yes, AiMessage("a"), yes, system]
+        check_invariants(conversation)
+
     def test_clearing_keeps_history(self) -> None:
         conversation = ConversationFactory()
         conversation.memory.clear()
@@ -432,6 +449,16 @@ class TestTheStore:
         conversation.refresh_from_db()
         assert (conversation.window, conversation.limit, conversation.model) == ("messages", 7, "gpt-4")
         check_invariants(conversation)
+
+    def test_another_estimator_counts_again_even_if_nothing_is_added(self) -> None:
+        store = DjangoChatMemoryStore()
+        for model, tokens in (("gpt-4o", 6), ("gpt-4", 9)):
+            estimator = OpenAiTokenCountEstimator(model)
+            memory = TokenWindowChatMemory(id="x", max_tokens=99, token_count_estimator=estimator, store=store)
+            memory.add(SystemMessage("안녕하세요"))
+            conversation = Conversation.objects.get()
+            check_invariants(conversation)
+            assert (conversation.model, conversation.retained_tokens) == (model, tokens)
 
     def test_a_project_estimator_counts_and_the_rows_own_memory_still_works(self) -> None:
         class Letters:

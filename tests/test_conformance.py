@@ -256,7 +256,6 @@ def build_case(case: dict[str, Any]) -> None:
                 kwargs[name] = values[0]
         if case["type"] == "token_window" and len(values) == 2:
             kwargs["token_count_estimator"] = OracleEstimator() if values[1] else None
-    kwargs.setdefault("token_count_estimator", None) if case["type"] == "token_window" else None
     expected = case["exception"]
     if expected is None:
         memory = window(**kwargs)

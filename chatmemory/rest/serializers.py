@@ -6,10 +6,10 @@ from typing import Any
 
 from rest_framework import serializers
 
-from chatmemory.changes import Change
 from chatmemory.codec import message_to_data
 from chatmemory.conf import setting
 from chatmemory.exceptions import InvalidMessageError
+from chatmemory.ledger import Change
 from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, Message
 from chatmemory.reader import read_message, read_messages, require_json

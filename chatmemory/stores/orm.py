@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from chatmemory import changes
@@ -10,6 +11,7 @@ from chatmemory.conf import setting
 from chatmemory.counting import model_of
 from chatmemory.eviction import Entry, Retained
 from chatmemory.identifiers import memory_id_text
+from chatmemory.ledger import Target
 from chatmemory.managers import MessageQuerySet, require_owner
 from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, Message
@@ -55,7 +57,8 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
 
     def delete_messages(self, memory_id: Any) -> None:
         """Evict all messages; history keeps them."""
-        changes.clear(self._target(memory_id, create=False))
+        with suppress(Conversation.DoesNotExist):
+            changes.clear(self._target(memory_id, create=False))
 
     def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
         """The messages that fit ``window``; nothing is written, and nothing is counted that was counted before."""
@@ -84,7 +87,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         mine = {"conversation__owner": self._owner} if self._owner else {"conversation__owner__isnull": True}
         return Message.objects.filter(conversation__memory_id=memory_id_text(memory_id), **mine).retained()
 
-    def _target(self, memory_id: Any, window: Window | None = None, *, create: bool = True) -> changes.Target:
+    def _target(self, memory_id: Any, window: Window | None = None, *, create: bool = True) -> Target:
         text = memory_id_text(memory_id)
 
         def make() -> Conversation:
@@ -98,4 +101,4 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
             return conversation
 
         queryset = Conversation.objects.owned_by(self._owner).filter(memory_id=text)
-        return changes.Target(queryset, make if create else None)
+        return Target(queryset, make if create else None)

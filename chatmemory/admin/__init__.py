@@ -1,0 +1,7 @@
+"""The admin: every conversation with what the model gets of it now, what it no longer gets, and why."""
+
+from __future__ import annotations
+
+from chatmemory.admin.conversations import ConversationAdmin
+
+__all__ = ["ConversationAdmin"]

@@ -1,0 +1,70 @@
+"""How full a window is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from django.utils.formats import number_format
+from django.utils.translation import gettext, ngettext
+
+from chatmemory.models import Conversation
+from chatmemory.window import WindowKind
+
+__all__ = ["Gauge"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gauge:
+    """A quantity and its limit."""
+
+    used: int
+
+    limit: int
+
+    counts_tokens: bool
+    """Whether these are tokens; otherwise messages."""
+
+    @classmethod
+    def of(cls, conversation: Conversation) -> Self:
+        """The gauge of what a conversation's window counts."""
+        counts_tokens = conversation.window == WindowKind.TOKENS
+        used = conversation.retained_tokens if counts_tokens else conversation.retained_count
+        return cls(used=used, limit=conversation.limit, counts_tokens=counts_tokens)
+
+    @property
+    def percent(self) -> int:
+        """Rounded down, so that only a full window has 100."""
+        return self.used * 100 // self.limit
+
+    @property
+    def amount(self) -> str:
+        """Both numbers, and what they count."""
+        if self.counts_tokens:
+            words = ngettext("%(used)s of %(limit)s token", "%(used)s of %(limit)s tokens", self.limit)
+        else:
+            words = ngettext("%(used)s of %(limit)s message", "%(used)s of %(limit)s messages", self.limit)
+        return words % {"used": _grouped(self.used), "limit": _grouped(self.limit)}
+
+    @property
+    def share(self) -> str:
+        """The percentage, and what it means."""
+        if self.is_over:
+            words = gettext("%(percent)s percent of the window: over its limit")
+        else:
+            words = gettext("%(percent)s percent of the window in use")
+        return words % {"percent": _grouped(self.percent)}
+
+    @property
+    def fill(self) -> int:
+        """How much of the bar is filled, of 100. What little there is can be seen."""
+        return min(100, max(self.percent, 1 if self.used else 0))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the memory has more than its window allows, as after a change of the limit by other hands."""
+        return self.used > self.limit
+
+
+def _grouped(number: int) -> str:
+    return number_format(number, decimal_pos=0, use_l10n=True, force_grouping=True)
