@@ -1,0 +1,78 @@
+"""Every Python block of the README runs, in its order, as a reader would type it."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chatmemory.conf import DEFAULTS
+from chatmemory.models import Conversation
+from chatmemory.signals import messages_evicted
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+class ChatCompletions(BaseHTTPRequestHandler):
+    """The part of OpenAI's protocol that the example needs; it answers how many messages it was sent."""
+
+    asked: list[Any]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.asked.append(body["messages"])
+        text = f"I got {len(body['messages'])} messages."
+        answer = json.dumps(
+            {
+                "id": "1",
+                "object": "chat.completion",
+                "created": 0,
+                "model": body["model"],
+                "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
+            }
+        ).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """What a model on loopback was sent."""
+    ChatCompletions.asked = []
+    with HTTPServer(("127.0.0.1", 0), ChatCompletions) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        yield ChatCompletions.asked
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.django_db
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # the example leaves its client to the garbage collector
+def test_every_block_runs(asked: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    namespace: dict[str, Any] = {}
+    try:
+        for block in BLOCKS:
+            exec(compile(block, "README.md", "exec"), namespace)
+    finally:
+        messages_evicted.disconnect(namespace.get("summarise_later"))
+    assert [message["role"] for message in asked[0]] == ["system", "user"]
+    assert "I got 2 messages." in capsys.readouterr().out
+    assert Conversation.objects.get(title="Hello").messages.history().count() == 7
+    assert namespace["CHATMEMORY"] == DEFAULTS
+    assert len(BLOCKS) == 9
