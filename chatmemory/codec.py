@@ -163,7 +163,13 @@ def _plain(value: Any) -> Any:
         case ToolExecutionRequest():
             return _request_to_data(value)
         case Mapping():
-            return {key: _plain(item) for key, item in value.items()}
+            data = {}
+            for key, item in value.items():  # no comprehension: see freeze()
+                data[key] = _plain(item)
+            return data
         case list() | tuple():
-            return [_plain(item) for item in value]
+            items = []
+            for item in value:
+                items.append(_plain(item))  # noqa: PERF401
+            return items
     return value

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn, Self
 
+from chatmemory.json_text import MAX_NESTING
+
 __all__ = ["FrozenDict", "FrozenList", "freeze"]
 
 
@@ -41,19 +43,28 @@ class FrozenList(list[Any]):
         return self
 
 
-def freeze(value: Any) -> Any:
+def freeze(value: Any, depth: int = 0) -> Any:
     """Return ``value`` with every dict, list and tuple in it copied into a read-only one.
 
     Raises:
         TypeError: a dict has a key that is not a string.
+        ValueError: it is nested deeper than :data:`MAX_NESTING`.
     """
+    # Loops, for in Python 3.11 a comprehension takes a frame of its own.
+    if depth > MAX_NESTING:
+        raise ValueError(f"nested more than {MAX_NESTING} levels deep")
     if isinstance(value, (FrozenDict, FrozenList)):
         return value
     if isinstance(value, Mapping):
-        for key in value:
+        frozen = {}
+        for key, item in value.items():
             if not isinstance(key, str):
                 raise TypeError(f"keys of attributes must be strings, but one is: {key!r}")
-        return FrozenDict({key: freeze(item) for key, item in value.items()})
+            frozen[key] = freeze(item, depth + 1)
+        return FrozenDict(frozen)
     if isinstance(value, (list, tuple)):
-        return FrozenList([freeze(item) for item in value])
+        items = []
+        for item in value:
+            items.append(freeze(item, depth + 1))  # noqa: PERF401
+        return FrozenList(items)
     return value

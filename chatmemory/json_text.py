@@ -69,12 +69,20 @@ def _dumps(value: Any, depth: int) -> str:
             return _string(value)
         case float():
             return _double(value)
+        case Decimal() if not value.is_finite():
+            return _double(float(value))
         case int() | Decimal():
             return str(value)
         case Mapping():
-            return "{" + ",".join(f"{_string(key)}:{_dumps(item, depth + 1)}" for key, item in value.items()) + "}"
+            parts = []
+            for key, item in value.items():
+                parts.append(f"{_string(key)}:{_dumps(item, depth + 1)}")
+            return "{" + ",".join(parts) + "}"
         case list() | tuple():
-            return "[" + ",".join(_dumps(item, depth + 1) for item in value) + "]"
+            parts = []
+            for item in value:
+                parts.append(_dumps(item, depth + 1))
+            return "[" + ",".join(parts) + "]"
         case UUID():
             return _string(str(value))
         case bytes():
@@ -94,16 +102,24 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(digits: str) -> int:
+    return int(_short_number(digits))
+
+
+def _float(digits: str) -> float:
+    return float(_short_number(digits))
+
+
+def _short_number(digits: str) -> str:
     if len(digits) > _MAX_NUMBER_CHARS:
         raise ValueError(f"a number of {len(digits)} characters; at most {_MAX_NUMBER_CHARS} are read")
-    return int(digits)
+    return digits
 
 
 def _constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON; write it as a string")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_constant=_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)
 
 
 def loads(text: str) -> Any:

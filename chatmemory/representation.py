@@ -28,4 +28,5 @@ def _short(value: Any) -> str:
         return f"{value[:_LONGEST]!r}… ({len(value)} characters)"
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_short, value)) + "]"
-    return repr(value)
+    text = repr(value)
+    return text if len(text) <= 4 * _LONGEST else f"{text[: 4 * _LONGEST]}…"

@@ -10,6 +10,7 @@ import base64
 import gzip
 import hashlib
 import threading
+import zlib
 from dataclasses import dataclass
 from importlib import resources
 
@@ -68,7 +69,7 @@ def _load(name: str) -> tiktoken.Encoding:
     file = resources.files("chatmemory.tokens") / "vocabularies" / f"{name}.tiktoken.gz"
     try:
         data = gzip.decompress(file.read_bytes())
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise VocabularyError(f"cannot read {file}: {error}. Install django-chatmemory again.") from error
     if hashlib.sha256(data).hexdigest() != vocabulary.sha256:
         raise VocabularyError(f"{file} is not the vocabulary that was shipped. Install django-chatmemory again.")
