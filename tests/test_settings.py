@@ -11,6 +11,10 @@ from chatmemory import UserMessage
 from chatmemory.models import Conversation
 
 
+# Checks of other apps ask the database what it can do.
+pytestmark = pytest.mark.django_db
+
+
 def ids() -> list[str]:
     return [error.id for error in run_checks() if error.id.startswith("chatmemory.")]
 
@@ -46,7 +50,6 @@ def test_each_mistake_has_its_code_and_a_hint(settings: Any, given: Any, code: s
     assert error.hint
 
 
-@pytest.mark.django_db
 def test_settings_are_read_on_every_access(settings: Any) -> None:
     settings.CHATMEMORY = {"DEFAULT_WINDOW": "messages", "DEFAULT_LIMIT": 7, "DEFAULT_MODEL": "gpt-4"}
     first = Conversation.objects.create()

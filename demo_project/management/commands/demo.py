@@ -1,0 +1,79 @@
+"""``python manage.py demo``"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandParser
+from django.urls import reverse
+
+from demo_project.database import clear_database_errors, prepare_database, remove_database
+from demo_project.demo_user import PASSWORD, USERNAME, ensure_demo_user
+from demo_project.port import HOST, port_number, require_free_port
+from demo_project.progress import Progress
+from demo_project.sample_loading import load_sample, missing_samples
+
+_INTERRUPTED = 130  # what a shell reports for Ctrl-C
+
+
+class Command(BaseCommand):
+    """Sets up the demo and serves it. Whatever is there already stays as it is."""
+
+    help = "Makes the demo's database, loads the sample conversations and serves admin and API."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--port", type=port_number, default=8000, help=f"the port on {HOST} (default: 8000)")
+        parser.add_argument("--no-serve", action="store_true", help="set everything up, then stop")
+        parser.add_argument("--reset", action="store_true", help="remove the demo's database first")
+
+    def handle(self, *, port: int, no_serve: bool, reset: bool, **options: Any) -> None:
+        if not no_serve:
+            require_free_port(port)
+        try:
+            if reset:
+                remove_database()
+            self._set_up()
+        except KeyboardInterrupt:
+            self.stdout.write("\nStopped. Run it again and it goes on from here.")
+            raise SystemExit(_INTERRUPTED) from None
+        self._print_addresses(port)
+        if not no_serve:
+            self._serve(port)
+
+    def _set_up(self) -> None:
+        self._say("Preparing the database ...")
+        prepare_database()
+        with clear_database_errors():
+            user = ensure_demo_user()
+            samples = missing_samples(user)
+            if not samples:
+                self._say("The sample conversations are there.")
+                return
+            self._say("Loading the sample conversations ...")
+            with Progress(self.stdout, sum(len(sample.messages) for sample in samples)) as progress:
+                for sample in samples:
+                    load_sample(sample, user, progress.advance)
+                    progress.note(f"  {sample.memory_id}: {len(sample.messages)} messages")
+
+    def _print_addresses(self, port: int) -> None:
+        self._say(
+            f"\n  Admin     http://{HOST}:{port}{reverse('admin:index')}"
+            f"\n  API       http://{HOST}:{port}{reverse('chatmemory:conversation-list')}"
+            f"\n  User      {USERNAME}"
+            f"\n  Password  {PASSWORD}\n"
+        )
+
+    def _serve(self, port: int) -> None:
+        self._say("Serving until you press Ctrl-C.")
+        try:
+            # What runserver has to say on stdout is said already; requests and errors still go to stderr.
+            call_command("runserver", f"{HOST}:{port}", use_reloader=False, stdout=io.StringIO())
+        finally:
+            self._say("\nStopped.")
+
+    def _say(self, text: str) -> None:
+        self.stdout.write(text)
+        # A pipe would hold it back until the server ends.
+        self.stdout.flush()

@@ -1,0 +1,59 @@
+"""The sample conversations: read from ``samples/``, each said message by message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from chatmemory.messages import ChatMessage
+from chatmemory.models import Conversation
+from chatmemory.reader import read_messages
+
+__all__ = ["Sample", "load_sample", "missing_samples", "read_samples"]
+
+_FOLDER = Path(__file__).resolve().parent / "samples"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One file of ``samples/``."""
+
+    memory_id: str
+
+    settings: dict[str, Any]
+    """The other fields of the conversation."""
+
+    messages: list[ChatMessage]
+
+
+def read_samples() -> list[Sample]:
+    """Every sample, in the order of the file names."""
+    samples = []
+    for path in sorted(_FOLDER.glob("*.json")):
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        messages = read_messages(fields.pop("messages"), path.name)
+        samples.append(Sample(memory_id=fields.pop("memory_id"), settings=fields, messages=messages))
+    return samples
+
+
+def missing_samples(owner: User) -> list[Sample]:
+    """The samples that ``owner`` does not have."""
+    there = set(Conversation.objects.owned_by(owner).values_list("memory_id", flat=True))
+    return [sample for sample in read_samples() if sample.memory_id not in there]
+
+
+# All or nothing, so that a conversation that is there is whole, however the run before ended.
+@transaction.atomic
+def load_sample(sample: Sample, owner: User, said: Callable[[], None]) -> None:
+    """Give ``owner`` the conversation of ``sample``; ``said`` is called after each message."""
+    conversation = Conversation.objects.create(owner=owner, memory_id=sample.memory_id, **sample.settings)
+    for message in sample.messages:
+        # One version per message: the evictions are those of a chat that was lived, not of an import.
+        conversation.memory.add(message)
+        said()
