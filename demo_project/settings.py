@@ -59,5 +59,6 @@ DATABASES = {
 
 STATIC_URL = "static/"
 USE_TZ = True
+TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
