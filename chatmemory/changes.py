@@ -6,53 +6,53 @@ from collections.abc import Iterable, Iterator
 
 from chatmemory import signals
 from chatmemory.conf import setting
-from chatmemory.counting import estimator_for, model_of
+from chatmemory.counting import estimator_for, model_of, window_of
 from chatmemory.eviction import Entry, EvictionReason, Retained
 from chatmemory.exceptions import IdempotencyConflictError
-from chatmemory.ledger import Change, Target, after_commit, atomic, write
+from chatmemory.ledger import Change, Target, after_commit, rows_of, write
 from chatmemory.memory import require_messages
 from chatmemory.messages import ChatMessage, SystemMessage
-from chatmemory.models import Conversation, Message
+from chatmemory.models import MAX_LIMIT, Conversation, Message
+from chatmemory.reader import require_storable
 from chatmemory.rewriting import plan_rewrite
 from chatmemory.rows import to_columns
 from chatmemory.sequence import ORDER_STEP
-from chatmemory.tokens import TokenCountEstimator
-from chatmemory.window import Window, WindowKind, check_limit
+from chatmemory.tokens import TokenCountEstimator, stored_count
+from chatmemory.window import Window, WindowKind, check_kind, check_limit
 
 __all__ = ["add", "clear", "rewrite", "set_window"]
 
-# Rows of the window's old end that are read at once when something must go.
+# Rows of the window's old end that are read at once when something must go. Should that not do, the next chunks are
+# larger, so that a system message anywhere in a large window is found in a few statements.
 _CHUNK = 16
-
-
-def _window_of(conversation: Conversation) -> Window:
-    return Window(
-        kind=WindowKind(conversation.window),
-        limit=conversation.limit,
-        estimator=estimator_for(conversation.model),
-        always_keep_system_message_first=conversation.always_keep_system_message_first,
-    )
+_GROWTH = 8
 
 
 def _apply_window(conversation: Conversation, window: Window) -> None:
     """Make the row say what bounds the memory now, and its counts be by the window's estimator."""
-    conversation.window = window.kind.value
-    conversation.limit = window.limit
-    conversation.always_keep_system_message_first = window.always_keep_system_message_first
     estimator = _estimator(window, conversation.model)
-    if model_of(estimator) != conversation.model:
-        conversation.model = model_of(estimator)
+    wanted = {
+        "window": window.kind.value,
+        "limit": min(window.limit, MAX_LIMIT),
+        "always_keep_system_message_first": window.always_keep_system_message_first,
+        "model": model_of(estimator),
+    }
+    changed = [name for name, value in wanted.items() if getattr(conversation, name) != value]
+    for name in changed:
+        setattr(conversation, name, wanted[name])
+    if "model" in changed:
         _recount(conversation, estimator)
+    if changed:
+        # At once, for the change that this is part of may turn out to change nothing.
+        conversation.save(update_fields=[*changed, "retained_tokens"])
 
 
 def _recount(conversation: Conversation, estimator: TokenCountEstimator) -> None:
-    rows = list(conversation.messages.retained())
+    rows = list(rows_of(conversation).retained())
     for row in rows:
-        row.token_count = estimator.estimate_token_count_in_message(row.message)
-    Message.objects.bulk_update(rows, ["token_count"], batch_size=500)
+        row.token_count = stored_count(row.message, estimator)
+    Message.objects.using(conversation._state.db).bulk_update(rows, ["token_count"], batch_size=500)
     conversation.retained_tokens = sum(row.token_count for row in rows)
-    # At once, for the change that this is part of may turn out to change nothing.
-    conversation.save(update_fields=["model", "retained_tokens"])
 
 
 def _entry(row: Message, window: Window) -> Entry:
@@ -61,11 +61,11 @@ def _entry(row: Message, window: Window) -> Entry:
 
 def _oldest_first(conversation: Conversation, window: Window) -> Iterator[Entry]:
     """The retained rows, in memory order, read in chunks as far as somebody asks."""
-    rows = conversation.messages.retained()
-    start = 0
-    while chunk := list(rows[start : start + _CHUNK]):
+    rows = rows_of(conversation).retained()
+    start, size = 0, _CHUNK
+    while chunk := list(rows[start : start + size]):
         yield from (_entry(row, window) for row in chunk)
-        start += len(chunk)
+        start, size = start + size, size * _GROWTH
 
 
 def _retained(conversation: Conversation, window: Window, entries: Iterable[Entry]) -> Retained:
@@ -87,7 +87,7 @@ def _estimator(window: Window | None, model: str) -> TokenCountEstimator:
 
 
 def add(
-    target: Conversation | Target,
+    target: Target,
     messages: Iterable[ChatMessage],
     *,
     window: Window | None = None,
@@ -96,22 +96,29 @@ def add(
     """Add ``messages``, as if one after the other.
 
     Args:
+        target: the conversation.
+        messages: all or none of them are added.
         window: bounds the memory from now on; by default what the row says.
         idempotency_key: a second call with it gives the account of the first.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing, and must not be made.
+        TypeError: one of ``messages`` is no message.
+        ValueError: a text or key that no database can hold.
+        IdempotencyConflictError: the key came before, with other messages.
     """
     given = require_messages(messages)
+    if idempotency_key is not None:
+        _check_key(idempotency_key)
     # Counting is what takes time, so it comes before the lock, by the model that most likely is the right one.
-    estimator = _estimator(window, target.model if isinstance(target, Conversation) else setting("DEFAULT_MODEL"))
+    known = target.instance.model if target.instance is not None else setting("DEFAULT_MODEL")
+    estimator = _estimator(window, known)
     rows = _new_rows(given, estimator)
-    if isinstance(target, Conversation):
-        target = Target.of(target)
-    with atomic():
-        conversation = target.lock()
-        if idempotency_key is not None:
-            earlier = _earlier(conversation, rows, idempotency_key)
-            if earlier is not None:
-                return target.settle(earlier)
-        bound = window or _window_of(conversation)
+    with target.change() as change:
+        conversation = change.conversation
+        if idempotency_key is not None and _is_repeated(change, rows, idempotency_key):
+            return change
+        bound = window or window_of(conversation)
         _apply_window(conversation, bound)
         if model_of(estimator) != conversation.model:
             rows = _new_rows(given, _estimator(bound, conversation.model))
@@ -120,112 +127,141 @@ def add(
             retained.add(_entry(row, bound), system_message_first=bound.always_keep_system_message_first)
         added = [entry.row for entry in retained.added]
         if not added:
-            return target.settle(Change(conversation))
+            return change
         added[0].idempotency_key = idempotency_key
         for row in added:
             row.position = conversation.next_position
             conversation.next_position += 1
             first = bound.always_keep_system_message_first and isinstance(row.message, SystemMessage)
             row.memory_order = (-row.position if first else row.position) * ORDER_STEP
-        change = write(conversation, added, [(entry.row, reason) for entry, reason in retained.evicted])
-    return target.settle(change)
+        write(change, added, [(entry.row, reason) for entry, reason in retained.evicted])
+    return change
 
 
-def _earlier(conversation: Conversation, rows: list[Message], key: str) -> Change | None:
-    first = conversation.messages.filter(idempotency_key=key).first()
+def _check_key(key: str) -> None:
+    if not isinstance(key, str) or not 0 < len(key) <= 255:
+        raise ValueError(f"idempotency_key must be a string of 1 to 255 characters, but is: {key!r:.300}")
+    require_storable(key, "idempotency_key")
+
+
+def _is_repeated(change: Change, rows: list[Message], key: str) -> bool:
+    """Whether ``key`` came before; then ``change`` becomes the account of that time."""
+    messages = rows_of(change.conversation)
+    first = messages.filter(idempotency_key=key).first()
     if first is None:
-        return None
-    added = list(conversation.messages.filter(added_in=first.added_in).order_by("position"))
-
-    def substance(rows: list[Message]) -> list[ChatMessage]:
-        # An equal system message is ignored when it is added, so it may be missing in the rows.
-        return [row.message for row in rows if not isinstance(row.message, SystemMessage)]
-
-    if substance(rows) != substance(added):
+        return False
+    added = list(messages.filter(added_in=first.added_in).order_by("position"))
+    if setting("KEEP_HISTORY") and not _came_of(added, rows):
         raise IdempotencyConflictError(f"idempotency key {key!r} was used before, with other messages")
-    evicted = list(conversation.messages.filter(evicted_in=first.added_in).order_by("position"))
-    return Change(conversation, added, evicted)
+    change.added = added
+    change.evicted = list(messages.filter(evicted_in=first.added_in).order_by("position"))
+    return True
+
+
+def _came_of(added: list[Message], rows: list[Message]) -> bool:
+    """Whether ``added`` is what became of ``rows``: all, but perhaps system messages that were there already."""
+    candidates = iter(rows)
+    for row in added:
+        for candidate in candidates:
+            if candidate.message == row.message:
+                break
+            if not isinstance(candidate.message, SystemMessage):
+                return False
+        else:
+            return False
+    return all(isinstance(candidate.message, SystemMessage) for candidate in candidates)
 
 
 def rewrite(
-    target: Conversation | Target, messages: Iterable[ChatMessage], *, window: Window | None = None, said: bool = False
+    target: Target, messages: Iterable[ChatMessage], *, window: Window | None = None, from_foreign_memory: bool = False
 ) -> Change:
     """Make ``messages`` the memory. Rows that stay are kept, the others are evicted, the new ones are inserted.
 
     Args:
-        window: bounds the memory from now on and evicts what does not fit; by default what the row says. With
-            ``said`` nothing is evicted but what ``messages`` leave out.
-        said: whether this is how a foreign memory adds: new system messages, and new messages after all that stay,
-            were said then, and belong to history. Otherwise all that is new is synthetic.
+        target: the conversation.
+        messages: the new memory, in order.
+        window: bounds the memory from now on; by default what the row says. What does not fit it is evicted.
+        from_foreign_memory: this is how a memory adds that has a window of its own. Nothing is evicted but what
+            ``messages`` leave out; new system messages, and new messages after all that stay, were said. Otherwise
+            all that is new is synthetic.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing, and must not be made.
+        TypeError: one of ``messages`` is no message.
+        ValueError: a text that no database can hold.
     """
     given = require_messages(messages)
-    if isinstance(target, Conversation):
-        target = Target.of(target)
-    with atomic():
-        conversation = target.lock()
-        bound = window or _window_of(conversation)
+    with target.change() as change:
+        conversation = change.conversation
+        bound = window or window_of(conversation)
         _apply_window(conversation, bound)
-        old = list(conversation.messages.retained())
+        old = list(rows_of(conversation).retained())
         new = _new_rows(given, _estimator(bound, conversation.model))
-        plan = plan_rewrite(old, new, conversation.next_position, said=said)
-        conversation.next_position += len(plan.inserted)
+        plan = plan_rewrite(old, new, conversation.next_position, from_foreign_memory=from_foreign_memory)
         evicted = [(row, EvictionReason.REWRITTEN) for row in plan.left_out]
-        if not said:
-            entries = [_entry(row, bound) for row in plan.memory]
-            total = sum(entry.cost for entry in entries) + bound.overhead
-            retained = Retained(entries, total=total, limit=bound.limit)
-            retained.evict()
+        if not from_foreign_memory:
+            retained = bound.fit([_entry(row, bound) for row in plan.memory])
             evicted += [(entry.row, reason) for entry, reason in retained.evicted]
-        if not plan.inserted and not evicted:
-            return target.settle(Change(conversation))
-        rewritten = not said or any(row.synthetic for row in plan.inserted)
-        change = write(conversation, plan.inserted, evicted, rewritten=rewritten)
-    return target.settle(change)
+        if plan.inserted or evicted:
+            conversation.next_position += len(plan.inserted)
+            rewritten = not from_foreign_memory or any(row.synthetic for row in plan.inserted)
+            write(change, plan.inserted, evicted, rewritten=rewritten)
+    return change
 
 
-def clear(target: Conversation | Target) -> Change:
-    """Evict everything."""
-    if isinstance(target, Conversation):
-        target = Target.of(target)
-    with atomic():
-        conversation = target.lock()
-        rows = list(conversation.messages.retained())
-        if not rows:
-            return target.settle(Change(conversation))
-        change = write(conversation, [], [(row, EvictionReason.CLEARED) for row in rows])
-        after_commit(signals.memory_cleared, conversation)
-    return target.settle(change)
+def clear(target: Target) -> Change:
+    """Evict everything.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+    """
+    with target.change() as change:
+        rows = list(rows_of(change.conversation).retained())
+        if rows:
+            write(change, [], [(row, EvictionReason.CLEARED) for row in rows])
+            after_commit(signals.memory_cleared, change.conversation)
+    return change
 
 
 def set_window(
-    conversation: Conversation,
+    target: Target,
     *,
     window: str | None = None,
     limit: int | None = None,
     model: str | None = None,
     always_keep_system_message_first: bool | None = None,
 ) -> Change:
-    """Change what is given of the window, and evict what no longer fits."""
-    if limit is not None:
-        check_limit(limit, "limit")
-    if window is not None and window not in list(WindowKind):
-        raise ValueError(f"window must be one of {', '.join(WindowKind)}, but is: {window!r}")
-    target = Target.of(conversation)
-    with atomic():
-        locked = target.lock()
+    """Change what is given of the window, and evict what no longer fits.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+        ValueError: no such window, limit or model.
+    """
+    if window is not None:
+        check_kind(window)
+    if limit is not None and check_limit(limit, "limit") > MAX_LIMIT:
+        raise ValueError(f"limit must be at most {MAX_LIMIT}, but is: {limit}")
+    if model is not None:
+        _check_model(model)
+    with target.change() as change:
+        conversation = change.conversation
         if window is not None:
-            locked.window = window
+            conversation.window = window
         if limit is not None:
-            locked.limit = limit
+            conversation.limit = limit
         if always_keep_system_message_first is not None:
-            locked.always_keep_system_message_first = always_keep_system_message_first
-        recount = model is not None and model != locked.model
-        if model is not None:
-            locked.model = model
-        bound = _window_of(locked)
-        if recount:
-            _recount(locked, estimator_for(locked.model))
-        retained = _retained(locked, bound, _oldest_first(locked, bound))
+            conversation.always_keep_system_message_first = always_keep_system_message_first
+        if model is not None and model != conversation.model:
+            conversation.model = model
+            _recount(conversation, estimator_for(model))
+        bound = window_of(conversation)
+        retained = _retained(conversation, bound, _oldest_first(conversation, bound))
         retained.evict()
-        change = write(locked, [], [(entry.row, reason) for entry, reason in retained.evicted])
-    return target.settle(change)
+        write(change, [], [(entry.row, reason) for entry, reason in retained.evicted])
+    return change
+
+
+def _check_model(model: str) -> None:
+    if not isinstance(model, str) or not model.strip() or len(model) > 255:
+        raise ValueError(f"model must be a string of 1 to 255 characters, but is: {model!r:.300}")
+    require_storable(model, "model")

@@ -7,6 +7,7 @@ the place: ``[3].toolExecutionRequests[0].name: expected a string, got a number`
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -77,7 +78,7 @@ def _parsed(text: str) -> Any:
 
 
 def message_to_data(message: ChatMessage) -> dict[str, Any]:
-    """The message as LangChain4j's JSON object: a dict in its order of fields, ready for ``json.dumps``.
+    """The message as LangChain4j's JSON object: a dict in its order of fields. Attributes are as they are.
 
     Raises:
         TypeError: ``message`` is no message.
@@ -148,7 +149,7 @@ def _media_to_data(media: Media) -> dict[str, Any]:
         "mimeType": media.mime_type,
         "revisedPrompt": getattr(media, "revised_prompt", None),
     }
-    return {key: value for key, value in fields.items() if value is not None}
+    return {key: _plain(value) for key, value in fields.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:
@@ -162,6 +163,8 @@ def _plain(value: Any) -> Any:
             return _media_to_data(value)
         case ToolExecutionRequest():
             return _request_to_data(value)
+        case bytes():
+            return base64.b64encode(value).decode()
         case Mapping():
             data = {}
             for key, item in value.items():  # no comprehension: see freeze()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from chatmemory import changes
+from chatmemory.ledger import Target
 from chatmemory.memory import ChatMemory, require_messages
 from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation
-from chatmemory.rows import from_columns
+from chatmemory.reading import read_window
 
 __all__ = ["ConversationMemory"]
 
@@ -29,14 +30,13 @@ class ConversationMemory(ChatMemory):
     def add(self, *messages: ChatMessage) -> None:
         added = require_messages(messages)
         if added:
-            changes.add(self._conversation, added)
+            changes.add(Target.of(self._conversation), added)
 
     def set(self, messages: Iterable[ChatMessage]) -> None:
-        changes.rewrite(self._conversation, messages)
+        changes.rewrite(Target.of(self._conversation), messages)
 
     def messages(self) -> list[ChatMessage]:
-        columns = self._conversation.messages.retained().values_list("type", "text", "payload")
-        return [from_columns(*row) for row in columns]
+        return read_window(self._conversation.messages.retained())
 
     def clear(self) -> None:
-        changes.clear(self._conversation)
+        changes.clear(Target.of(self._conversation))

@@ -1,13 +1,15 @@
-"""Which estimator counted the messages of a conversation, and which one counts the next."""
+"""What counts the messages of a conversation, and bounds them."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
 from chatmemory.conf import setting
+from chatmemory.models import Conversation
 from chatmemory.tokens import OpenAiTokenCountEstimator, TokenCountEstimator
+from chatmemory.window import Window, WindowKind
 
-__all__ = ["estimator_for", "model_of"]
+__all__ = ["estimator_for", "model_of", "window_of"]
 
 # An estimator of the project's own cannot be made from its name, so such a name must not be taken for a model's.
 _CUSTOM = "custom:"
@@ -31,3 +33,13 @@ def model_of(estimator: TokenCountEstimator) -> str:
         return str(model)[:255]
     kind = type(estimator)
     return f"{_CUSTOM}{kind.__module__}.{kind.__qualname__}:{model}"[:255]
+
+
+def window_of(conversation: Conversation) -> Window:
+    """The window that a conversation's row describes."""
+    return Window(
+        kind=WindowKind(conversation.window),
+        limit=conversation.limit,
+        estimator=estimator_for(conversation.model),
+        always_keep_system_message_first=conversation.always_keep_system_message_first,
+    )

@@ -14,9 +14,10 @@ class InvalidMessageError(ValueError):
             problem: what is wrong, and what is expected.
             place: where, as a path into the JSON: ``[3].contents[0].text``. Empty for the whole document.
         """
-        super().__init__(f"{place}: {problem}" if place else problem)
-        self.problem = problem
-        self.place = place
+        # Both may quote the input, and half of a surrogate pair could not even be shown.
+        self.problem = problem.encode("utf-8", "backslashreplace").decode()
+        self.place = place.encode("utf-8", "backslashreplace").decode()
+        super().__init__(f"{self.place}: {self.problem}" if place else self.problem)
 
 
 class IdempotencyConflictError(ValueError):

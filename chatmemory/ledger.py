@@ -7,7 +7,8 @@ SQLite. Inside a transaction of the caller's the lock is held until that one end
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,13 +20,13 @@ from django.utils import timezone
 from chatmemory import signals
 from chatmemory.conf import setting
 from chatmemory.eviction import EvictionReason
-from chatmemory.managers import ConversationQuerySet
+from chatmemory.managers import ConversationQuerySet, MessageQuerySet
 from chatmemory.models import Conversation, Message
 
-__all__ = ["Change", "Target", "after_commit", "atomic", "write"]
+__all__ = ["WRITTEN", "Change", "Target", "after_commit", "rows_of", "write"]
 
 # What a change writes of the conversation's row.
-_WRITTEN = [
+WRITTEN = [
     "window",
     "limit",
     "model",
@@ -58,6 +59,7 @@ class Target:
     """The conversation to change: its queryset of one, and how to make it where it may be missing."""
 
     queryset: ConversationQuerySet
+    """On the database that is written to, so that nothing is read from a replica that lags behind."""
 
     create: Callable[[], Conversation] | None = None
 
@@ -66,47 +68,60 @@ class Target:
 
     @classmethod
     def of(cls, conversation: Conversation) -> Target:
-        """An existing conversation."""
-        return cls(Conversation.objects.filter(pk=conversation.pk), instance=conversation)
-
-    def lock(self) -> Conversation:
-        """The row, locked until the transaction ends.
+        """An existing conversation.
 
         Raises:
-            Conversation.DoesNotExist: it is missing, and must not be made.
+            ValueError: it was never saved.
         """
-        while not self.queryset.update(version=F("version")):
-            if self.create is None:
-                raise Conversation.DoesNotExist("the conversation has been erased")
-            try:
-                with transaction.atomic(using=self.queryset.db):
-                    self.create()
-            except IntegrityError:  # another process made it first
-                if not self.queryset.exists():
-                    raise
-        return self.queryset.get()
+        if conversation._state.adding:
+            raise ValueError("save the conversation before you change its memory")
+        alias = router.db_for_write(Conversation, instance=conversation)
+        return cls(Conversation.objects.using(alias).filter(pk=conversation.pk), instance=conversation)
 
-    def settle(self, change: Change) -> Change:
-        """Tell the caller's object, and give ``change`` back."""
+    @contextmanager
+    def change(self) -> Iterator[Change]:
+        """An empty change of the locked row, to be filled within the transaction.
+
+        Raises:
+            Conversation.DoesNotExist: the conversation is missing, and must not be made.
+        """
+        while True:
+            with transaction.atomic(using=self.queryset.db):
+                if self.queryset.update(version=F("version")):
+                    change = Change(self.queryset.get())
+                    yield change
+                    break
+            # Out of the transaction: on MariaDB, two that find each other's new row within theirs would deadlock.
+            self._make()
         if self.instance is not None:
-            for name in _WRITTEN:
+            for name in WRITTEN:
                 setattr(self.instance, name, getattr(change.conversation, name))
-        return change
+
+    def _make(self) -> None:
+        if self.create is None:
+            raise Conversation.DoesNotExist("the conversation has been erased")
+        try:
+            with transaction.atomic(using=self.queryset.db):
+                self.create()
+        except IntegrityError:
+            if not self.queryset.exists():  # otherwise another process made it first
+                raise
 
 
-def atomic() -> Any:
-    """The transaction of one change."""
-    return transaction.atomic(using=router.db_for_write(Conversation))
+def rows_of(conversation: Conversation) -> MessageQuerySet:
+    """Its messages, on the database that it was read from."""
+    return Message.objects.using(conversation._state.db).filter(conversation=conversation)
 
 
 def write(
-    conversation: Conversation,
+    change: Change,
     added: list[Message],
     evicted: list[tuple[Message, EvictionReason]],
     *,
     rewritten: bool = False,
-) -> Change:
+) -> None:
     """Write rows and counters, as one version, and tell the receivers when it is committed."""
+    conversation = change.conversation
     now = timezone.now()
     if added or evicted:
         conversation.version += 1
@@ -125,27 +140,27 @@ def write(
         conversation.retained_tokens -= row.token_count
     gone = [row for row, _ in evicted]
     _write_rows(conversation, added, gone)
-    conversation.save(update_fields=_WRITTEN)
+    conversation.save(update_fields=WRITTEN)
     if gone:
         after_commit(signals.messages_evicted, conversation, messages=gone)
     if rewritten:
         after_commit(signals.memory_rewritten, conversation, messages=added)
     elif added:
         after_commit(signals.messages_added, conversation, messages=added)
-    return Change(conversation, added, gone)
+    change.added, change.evicted = added, gone
 
 
 def _write_rows(conversation: Conversation, added: list[Message], evicted: list[Message]) -> None:
     stored = [row for row in evicted if row.pk is not None]
     if not setting("KEEP_HISTORY"):
         if stored:
-            conversation.messages.filter(pk__in=[row.pk for row in stored]).delete()
+            rows_of(conversation).filter(pk__in=[row.pk for row in stored]).delete()
         added = [row for row in added if row.evicted_in is None]
         stored = []
-    Message.objects.bulk_create(added, batch_size=500)
+    Message.objects.using(conversation._state.db).bulk_create(added, batch_size=500)
     for reason in {row.eviction_reason for row in stored}:
         rows = [row for row in stored if row.eviction_reason == reason]
-        conversation.messages.filter(pk__in=[row.pk for row in rows]).update(
+        rows_of(conversation).filter(pk__in=[row.pk for row in rows]).update(
             evicted_in=conversation.version, evicted_at=rows[0].evicted_at, eviction_reason=reason
         )
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 
-from chatmemory.eviction import Entry, Retained
+from chatmemory.eviction import Entry
 from chatmemory.messages import ChatMessage
 from chatmemory.stores.base import ChatMemoryStore, WindowedChatMemoryStore
 from chatmemory.stores.in_memory import SingleSlotChatMemoryStore
-from chatmemory.tokens import OpenAiTokenCountEstimator, TokenCountEstimator
+from chatmemory.tokens import TokenCountEstimator, stored_count
 from chatmemory.window import Window, WindowKind, check_limit
 
 __all__ = ["ChatMemory", "MessageWindowChatMemory", "TokenWindowChatMemory", "require_messages"]
@@ -109,6 +109,7 @@ class _WindowChatMemory(ChatMemory):
     ) -> None:
         if id is None:
             raise ValueError("id cannot be null")
+        hash(id)  # a TypeError now rather than at the first add
         if limit is _REQUIRED:
             raise ValueError(f"{self._limit_name}_provider cannot be null")
         self._id = id
@@ -134,7 +135,7 @@ class _WindowChatMemory(ChatMemory):
             self._store.add_to_window(self._id, added, window)
             return
         with self._lock():
-            retained = _fitting(_stored(self._store.get_messages(self._id), window), window)
+            retained = window.fit(_stored(self._store.get_messages(self._id), window))
             for message in added:
                 retained.add(Entry(message, window.cost(message)), system_message_first=self._system_message_first)
             if retained.added:
@@ -148,16 +149,20 @@ class _WindowChatMemory(ChatMemory):
             return
         entries = [Entry(message, window.cost(message)) for message in given]
         with self._lock():
-            self._store.update_messages(self._id, [entry.message for entry in _fitting(entries, window).entries()])
+            self._store.update_messages(self._id, [entry.message for entry in window.fit(entries).entries()])
 
     def messages(self) -> list[ChatMessage]:
         window = self._window()
         if isinstance(self._store, WindowedChatMemoryStore):
             return self._store.get_window(self._id, window)
-        retained = _fitting(_stored(self._store.get_messages(self._id), window), window)
+        retained = window.fit(_stored(self._store.get_messages(self._id), window))
         return [entry.message for entry in retained.entries()]
 
     def clear(self) -> None:
+        if isinstance(self._store, WindowedChatMemoryStore):
+            # The database queues writers; a lock of ours beside its own could deadlock unseen.
+            self._store.delete_messages(self._id)
+            return
         with self._lock():
             self._store.delete_messages(self._id)
 
@@ -174,23 +179,10 @@ class _WindowChatMemory(ChatMemory):
         return _LOCKS[hash((id(self._store), self._id)) % len(_LOCKS)]
 
 
-def _fitting(entries: list[Entry], window: Window) -> Retained:
-    total = window.overhead + sum(entry.cost for entry in entries)
-    retained = Retained(entries, total=total, limit=window.limit)
-    retained.evict()
-    return retained
-
-
 def _stored(messages: Iterable[ChatMessage], window: Window) -> list[Entry]:
-    return [Entry(message, _stored_cost(message, window)) for message in messages]
-
-
-def _stored_cost(message: ChatMessage, window: Window) -> int:
-    """The cost of a message that is stored already, and so must never make its memory unreadable."""
-    try:
-        return window.cost(message)
-    except Exception:
-        return OpenAiTokenCountEstimator("gpt-4o").estimate_token_count_in_message(message)
+    if window.estimator is None:
+        return [Entry(message, 1) for message in messages]
+    return [Entry(message, stored_count(message, window.estimator)) for message in messages]
 
 
 class MessageWindowChatMemory(_WindowChatMemory):
@@ -209,7 +201,7 @@ class MessageWindowChatMemory(_WindowChatMemory):
     ) -> None:
         """
         Args:
-            id: the memory ID, anything but None.
+            id: the memory ID, anything hashable but None.
             max_messages: the limit, or a callable that is given the ID and returns the limit of the moment.
             store: where the messages are kept; by default in this object.
             always_keep_system_message_first: whether a new system message goes to the front.
@@ -237,7 +229,7 @@ class TokenWindowChatMemory(_WindowChatMemory):
     ) -> None:
         """
         Args:
-            id: the memory ID, anything but None.
+            id: the memory ID, anything hashable but None.
             max_tokens: the limit, or a callable that is given the ID and returns the limit of the moment.
             token_count_estimator: counts the tokens of each message.
             store: where the messages are kept; by default in this object.

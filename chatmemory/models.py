@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Cast, Coalesce
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Conversation", "Message"]
 
+MAX_LIMIT = 2_147_483_647  # of an integer column, everywhere
+
 WINDOWS = [(WindowKind.MESSAGES.value, _("messages")), (WindowKind.TOKENS.value, _("tokens"))]
 TYPES = [(kind.value, kind.value) for kind in ChatMessageType]
 EVICTION_REASONS = [
@@ -38,6 +40,9 @@ EVICTION_REASONS = [
     (EvictionReason.REWRITTEN.value, _("left out when the memory was rewritten")),
     (EvictionReason.CLEARED.value, _("the memory was cleared")),
 ]
+
+
+_COUNTERS = ("version", "next_position", "message_count", "retained_count", "retained_tokens")
 
 
 class Conversation(models.Model):
@@ -65,8 +70,8 @@ class Conversation(models.Model):
     )
     # Databases take two nulls for different, so that nobody's memory IDs would not be unique.
     owner_key = models.GeneratedField(
-        expression=Coalesce(Cast("owner", models.CharField(max_length=64)), models.Value("")),
-        output_field=ExactCharField(max_length=64),
+        expression=Coalesce(Cast("owner", models.CharField(max_length=255)), models.Value("")),
+        output_field=ExactCharField(max_length=255),
         db_persist=True,
     )
     title = models.CharField(_("title"), max_length=255, blank=True, default="")
@@ -76,7 +81,7 @@ class Conversation(models.Model):
     limit = models.PositiveIntegerField(
         _("limit"),
         default=default_limit,
-        validators=[MinValueValidator(1)],
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_LIMIT)],
         help_text=_("At most so many messages or tokens, as the window says."),
     )
     model = models.CharField(
@@ -125,6 +130,22 @@ class Conversation(models.Model):
     def __str__(self) -> str:
         return self.title or self.memory_id
 
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save the row, but never the counters: this object may have been read before others added messages."""
+        if (
+            not self._state.adding
+            and not args
+            and kwargs.get("update_fields") is None
+            and not kwargs.get("force_insert")
+        ):
+            left_alone = {*_COUNTERS, *self.get_deferred_fields()}
+            kwargs["update_fields"] = [
+                field.name
+                for field in self._meta.concrete_fields
+                if not (field.primary_key or field.generated or field.attname in left_alone)
+            ]
+        super().save(*args, **kwargs)
+
     @property
     def memory(self) -> ConversationMemory:
         """The memory of this conversation, under the window of its row."""
@@ -146,13 +167,15 @@ class Conversation(models.Model):
                 and gives the account of the first.
 
         Raises:
+            Conversation.DoesNotExist: it has been erased.
             TypeError: one of them is no message.
-            ValueError: a text that no database can hold.
+            ValueError: a text or key that no database can hold.
             IdempotencyConflictError: the key came before, with other messages.
         """
         from chatmemory.changes import add
+        from chatmemory.ledger import Target
 
-        return add(self, messages, idempotency_key=idempotency_key)
+        return add(Target.of(self), messages, idempotency_key=idempotency_key)
 
     def set_window(
         self,
@@ -167,12 +190,14 @@ class Conversation(models.Model):
         A wider window never brings messages back. Another ``model`` counts the retained messages again.
 
         Raises:
-            ValueError: no such window, or a limit that is not above zero.
+            Conversation.DoesNotExist: it has been erased.
+            ValueError: no such window, model, or limit above zero.
         """
         from chatmemory.changes import set_window
+        from chatmemory.ledger import Target
 
         return set_window(
-            self,
+            Target.of(self),
             window=window,
             limit=limit,
             model=model,
@@ -198,14 +223,17 @@ class Conversation(models.Model):
         Raises:
             ValueError: there was no such version.
         """
-        current = type(self).objects.values_list("version", flat=True).get(pk=self.pk)
+        current = Conversation.objects.using(self._state.db).values_list("version", flat=True).get(pk=self.pk)
         if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= current:
             raise ValueError(f"version must be from 0 to {current}, but is: {version!r}")
         return [row.message for row in self.messages.in_memory_at(version)]
 
 
 class Message(models.Model):
-    """One message of a conversation. The row never changes after it was written, its eviction aside."""
+    """One message of a conversation.
+
+    The row never changes after it was written, its eviction aside; only another model's tokens are counted anew.
+    """
 
     conversation = models.ForeignKey(
         Conversation, verbose_name=_("conversation"), on_delete=models.CASCADE, related_name="messages", db_index=False

@@ -165,20 +165,20 @@ class _Fields:
         return result
 
 
-def require_json(value: Any, place: str, depth: int = 0) -> None:
+def require_json(value: Any, place: str, depth: int = 0, deepest: int = MAX_NESTING) -> None:
     """Raise ``InvalidMessageError`` for a JSON value that is nested too deep or holds what no database can."""
     place = place[:200]  # a long key is not copied for each of its values
-    if depth > MAX_NESTING:
-        raise InvalidMessageError(f"nested more than {MAX_NESTING} levels deep", place)
+    if depth > deepest:
+        raise InvalidMessageError(f"nested more than {deepest} levels deep", place)
     if isinstance(value, str):
         require_storable(value, place)
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            require_json(str(key), place, depth)
-            require_json(item, f"{place}.{str(key)[:100]}", depth + 1)
+            require_storable(str(key), place)
+            require_json(item, f"{place}.{str(key)[:100]}", depth + 1, deepest)
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
-            require_json(item, f"{place}[{index}]", depth + 1)
+            require_json(item, f"{place}[{index}]", depth + 1, deepest)
 
 
 def _system(fields: _Fields) -> SystemMessage:

@@ -26,14 +26,17 @@ class Rewrite:
     """The rows that must go."""
 
 
-def plan_rewrite(old: Sequence[Message], new: Sequence[Message], position: int, *, said: bool) -> Rewrite:
-    """Plan how the retained rows ``old`` become the unsaved rows ``new``.
+def plan_rewrite(
+    old: Sequence[Message], new: Sequence[Message], position: int, *, from_foreign_memory: bool
+) -> Rewrite:
+    """Plan how the retained rows ``old`` become the unsaved rows ``new``, which are given their places.
 
     Args:
         old: in memory order.
         new: in the wanted order.
         position: of the first row that is inserted.
-        said: whether new system messages, and new messages after all that stay, were said rather than made up.
+        from_foreign_memory: whether new system messages, and new messages after all that stay, were said rather than
+            made up.
     """
     pairs = longest_common_subsequence([row.message for row in old], [row.message for row in new])
     stay = {place: old[index] for index, place in pairs}
@@ -43,13 +46,13 @@ def plan_rewrite(old: Sequence[Message], new: Sequence[Message], position: int, 
         copies.add(full)
     kept = {row.pk for row in stay.values()}
     left_out = [row for row in old if row.pk not in kept]
-    last = max(stay, default=-1)
+    last = max((place for place in stay if not isinstance(new[place].message, SystemMessage)), default=-1)
     for place, row in enumerate(new):
         if isinstance(row.message, SystemMessage):
             was_said = row.message not in [gone.message for gone in left_out]  # else it was only moved
         else:
             was_said = place > last
-        row.synthetic = not (said and was_said) or place in copies
+        row.synthetic = not (from_foreign_memory and was_said) or place in copies
     return Rewrite(
         memory=[stay.get(place, row) for place, row in enumerate(new)],
         inserted=[row for place, row in enumerate(new) if place not in stay],

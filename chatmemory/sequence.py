@@ -18,6 +18,21 @@ def longest_common_subsequence(old: Sequence[Hashable], new: Sequence[Hashable])
     Source: Hunt and Szymanski, "A fast algorithm for computing longest common subsequences", 1977. Fast where few
     elements repeat, as in conversations.
     """
+    start, end = 0, 0  # what they share at both ends is most of it, and repeated elements there would cost most
+    shortest = min(len(old), len(new))
+    while start < shortest and old[start] == new[start]:
+        start += 1
+    while end < shortest - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    middle = _between(old[start : len(old) - end], new[start : len(new) - end])
+    return [
+        *((index, index) for index in range(start)),
+        *((start + index, start + place) for index, place in middle),
+        *((len(old) - end + index, len(new) - end + index) for index in range(end)),
+    ]
+
+
+def _between(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
     places: dict[Hashable, list[int]] = defaultdict(list)
     for index in range(len(new) - 1, -1, -1):
         places[new[index]].append(index)  # descending, so that one old element never pairs twice

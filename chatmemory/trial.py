@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from chatmemory.counting import estimator_for
-from chatmemory.eviction import Entry, EvictionReason, Retained
+from chatmemory.counting import window_of
+from chatmemory.eviction import Entry, EvictionReason
+from chatmemory.ledger import rows_of
 from chatmemory.models import Conversation, Message
-from chatmemory.window import Window, WindowKind, check_limit
+from chatmemory.window import Window, WindowKind, check_kind, check_limit
 
-__all__ = ["WindowTrial", "try_window"]
+__all__ = ["WindowTrial", "fit_rows", "try_window"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,20 +38,22 @@ def try_window(conversation: Conversation, *, window: str | None = None, limit: 
     """Try a window on what is retained now; nothing is written.
 
     Raises:
+        Conversation.DoesNotExist: the conversation has been erased.
         ValueError: no such window, or a limit that is not above zero.
     """
-    kind = conversation.window if window is None else window
-    if kind not in list(WindowKind):
-        raise ValueError(f"window must be one of {', '.join(WindowKind)}, but is: {kind!r}")
-    bound = Window(
-        kind=WindowKind(kind),
-        limit=check_limit(conversation.limit if limit is None else limit, "limit"),
-        estimator=estimator_for(conversation.model),
+    stored = Conversation.objects.using(conversation._state.db).get(pk=conversation.pk)
+    bound = replace(
+        window_of(stored),
+        kind=check_kind(stored.window if window is None else window),
+        limit=check_limit(stored.limit if limit is None else limit, "limit"),
     )
+    return fit_rows(rows_of(stored).retained(), bound)
+
+
+def fit_rows(rows: Iterable[Message], bound: Window) -> WindowTrial:
+    """What of a conversation's rows, given in memory order, fits a window."""
     tokens = bound.kind is WindowKind.TOKENS
-    entries = [Entry(row.message, row.token_count if tokens else 1, row) for row in conversation.messages.retained()]
-    retained = Retained(entries, total=bound.overhead + sum(entry.cost for entry in entries), limit=bound.limit)
-    retained.evict()
+    retained = bound.fit([Entry(row.message, row.token_count if tokens else 1, row) for row in rows])
     stay = [entry.row for entry in retained.entries()]
     return WindowTrial(
         window=bound.kind.value,

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from chatmemory.eviction import Entry, Retained
 from chatmemory.messages import ChatMessage
 from chatmemory.tokens.base import TokenCountEstimator
 
-__all__ = ["Window", "WindowKind", "check_limit"]
+__all__ = ["Window", "WindowKind", "check_kind", "check_limit"]
 
 
 class WindowKind(StrEnum):
@@ -28,6 +29,17 @@ def check_limit(limit: Any, name: str) -> int:
     if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
         return limit
     raise ValueError(f"{name} must be greater than zero, but is: {'null' if limit is None else limit}")
+
+
+def check_kind(kind: Any) -> WindowKind:
+    """``kind`` as what a window counts.
+
+    Raises:
+        ValueError: there is no such window.
+    """
+    if kind not in list(WindowKind):
+        raise ValueError(f"window must be one of {', '.join(WindowKind)}, but is: {kind!r:.300}")
+    return WindowKind(kind)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +62,13 @@ class Window:
         if self.kind is WindowKind.MESSAGES or self.estimator is None:
             return 1
         return self.estimator.estimate_token_count_in_message(message)
+
+    def fit(self, entries: list[Entry]) -> Retained:
+        """What of a whole memory fits, with what had to go."""
+        total = self.overhead + sum(entry.cost for entry in entries)
+        retained = Retained(entries, total=total, limit=self.limit)
+        retained.evict()
+        return retained
 
     @property
     def overhead(self) -> int:

@@ -70,4 +70,7 @@ _ENGINES = {
 if "CHATMEMORY_TEST_NAME" in os.environ:
     for engine in _ENGINES.values():
         engine["NAME"] = os.environ["CHATMEMORY_TEST_NAME"]
-DATABASES = {"default": _ENGINES[os.environ.get("CHATMEMORY_TEST_DATABASE", "sqlite")]}
+DATABASES = {
+    "default": _ENGINES[os.environ.get("CHATMEMORY_TEST_DATABASE", "sqlite")],
+    "other": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"},
+}

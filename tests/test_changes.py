@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
+import uuid
 from typing import Any
 
 import pytest
@@ -32,6 +34,7 @@ from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, Message
 from chatmemory.stores import DjangoChatMemoryStore
 from tests.factories import ConversationFactory, UserFactory
+from tests.vectors import OracleEstimator
 
 pytestmark = pytest.mark.django_db
 
@@ -152,6 +155,32 @@ class TestAdding:
         conversation.memory.set([RESULT, *users(1)])
         assert conversation.messages.get(position=0).payload == payload
 
+    def test_saving_a_stale_object_leaves_the_counters_alone(self) -> None:
+        stale = ConversationFactory()
+        Conversation.objects.get().memory.add(*users(0, 1))
+        stale.title = "New title"
+        stale.save()
+        assert Conversation.objects.get().title == "New title"
+        Conversation.objects.get().memory.add(*users(2))
+        check_invariants(stale)
+        Conversation.objects.only("title").get().save()
+        check_invariants(stale)
+
+    def test_a_rollback_of_the_callers_takes_everything_back(self) -> None:
+        conversation = ConversationFactory()
+        conversation.memory.add(*users(0))
+        with transaction.atomic():
+            conversation.memory.add(*users(1))
+            transaction.set_rollback(True)
+        conversation.save()
+        conversation.memory.add(*users(2))
+        assert conversation.memory.messages() == users(0, 2)
+        check_invariants(conversation)
+
+    def test_an_unsaved_conversation_says_so(self) -> None:
+        with pytest.raises(ValueError, match="save the conversation"):
+            Conversation().memory.add(*users(0))
+
     def test_rows_touched_do_not_grow_with_history_or_window(self) -> None:
         """An add costs the same statements in a long conversation, and reads a bounded part of the window."""
 
@@ -213,6 +242,26 @@ class TestIdempotency:
         with pytest.raises(IdempotencyConflictError, match="'k'"):
             conversation.add_messages(users(2), idempotency_key="k")
         assert conversation.messages.history().count() == 1
+
+    def test_what_was_ignored_the_first_time_is_no_other_message(self) -> None:
+        conversation = ConversationFactory()
+        conversation.memory.add(SystemMessage("s"))
+        for _ in range(2):
+            conversation.add_messages([SystemMessage("s"), *users(1)], idempotency_key="k")
+        for other in ([SystemMessage("t"), *users(1), *users(2)], [*users(2)], []):
+            with pytest.raises(IdempotencyConflictError):
+                conversation.add_messages(other, idempotency_key="k")
+        conversation.add_messages([SystemMessage("t")], idempotency_key="k2")
+        with pytest.raises(IdempotencyConflictError):
+            conversation.add_messages([SystemMessage("u")], idempotency_key="k2")
+        assert conversation.messages.history().count() == 3
+
+    @pytest.mark.parametrize("key", ["", "x" * 256, "a\x00", 5])
+    def test_bad_keys(self, key: Any) -> None:
+        conversation = ConversationFactory()
+        with pytest.raises(ValueError, match="idempotency_key"):
+            conversation.add_messages(users(1), idempotency_key=key)
+        assert not Message.objects.exists()
 
     def test_keys_are_of_one_conversation(self) -> None:
         for conversation in (ConversationFactory(), ConversationFactory()):
@@ -281,6 +330,13 @@ class TestRewriting:
         assert [row.message for row in conversation.messages.history()] == [yes, yes, AiMessage("a"), yes, system]
         check_invariants(conversation)
 
+    def test_a_foreign_memory_may_keep_its_system_message_last(self) -> None:
+        store = DjangoChatMemoryStore()
+        for said in (users(1), users(1, 2), users(1, 2, 3)):
+            store.update_messages("m", [*said, SystemMessage("s")])
+        history = [row.message for row in Conversation.objects.get().messages.history()]
+        assert history == [*users(1), SystemMessage("s"), *users(2, 3)]
+
     def test_clearing_keeps_history(self) -> None:
         conversation = ConversationFactory()
         conversation.memory.clear()
@@ -327,18 +383,35 @@ class TestWindow:
     def test_trying_tells_what_changing_does(self, kwargs: dict[str, Any], django_assert_num_queries: Any) -> None:
         conversation = ConversationFactory(window="messages", limit=6)
         conversation.memory.add(SystemMessage("s"), CALL, RESULT, *users(1, 2))
-        with django_assert_num_queries(1):
-            trial = conversation.try_window(**kwargs)
+        with django_assert_num_queries(2):
+            trial = Conversation(pk=conversation.pk).try_window(**kwargs)
         change = conversation.set_window(**kwargs)
         assert [row.pk for row, _ in trial.evicted] == [row.pk for row in change.evicted]
         assert [reason for _, reason in trial.evicted] == [row.eviction_reason for row in change.evicted]
         assert [row.message for row in trial.retained] == conversation.memory.messages()
         assert trial.tokens == conversation.retained_tokens
 
-    def test_a_limit_written_behind_its_back_holds_from_the_next_add(self) -> None:
+    @pytest.mark.parametrize("model", ["", " ", "x" * 256, "a\x00", 5])
+    def test_bad_models_change_nothing(self, model: Any) -> None:
+        conversation = ConversationFactory()
+        with pytest.raises(ValueError, match="model"):
+            conversation.set_window(model=model)
+
+    def test_a_limit_that_no_column_holds(self) -> None:
+        store = DjangoChatMemoryStore()
+        memory = MessageWindowChatMemory(max_messages=sys.maxsize, store=store)
+        memory.add(*users(1))
+        memory.add(*users(2))
+        assert memory.messages() == users(1, 2)
+        with pytest.raises(ValueError, match="at most 2147483647"):
+            Conversation.objects.get().set_window(limit=2**31)
+
+    def test_a_limit_written_behind_its_back_is_a_view_until_the_next_add(self) -> None:
         conversation = ConversationFactory(window="messages", limit=9)
         conversation.memory.add(*users(0, 1, 2))
         Conversation.objects.update(limit=2)
+        assert conversation.memory.messages() == users(1, 2)
+        assert conversation.messages.retained().count() == 3
         conversation.memory.add(*users(3))
         assert conversation.memory.messages() == users(2, 3)
         check_invariants(conversation)
@@ -376,7 +449,7 @@ class TestThePast:
                     case "window":
                         conversation.set_window(limit=data.draw(st.integers(1, 60)))
                 check_invariants(conversation)
-                snapshots[conversation.version] = conversation.memory.messages()
+                snapshots[conversation.version] = [row.message for row in conversation.messages.retained()]
             for version, messages in snapshots.items():
                 assert conversation.memory_at(version) == messages
             transaction.set_rollback(True)
@@ -433,6 +506,22 @@ class TestTheStore:
         store.update_messages(other, users(2))
         assert store.get_messages("a") == users(1)
 
+    @pytest.mark.parametrize("memory_id", [1, uuid.uuid4(), ("a", 1), ""], ids=str)
+    def test_ids_of_any_type(self, memory_id: Any) -> None:
+        MessageWindowChatMemory(id=memory_id, max_messages=5, store=DjangoChatMemoryStore()).add(*users(1))
+        assert DjangoChatMemoryStore().get_messages(str(memory_id)) == users(1)
+
+    def test_a_stored_message_that_an_estimator_refuses_does_not_brick_the_memory(self) -> None:
+        store = DjangoChatMemoryStore()
+        stored = [CustomMessage({"k": "v"})]
+        store.update_messages("x", stored)
+        estimator = OracleEstimator(raise_on_custom=True)
+        memory = TokenWindowChatMemory(id="x", max_tokens=50, token_count_estimator=estimator, store=store)
+        assert memory.messages() == stored
+        memory.add(*users(1))
+        assert memory.messages() == [*stored, *users(1)]
+        check_invariants(Conversation.objects.get())
+
     def test_reading_and_deleting_make_nothing(self) -> None:
         store = DjangoChatMemoryStore()
         assert store.get_messages("x") == []
@@ -481,6 +570,40 @@ class TestTheStore:
         conversation.memory.add(*users(5))
         check_invariants(conversation)
         assert conversation.model == "gpt-4o"
+
+
+@pytest.mark.django_db(databases=["default", "other"])
+class TestSeveralDatabases:
+    def test_a_conversation_on_another_database(self) -> None:
+        conversation = Conversation.objects.using("other").create(window="messages", limit=2)
+        conversation.memory.add(*users(0, 1, 2))
+        conversation.set_window(limit=1)
+        assert conversation.memory.messages() == users(2)
+        assert conversation.memory_at(1) == users(1, 2)
+        assert not Conversation.objects.using("default").exists()
+
+    def test_a_change_reads_nothing_from_a_replica_that_lags(self, settings: Any) -> None:
+        settings.DATABASE_ROUTERS = [LaggingReplica()]
+        memory = MessageWindowChatMemory(max_messages=2, store=DjangoChatMemoryStore())
+        for number in range(5):
+            memory.add(*users(number))
+        assert memory.messages() == []
+        settings.DATABASE_ROUTERS = []
+        assert memory.messages() == users(3, 4)
+        check_invariants(Conversation.objects.get())
+
+
+class LaggingReplica:
+    """Reads go to a database that has heard of nothing yet."""
+
+    def db_for_read(self, model: Any, **hints: Any) -> str:
+        return "other"
+
+    def db_for_write(self, model: Any, **hints: Any) -> str:
+        return "default"
+
+    def allow_relation(self, *args: Any, **hints: Any) -> bool:
+        return True
 
 
 class TestConstraints:

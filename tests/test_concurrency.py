@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 from django.db import connection, connections
@@ -62,6 +63,21 @@ def test_threads_lose_nothing(through: str) -> None:
     with ThreadPoolExecutor(len(writers)) as pool:
         list(pool.map(write, writers))
     check_nothing_lost(conversation, writers, 20)
+
+
+def test_threads_that_make_the_same_memory_lose_nothing() -> None:
+    ready = Barrier(6)
+
+    def write(name: str) -> None:
+        for number in range(5):
+            memory = MessageWindowChatMemory(id=f"new {number}", max_messages=50, store=DjangoChatMemoryStore())
+            ready.wait(timeout=60)
+            memory.add(UserMessage(name))
+        connections.close_all()
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(write, [f"t{number}" for number in range(6)]))
+    assert [conversation.message_count for conversation in Conversation.objects.all()] == [6] * 5
 
 
 def test_the_same_key_from_two_threads_adds_once() -> None:

@@ -412,3 +412,8 @@ class TestTokenWindow:
         assert memory("large").messages() == [ONE]
         memory("large").add(TWO)
         assert memory("large").messages() == [ONE, TWO]
+
+
+def test_an_id_that_cannot_be_a_key_is_refused_at_once() -> None:
+    with pytest.raises(TypeError, match="unhashable"):
+        MessageWindowChatMemory(id=["a"], max_messages=1)

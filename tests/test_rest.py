@@ -141,6 +141,8 @@ def test_an_equal_system_message_adds_nothing(api: Client, user: Any) -> None:
         ({"messages": [USER] * 101}, "at most 100"),
         ('{"type": "CUSTOM", "attributes": {"n": ' + "9" * 2000 + "}}", "a number of 2000"),
         ('{"type": "CUSTOM", "attributes": {"n": NaN}}', "NaN"),
+        ('{"type": "AI", "\\ud800": 1}', "unknown field"),
+        ('{"\\ud800": 1}', "type"),
     ],
 )  # fmt: skip
 def test_bad_messages_are_refused_with_the_place(api: Client, user: Any, body: Any, says: str) -> None:
@@ -164,6 +166,9 @@ def test_bad_messages_are_refused_with_the_place(api: Client, user: Any, body: A
         ({"memory_id": "x" * 256}, "memory_id"),
         ({"memory_id": "\x00"}, "memory_id"),
         ('{"title": "\\ud800"}', "title"),
+        ('{"window": "\\ud800"}', "window"),
+        ({"limit": 2**31}, "limit"),
+        ('{"metadata": ' + '{"a":' * 31 + "1" + "}" * 31 + "}", "metadata"),
         ({"owner": 1}, "owner"),
     ],
 )
@@ -172,6 +177,29 @@ def test_bad_conversations_are_refused_with_the_field(api: Client, body: Any, fi
     assert answer.status_code == 400
     assert list(answer.json()) == [field]
     assert not Conversation.objects.exists()
+
+
+def test_what_is_no_json_value_in_python_comes_back_as_it_came(api: Client, user: Any) -> None:
+    conversation = ConversationFactory(owner=user)
+    message = {
+        "contents": [{"audio": {"binaryData": "/w==", "mimeType": "audio/wav"}, "type": "AUDIO"}],
+        "attributes": {"list": [{"a": [1, None]}]},
+        "type": "USER",
+    }
+    assert post(api, url(conversation, "messages/"), message).json()["added"][0]["message"] == message
+    assert api.get(url(conversation, "memory/")).json()["messages"] == [message]
+
+
+@pytest.mark.parametrize("cursor", ["x", "cD1hYmM=", "cD0lMDA=", "cD0yMDI2LTk5LTk5", "bz05OTk5OTk5OTk5", "\x00"])
+def test_bad_cursors(api: Client, user: Any, cursor: str) -> None:
+    conversation = ConversationFactory(owner=user)
+    for path in ("/api/conversations/", url(conversation, "messages/")):
+        assert api.get(path, {"cursor": cursor}).status_code in {200, 404}
+
+
+def test_the_newest_page_may_be_empty(api: Client, user: Any) -> None:
+    page = api.get(url(ConversationFactory(owner=user), "messages/")).json()
+    assert page == {"next": None, "previous": None, "results": []}
 
 
 def test_infinite_numbers_come_back_as_text(api: Client, user: Any) -> None:

@@ -10,7 +10,6 @@ from django.core.checks import run_checks
 from chatmemory import UserMessage
 from chatmemory.models import Conversation
 
-
 # Checks of other apps ask the database what it can do.
 pytestmark = pytest.mark.django_db
 

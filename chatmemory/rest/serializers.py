@@ -8,14 +8,20 @@ from rest_framework import serializers
 
 from chatmemory.codec import message_to_data
 from chatmemory.conf import setting
+from chatmemory.counting import window_of
 from chatmemory.exceptions import InvalidMessageError
 from chatmemory.ledger import Change
 from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, Message
 from chatmemory.reader import read_message, read_messages, require_json
 from chatmemory.rows import to_columns
+from chatmemory.trial import fit_rows
 
 __all__ = ["ConversationSerializer", "MessageSerializer", "change_to_data", "memory_to_data", "read_body"]
+
+
+# MariaDB takes JSON of 32 levels.
+_DEEPEST_METADATA = 30
 
 
 class ConversationSerializer(serializers.ModelSerializer[Conversation]):
@@ -46,16 +52,22 @@ class ConversationSerializer(serializers.ModelSerializer[Conversation]):
         if not isinstance(value, dict):
             raise serializers.ValidationError("Expected an object.")
         try:
-            require_json(value, "metadata")
+            require_json(value, "metadata", deepest=_DEEPEST_METADATA)
         except InvalidMessageError as error:
             raise serializers.ValidationError(str(error)) from error
         return value
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict):
-            unknown = sorted(set(data) - set(self.fields))
-            if unknown:
-                raise serializers.ValidationError(dict.fromkeys(unknown, "Unknown field; leave it out."))
+            for name, value in data.items():
+                if name not in self.fields:
+                    shown = name[:100].encode("utf-8", "backslashreplace").decode()
+                    raise serializers.ValidationError({shown: "Unknown field; leave it out."})
+                try:
+                    # Also what is a wrong choice anyhow, for an error would quote it.
+                    require_json(value, name)
+                except InvalidMessageError as error:
+                    raise serializers.ValidationError({name: str(error)}) from error
         return super().to_internal_value(data)
 
 
@@ -146,10 +158,10 @@ def change_to_data(change: Change) -> dict[str, Any]:
 
 def memory_to_data(conversation: Conversation) -> dict[str, Any]:
     """What the model gets. The rows are those of the version that is named, whoever writes meanwhile."""
-    rows = list(conversation.messages.in_memory_at(conversation.version))
+    fitting = fit_rows(conversation.messages.in_memory_at(conversation.version), window_of(conversation))
     return {
-        "messages": [message_to_data(row.message) for row in rows],
-        "tokens": sum(row.token_count for row in rows),
+        "messages": [message_to_data(row.message) for row in fitting.retained],
+        "tokens": fitting.tokens,
         "window": conversation.window,
         "limit": conversation.limit,
         "version": conversation.version,

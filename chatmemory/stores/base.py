@@ -32,8 +32,12 @@ class ChatMemoryStore(Protocol):
 class WindowedChatMemoryStore(ABC):
     """A store that applies the window itself, so that every change is atomic whoever else writes.
 
-    It is a :class:`ChatMemoryStore` too. A memory calls the methods below in place of those three.
+    It is a :class:`ChatMemoryStore` too. A memory calls the methods below in place of those three, without a lock.
     """
+
+    @abstractmethod
+    def delete_messages(self, memory_id: Any) -> None:
+        """Forget the memory; nothing happens for an unknown one."""
 
     @abstractmethod
     def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:

@@ -6,18 +6,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from django.db import router
+
 from chatmemory import changes
 from chatmemory.conf import setting
 from chatmemory.counting import model_of
-from chatmemory.eviction import Entry, Retained
 from chatmemory.identifiers import memory_id_text
 from chatmemory.ledger import Target
-from chatmemory.managers import MessageQuerySet, require_owner
+from chatmemory.managers import MessageQuerySet, owner_key, require_owner
 from chatmemory.messages import ChatMessage
-from chatmemory.models import Conversation, Message
+from chatmemory.models import MAX_LIMIT, Conversation, Message
+from chatmemory.reading import read_window
 from chatmemory.rows import from_columns
 from chatmemory.stores.base import WindowedChatMemoryStore
-from chatmemory.window import Window, WindowKind
+from chatmemory.window import Window
 
 __all__ = ["DjangoChatMemoryStore"]
 
@@ -53,7 +55,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
             TypeError: one of them is no message.
             ValueError: a text that no database can hold.
         """
-        changes.rewrite(self._target(memory_id), messages, said=True)
+        changes.rewrite(self._target(memory_id), messages, from_foreign_memory=True)
 
     def delete_messages(self, memory_id: Any) -> None:
         """Evict all messages; history keeps them."""
@@ -62,18 +64,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
 
     def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
         """The messages that fit ``window``; nothing is written, and nothing is counted that was counted before."""
-        columns = self._retained(memory_id).values_list("type", "text", "payload", "token_count", "conversation__model")
-        counted_by = model_of(window.estimator) if window.estimator else None
-        entries = []
-        for type, text, payload, tokens, model in columns:
-            entry = Entry(from_columns(type, text, payload), 1)
-            if window.kind is WindowKind.TOKENS:
-                entry.cost = tokens if model == counted_by else window.cost(entry.message)
-            entries.append(entry)
-        total = window.overhead + sum(entry.cost for entry in entries)
-        retained = Retained(entries, total=total, limit=window.limit)
-        retained.evict()
-        return [entry.message for entry in retained.entries()]
+        return read_window(self._retained(memory_id), window)
 
     def add_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
         """Add ``messages`` and evict what does not fit, in one transaction."""
@@ -84,21 +75,23 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         changes.rewrite(self._target(memory_id, window), messages, window=window)
 
     def _retained(self, memory_id: Any) -> MessageQuerySet:
-        mine = {"conversation__owner": self._owner} if self._owner else {"conversation__owner__isnull": True}
-        return Message.objects.filter(conversation__memory_id=memory_id_text(memory_id), **mine).retained()
+        return Message.objects.filter(
+            conversation__memory_id=memory_id_text(memory_id), conversation__owner_key=owner_key(self._owner)
+        ).retained()
 
     def _target(self, memory_id: Any, window: Window | None = None, *, create: bool = True) -> Target:
         text = memory_id_text(memory_id)
+        alias = router.db_for_write(Conversation)
 
         def make() -> Conversation:
             conversation = Conversation(owner=self._owner, memory_id=text)
             if window is not None:
                 conversation.window = window.kind.value
-                conversation.limit = window.limit
+                conversation.limit = min(window.limit, MAX_LIMIT)
                 conversation.always_keep_system_message_first = window.always_keep_system_message_first
                 conversation.model = model_of(window.estimator) if window.estimator else setting("DEFAULT_MODEL")
-            conversation.save(force_insert=True)
+            conversation.save(force_insert=True, using=alias)
             return conversation
 
-        queryset = Conversation.objects.owned_by(self._owner).filter(memory_id=text)
+        queryset = Conversation.objects.using(alias).filter(memory_id=text, owner_key=owner_key(self._owner))
         return Target(queryset, make if create else None)

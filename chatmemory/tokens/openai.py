@@ -16,9 +16,10 @@ from chatmemory.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
+from chatmemory.tokens.base import TokenCountEstimator
 from chatmemory.tokens.encodings import count_tokens, encoding_name
 
-__all__ = ["OpenAiTokenCountEstimator"]
+__all__ = ["OpenAiTokenCountEstimator", "stored_count"]
 
 # 3 for the frame around every message, 1 for its role.
 _PER_MESSAGE = 4
@@ -124,6 +125,16 @@ class OpenAiTokenCountEstimator:
             2 + text(key) + text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
             for key, value in parsed.items()
         )
+
+
+def stored_count(message: ChatMessage, estimator: TokenCountEstimator) -> int:
+    """Tokens of a message that is stored already, and so must never make its memory unreadable: where ``estimator``
+    fails, those that OpenAI's would count.
+    """
+    try:
+        return estimator.estimate_token_count_in_message(message)
+    except Exception:
+        return OpenAiTokenCountEstimator("gpt-4o").estimate_token_count_in_message(message)
 
 
 def _json(message: CustomMessage) -> str:
