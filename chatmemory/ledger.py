@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from django.db import IntegrityError, router, transaction
+from django.db import connections, router, transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -56,12 +56,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Target:
-    """The conversation to change: its queryset of one, and how to make it where it may be missing."""
+    """The conversation to change: its queryset of one, and what to insert where it may be missing."""
 
     queryset: ConversationQuerySet
     """On the database that is written to, so that nothing is read from a replica that lags behind."""
 
-    create: Callable[[], Conversation] | None = None
+    new: Callable[[], Conversation] | None = None
+    """Makes the unsaved row, for a conversation that may be missing."""
 
     instance: Conversation | None = None
     """The caller's object, which learns what its row has become."""
@@ -85,27 +86,31 @@ class Target:
         Raises:
             Conversation.DoesNotExist: the conversation is missing, and must not be made.
         """
-        while True:
+        for _attempt in range(10):
             with transaction.atomic(using=self.queryset.db):
                 if self.queryset.update(version=F("version")):
                     change = Change(self.queryset.get())
                     yield change
                     break
-            # Out of the transaction: on MariaDB, two that find each other's new row within theirs would deadlock.
             self._make()
+        else:
+            raise Conversation.DoesNotExist("the conversation is erased whenever it is made")
         if self.instance is not None:
             for name in WRITTEN:
                 setattr(self.instance, name, getattr(change.conversation, name))
 
     def _make(self) -> None:
-        if self.create is None:
+        if self.new is None:
             raise Conversation.DoesNotExist("the conversation has been erased")
-        try:
-            with transaction.atomic(using=self.queryset.db):
-                self.create()
-        except IntegrityError:
-            if not self.queryset.exists():  # otherwise another process made it first
-                raise
+        # Another process may make it first. An error at that would leave a lock behind on MariaDB, by which two
+        # transactions of callers could deadlock; an upsert does not, and changes nothing of a row that is there.
+        with_target = connections[self.queryset.db].features.supports_update_conflicts_with_target
+        self.queryset.bulk_create(
+            [self.new()],
+            update_conflicts=True,
+            update_fields=["memory_id"],
+            unique_fields=["memory_id", "owner_key"] if with_target else None,
+        )
 
 
 def rows_of(conversation: Conversation) -> MessageQuerySet:

@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from threading import Barrier
 
 import pytest
-from django.db import connection, connections
+from django.db import connection, connections, transaction
 
 from chatmemory import MessageWindowChatMemory, UserMessage
 from chatmemory.models import Conversation
@@ -65,14 +66,16 @@ def test_threads_lose_nothing(through: str) -> None:
     check_nothing_lost(conversation, writers, 20)
 
 
-def test_threads_that_make_the_same_memory_lose_nothing() -> None:
+@pytest.mark.parametrize("transactions", [False, True], ids=["on their own", "in transactions of the caller"])
+def test_threads_that_make_the_same_memory_lose_nothing(transactions: bool) -> None:
     ready = Barrier(6)
 
     def write(name: str) -> None:
         for number in range(5):
             memory = MessageWindowChatMemory(id=f"new {number}", max_messages=50, store=DjangoChatMemoryStore())
             ready.wait(timeout=60)
-            memory.add(UserMessage(name))
+            with transaction.atomic() if transactions else nullcontext():
+                memory.add(UserMessage(name))
         connections.close_all()
 
     with ThreadPoolExecutor(6) as pool:

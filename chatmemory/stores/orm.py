@@ -83,15 +83,14 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         text = memory_id_text(memory_id)
         alias = router.db_for_write(Conversation)
 
-        def make() -> Conversation:
+        def new() -> Conversation:
             conversation = Conversation(owner=self._owner, memory_id=text)
             if window is not None:
                 conversation.window = window.kind.value
                 conversation.limit = min(window.limit, MAX_LIMIT)
                 conversation.always_keep_system_message_first = window.always_keep_system_message_first
                 conversation.model = model_of(window.estimator) if window.estimator else setting("DEFAULT_MODEL")
-            conversation.save(force_insert=True, using=alias)
             return conversation
 
         queryset = Conversation.objects.using(alias).filter(memory_id=text, owner_key=owner_key(self._owner))
-        return Target(queryset, make if create else None)
+        return Target(queryset, new if create else None)
