@@ -60,7 +60,7 @@ def tuple_of(kind: type | tuple[type, ...], values: Iterable[Any] | None, name: 
     """
     if values is None:
         return ()
-    if isinstance(values, (str, bytes)):
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise TypeError(f"{name} must be a list, but is: {type(values).__name__}")
     result = tuple(values)
     for index, value in enumerate(result):

@@ -37,7 +37,8 @@ def require_messages(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     result = list(messages)
     for index, message in enumerate(result):
         if not isinstance(message, ChatMessage):
-            raise TypeError(f"messages[{index}] is no message, but: {type(message).__name__}")
+            hint = "; add() takes each message as an argument of its own" if isinstance(message, (list, tuple)) else ""
+            raise TypeError(f"messages[{index}] is no message, but: {type(message).__name__}{hint}")
     return result
 
 

@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Cast, Coalesce
 from django.utils.functional import cached_property
+from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.conf import default_limit, default_model, default_window
@@ -20,7 +21,7 @@ from chatmemory.identifiers import MEMORY_ID_CHARS, new_memory_id, uuid7
 from chatmemory.managers import ConversationQuerySet, MessageQuerySet
 from chatmemory.messages import ChatMessage, ChatMessageType
 from chatmemory.rows import from_columns
-from chatmemory.window import WindowKind
+from chatmemory.window import WindowKind, check_kind, check_limit
 
 if TYPE_CHECKING:
     from chatmemory.conversation_memory import ConversationMemory
@@ -82,7 +83,7 @@ class Conversation(models.Model):
         _("limit"),
         default=default_limit,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_LIMIT)],
-        help_text=_("At most so many messages or tokens, as the window says."),
+        help_text=_("At most so many messages or tokens, as the window says. Change it with set_window()."),
     )
     model = models.CharField(
         _("model"), max_length=255, default=default_model, help_text=_("The model whose tokens are counted.")
@@ -131,13 +132,15 @@ class Conversation(models.Model):
         return self.title or self.memory_id
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save the row, but never the counters: this object may have been read before others added messages."""
-        if (
-            not self._state.adding
-            and not args
-            and kwargs.get("update_fields") is None
-            and not kwargs.get("force_insert")
-        ):
+        """Save the row, but never the counters: this object may have been read before others added messages.
+
+        Raises:
+            ValueError: a new row has no such window, or a limit that is not above zero.
+        """
+        if self._state.adding:
+            check_kind(self.window)
+            check_limit(self.limit, "limit")
+        elif not args and kwargs.get("update_fields") is None and not kwargs.get("force_insert"):
             left_alone = {*_COUNTERS, *self.get_deferred_fields()}
             kwargs["update_fields"] = [
                 field.name
@@ -288,7 +291,17 @@ class Message(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.position} {self.type}: {self.text[:80]}"
+        return f"{self.position} {self.type}: {Truncator(self.text).chars(80)}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Insert the row.
+
+        Raises:
+            TypeError: it is there already, and what was said stays said.
+        """
+        if not self._state.adding:
+            raise TypeError("a message never changes after it was said; conversation.memory.set() rewrites a memory")
+        super().save(*args, **kwargs)
 
     @cached_property
     def message(self) -> ChatMessage:

@@ -159,10 +159,14 @@ class _Fields:
         except InvalidMessageError:
             raise
         except ValueError as error:  # a constructor's own check
+            self._refuse_unknown()  # a misspelt field is the better explanation of a missing one
             raise InvalidMessageError(str(error), self._place) from error
+        self._refuse_unknown()
+        return result
+
+    def _refuse_unknown(self) -> None:
         if self._strict and self._data:
             raise InvalidMessageError("unknown field; leave it out", self.at(str(next(iter(self._data)))[:100]))
-        return result
 
 
 def require_json(value: Any, place: str, depth: int = 0, deepest: int = MAX_NESTING) -> None:

@@ -26,9 +26,11 @@ def check_limit(limit: Any, name: str) -> int:
     Raises:
         ValueError: it is not.
     """
-    if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
-        return limit
-    raise ValueError(f"{name} must be greater than zero, but is: {'null' if limit is None else limit}")
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
+        raise ValueError(f"{name} must be a whole number greater than zero, but is: {limit!r:.300}")
+    if limit is None or limit <= 0:
+        raise ValueError(f"{name} must be greater than zero, but is: {'null' if limit is None else limit}")
+    return limit
 
 
 def check_kind(kind: Any) -> WindowKind:

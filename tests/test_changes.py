@@ -177,6 +177,19 @@ class TestAdding:
         assert conversation.memory.messages() == users(0, 2)
         check_invariants(conversation)
 
+    @pytest.mark.parametrize("kwargs", [{"limit": 0}, {"limit": "9"}, {"window": "token"}])
+    def test_a_bad_window_of_a_new_conversation_says_so(self, kwargs: dict[str, Any]) -> None:
+        with pytest.raises(ValueError, match="must be"):
+            Conversation.objects.create(**kwargs)
+
+    def test_what_was_said_stays_said(self) -> None:
+        conversation = ConversationFactory()
+        [row] = conversation.add_messages(users(0)).added
+        row.text = "something else"
+        with pytest.raises(TypeError, match="never changes"):
+            row.save()
+        assert conversation.memory.messages() == users(0)
+
     def test_an_unsaved_conversation_says_so(self) -> None:
         with pytest.raises(ValueError, match="save the conversation"):
             Conversation().memory.add(*users(0))

@@ -234,7 +234,7 @@ class TestArguments:
         ("build", "error"),
         [
             pytest.param(lambda: SystemMessage(1), "text must be a string, but is: int", id="system text"),
-            pytest.param(lambda: UserMessage(1), "'int' object is not iterable", id="user text"),
+            pytest.param(lambda: UserMessage(1), "contents must be a list, but is: int", id="user text"),
             pytest.param(lambda: UserMessage(b"x"), "contents must be a list, but is: bytes", id="bytes"),
             pytest.param(lambda: UserMessage(["x"]), r"contents\[0\] has the wrong type: str", id="contents"),
             pytest.param(lambda: UserMessage(contents="x"), "contents must be a list, but is: str", id="contents text"),

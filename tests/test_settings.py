@@ -10,8 +10,8 @@ from django.core.checks import run_checks
 from chatmemory import UserMessage
 from chatmemory.models import Conversation
 
-# Checks of other apps ask the database what it can do.
-pytestmark = pytest.mark.django_db
+# Checks of other apps ask every database what it can do.
+pytestmark = pytest.mark.django_db(databases="__all__")
 
 
 def ids() -> list[str]:
