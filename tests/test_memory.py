@@ -157,7 +157,9 @@ class TestBothWindows:
 
     @pytest.mark.parametrize("limit", [0, -1, None, 1.5, "3", True])
     def test_limit(self, make: Make, limit: Any) -> None:
-        with pytest.raises(ValueError, match=r"max_(messages|tokens) must be (a whole number )?greater than zero, but is: "):
+        with pytest.raises(
+            ValueError, match=r"max_(messages|tokens) must be (a whole number )?greater than zero, but is: "
+        ):
             make(limit)
 
     def test_a_store_of_ones_own(self, make: Make) -> None:
