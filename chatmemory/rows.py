@@ -24,8 +24,8 @@ def to_columns(message: ChatMessage) -> dict[str, Any]:
         InvalidMessageError: a ``ValueError``; a text holds U+0000 or half of a surrogate pair.
         TypeError: an attribute has no JSON form.
     """
-    data = message_to_data(message)
-    del data["type"]
+    whole = message_to_data(message)
+    data = {key: value for key, value in whole.items() if key != "type"}
     text = data.pop("text", None)
     contents = data.get("contents")
     if contents is not None:
@@ -39,7 +39,7 @@ def to_columns(message: ChatMessage) -> dict[str, Any]:
             del data[optional]
     if data:
         # Reading it back finds what no database can hold, and names the place.
-        read_message(loads(dumps(message_to_data(message))))
+        read_message(loads(dumps(whole)))
     return {
         "type": str(message.type),
         "text": require_storable(text or "", "text"),
