@@ -6,21 +6,19 @@ from collections.abc import Iterable, Iterator
 
 from chatmemory import signals
 from chatmemory.conf import setting
-from chatmemory.counting import estimator_for, model_of, window_of
+from chatmemory.counting import check_model, estimator_for, model_of, new_rows, window_of
 from chatmemory.eviction import Entry, EvictionReason, Retained
-from chatmemory.exceptions import IdempotencyConflictError
+from chatmemory.idempotency import check_key, recall, remember
 from chatmemory.ledger import Change, Target, after_commit, rows_of, write
 from chatmemory.memory import require_messages
 from chatmemory.messages import ChatMessage, SystemMessage
 from chatmemory.models import MAX_LIMIT, Conversation, Message
-from chatmemory.reader import require_storable
 from chatmemory.rewriting import plan_rewrite
-from chatmemory.rows import to_columns
 from chatmemory.sequence import ORDER_STEP
 from chatmemory.tokens import TokenCountEstimator, stored_count
 from chatmemory.window import Window, WindowKind, check_kind, check_limit
 
-__all__ = ["add", "clear", "rewrite", "set_window"]
+__all__ = ["add", "clear", "erase", "rewrite", "set_window"]
 
 # Rows of the window's old end that are read at once when something must go. Should that not do, the next chunks are
 # larger, so that a system message anywhere in a large window is found in a few statements.
@@ -74,14 +72,6 @@ def _retained(conversation: Conversation, window: Window, entries: Iterable[Entr
     return Retained(entries, total=total, limit=window.limit)
 
 
-def _new_rows(messages: list[ChatMessage], estimator: TokenCountEstimator) -> list[Message]:
-    """Rows that have no place yet."""
-    return [
-        Message(**to_columns(message), token_count=estimator.estimate_token_count_in_message(message))
-        for message in messages
-    ]
-
-
 def _estimator(window: Window | None, model: str) -> TokenCountEstimator:
     return window.estimator if window is not None and window.estimator is not None else estimator_for(model)
 
@@ -109,67 +99,33 @@ def add(
     """
     given = require_messages(messages)
     if idempotency_key is not None:
-        _check_key(idempotency_key)
+        check_key(idempotency_key)
     # Counting is what takes time, so it comes before the lock, by the model that most likely is the right one.
     known = target.instance.model if target.instance is not None else setting("DEFAULT_MODEL")
     estimator = _estimator(window, known)
-    rows = _new_rows(given, estimator)
+    rows = new_rows(given, estimator)
     with target.change() as change:
         conversation = change.conversation
-        if idempotency_key is not None and _is_repeated(change, rows, idempotency_key):
+        if idempotency_key is not None and recall(change, idempotency_key, given):
             return change
         bound = window or window_of(conversation)
         _apply_window(conversation, bound)
         if model_of(estimator) != conversation.model:
-            rows = _new_rows(given, _estimator(bound, conversation.model))
+            rows = new_rows(given, _estimator(bound, conversation.model))
         retained = _retained(conversation, bound, _oldest_first(conversation, bound))
         for row in rows:
             retained.add(_entry(row, bound), system_message_first=bound.always_keep_system_message_first)
         added = [entry.row for entry in retained.added]
-        if not added:
-            return change
-        added[0].idempotency_key = idempotency_key
         for row in added:
             row.position = conversation.next_position
             conversation.next_position += 1
             first = bound.always_keep_system_message_first and isinstance(row.message, SystemMessage)
             row.memory_order = (-row.position if first else row.position) * ORDER_STEP
-        write(change, added, [(entry.row, reason) for entry, reason in retained.evicted])
+        if added:
+            write(change, added, [(entry.row, reason) for entry, reason in retained.evicted])
+        if idempotency_key is not None:
+            remember(change, idempotency_key, given)
     return change
-
-
-def _check_key(key: str) -> None:
-    if not isinstance(key, str) or not 0 < len(key) <= 255:
-        raise ValueError(f"idempotency_key must be a string of 1 to 255 characters, but is: {key!r:.300}")
-    require_storable(key, "idempotency_key")
-
-
-def _is_repeated(change: Change, rows: list[Message], key: str) -> bool:
-    """Whether ``key`` came before; then ``change`` becomes the account of that time."""
-    messages = rows_of(change.conversation)
-    first = messages.filter(idempotency_key=key).first()
-    if first is None:
-        return False
-    added = list(messages.filter(added_in=first.added_in).order_by("position"))
-    if setting("KEEP_HISTORY") and not _came_of(added, rows):
-        raise IdempotencyConflictError(f"idempotency key {key!r} was used before, with other messages")
-    change.added = added
-    change.evicted = list(messages.filter(evicted_in=first.added_in).order_by("position"))
-    return True
-
-
-def _came_of(added: list[Message], rows: list[Message]) -> bool:
-    """Whether ``added`` is what became of ``rows``: all, but perhaps system messages that were there already."""
-    candidates = iter(rows)
-    for row in added:
-        for candidate in candidates:
-            if candidate.message == row.message:
-                break
-            if not isinstance(candidate.message, SystemMessage):
-                return False
-        else:
-            return False
-    return all(isinstance(candidate.message, SystemMessage) for candidate in candidates)
 
 
 def rewrite(
@@ -196,7 +152,7 @@ def rewrite(
         bound = window or window_of(conversation)
         _apply_window(conversation, bound)
         old = list(rows_of(conversation).retained())
-        new = _new_rows(given, _estimator(bound, conversation.model))
+        new = new_rows(given, _estimator(bound, conversation.model))
         plan = plan_rewrite(old, new, conversation.next_position, from_foreign_memory=from_foreign_memory)
         evicted = [(row, EvictionReason.REWRITTEN) for row in plan.left_out]
         if not from_foreign_memory:
@@ -223,6 +179,16 @@ def clear(target: Target) -> Change:
     return change
 
 
+def erase(target: Target) -> None:
+    """Delete the conversation and everything in it.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+    """
+    with target.change() as change:
+        change.conversation.delete()
+
+
 def set_window(
     target: Target,
     *,
@@ -242,7 +208,7 @@ def set_window(
     if limit is not None and check_limit(limit, "limit") > MAX_LIMIT:
         raise ValueError(f"limit must be at most {MAX_LIMIT}, but is: {limit}")
     if model is not None:
-        _check_model(model)
+        check_model(model)
     with target.change() as change:
         conversation = change.conversation
         if window is not None:
@@ -259,9 +225,3 @@ def set_window(
         retained.evict()
         write(change, [], [(entry.row, reason) for entry, reason in retained.evicted])
     return change
-
-
-def _check_model(model: str) -> None:
-    if not isinstance(model, str) or not model.strip() or len(model) > 255:
-        raise ValueError(f"model must be a string of 1 to 255 characters, but is: {model!r:.300}")
-    require_storable(model, "model")

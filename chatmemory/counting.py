@@ -5,11 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 from chatmemory.conf import setting
-from chatmemory.models import Conversation
+from chatmemory.messages import ChatMessage
+from chatmemory.models import Conversation, Message
+from chatmemory.reader import require_storable
+from chatmemory.rows import to_columns
 from chatmemory.tokens import OpenAiTokenCountEstimator, TokenCountEstimator
 from chatmemory.window import Window, WindowKind
 
-__all__ = ["estimator_for", "model_of", "window_of"]
+__all__ = ["check_model", "estimator_for", "model_of", "new_rows", "window_of"]
 
 # An estimator of the project's own cannot be made from its name, so such a name must not be taken for a model's.
 _CUSTOM = "custom:"
@@ -18,6 +21,16 @@ _CUSTOM = "custom:"
 @lru_cache(maxsize=64)
 def _openai(model: str, fallback: str) -> OpenAiTokenCountEstimator:
     return OpenAiTokenCountEstimator(model, fallback_encoding=fallback)
+
+
+def check_model(model: str) -> None:
+    """
+    Raises:
+        ValueError: ``model`` is not a name that a conversation can have.
+    """
+    if not isinstance(model, str) or not model.strip() or len(model) > 255:
+        raise ValueError(f"model must be a string of 1 to 255 characters, but is: {model!r:.300}")
+    require_storable(model, "model")
 
 
 def estimator_for(model: str) -> TokenCountEstimator:
@@ -43,3 +56,15 @@ def window_of(conversation: Conversation) -> Window:
         estimator=estimator_for(conversation.model),
         always_keep_system_message_first=conversation.always_keep_system_message_first,
     )
+
+
+def new_rows(messages: list[ChatMessage], estimator: TokenCountEstimator) -> list[Message]:
+    """Counted rows that have no place yet.
+
+    Raises:
+        ValueError: a text that no database can hold.
+    """
+    return [
+        Message(**to_columns(message), token_count=estimator.estimate_token_count_in_message(message))
+        for message in messages
+    ]

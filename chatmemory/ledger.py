@@ -23,7 +23,7 @@ from chatmemory.eviction import EvictionReason
 from chatmemory.managers import ConversationQuerySet, MessageQuerySet
 from chatmemory.models import Conversation, Message
 
-__all__ = ["WRITTEN", "Change", "Target", "after_commit", "rows_of", "write"]
+__all__ = ["WRITTEN", "Change", "MemorySize", "Target", "after_commit", "rows_of", "write"]
 
 # What a change writes of the conversation's row.
 WRITTEN = [
@@ -40,6 +40,24 @@ WRITTEN = [
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class MemorySize:
+    """How large a memory is, and may be."""
+
+    window: str
+    """``"messages"`` or ``"tokens"``: what ``limit`` counts."""
+
+    limit: int
+
+    messages: int
+    """Retained ones."""
+
+    tokens: int
+    """Of the retained messages."""
+
+    version: int
+
+
 @dataclass
 class Change:
     """What a change did."""
@@ -52,6 +70,21 @@ class Change:
 
     evicted: list[Message] = field(default_factory=list)
     """The rows that left the memory, each with its reason."""
+
+    recalled: MemorySize | None = None
+    """What :attr:`memory` was, if the change happened before and its idempotency key came again."""
+
+    @property
+    def memory(self) -> MemorySize:
+        """The memory right after the change."""
+        conversation = self.conversation
+        return self.recalled or MemorySize(
+            window=conversation.window,
+            limit=conversation.limit,
+            messages=conversation.retained_count,
+            tokens=conversation.retained_tokens,
+            version=conversation.version,
+        )
 
 
 @dataclass(frozen=True)
@@ -67,8 +100,11 @@ class Target:
     instance: Conversation | None = None
     """The caller's object, which learns what its row has become."""
 
+    precondition: Callable[[Conversation], None] | None = None
+    """Called with the locked row before anything changes; what it raises ends the change."""
+
     @classmethod
-    def of(cls, conversation: Conversation) -> Target:
+    def of(cls, conversation: Conversation, precondition: Callable[[Conversation], None] | None = None) -> Target:
         """An existing conversation.
 
         Raises:
@@ -77,7 +113,8 @@ class Target:
         if conversation._state.adding:
             raise ValueError("save the conversation before you change its memory")
         alias = router.db_for_write(Conversation, instance=conversation)
-        return cls(Conversation.objects.using(alias).filter(pk=conversation.pk), instance=conversation)
+        queryset = Conversation.objects.using(alias).filter(pk=conversation.pk)
+        return cls(queryset, instance=conversation, precondition=precondition)
 
     @contextmanager
     def change(self) -> Iterator[Change]:
@@ -90,6 +127,7 @@ class Target:
             with transaction.atomic(using=self.queryset.db):
                 if self.queryset.update(version=F("version")):
                     change = Change(self.queryset.get())
+                    self._check(change.conversation)
                     yield change
                     break
             self._make()
@@ -99,14 +137,20 @@ class Target:
             for name in WRITTEN:
                 setattr(self.instance, name, getattr(change.conversation, name))
 
+    def _check(self, conversation: Conversation) -> None:
+        if self.precondition is not None:
+            self.precondition(conversation)
+
     def _make(self) -> None:
         if self.new is None:
             raise Conversation.DoesNotExist("the conversation has been erased")
+        new = self.new()
+        self._check(new)
         # Another process may make it first. An error at that would leave a lock behind on MariaDB, by which two
         # transactions of callers could deadlock; an upsert does not, and changes nothing of a row that is there.
         with_target = connections[self.queryset.db].features.supports_update_conflicts_with_target
         self.queryset.bulk_create(
-            [self.new()],
+            [new],
             update_conflicts=True,
             update_fields=["memory_id"],
             unique_fields=["memory_id", "owner_key"] if with_target else None,

@@ -46,12 +46,11 @@ def plan_rewrite(
         copies.add(full)
     kept = {row.pk for row in stay.values()}
     left_out = [row for row in old if row.pk not in kept]
+    gone = {row.message for row in left_out}
     last = max((place for place in stay if not isinstance(new[place].message, SystemMessage)), default=-1)
     for place, row in enumerate(new):
-        if isinstance(row.message, SystemMessage):
-            was_said = row.message not in [gone.message for gone in left_out]  # else it was only moved
-        else:
-            was_said = place > last
+        # A system message that is left out elsewhere was only moved.
+        was_said = row.message not in gone if isinstance(row.message, SystemMessage) else place > last
         row.synthetic = not (from_foreign_memory and was_said) or place in copies
     return Rewrite(
         memory=[stay.get(place, row) for place, row in enumerate(new)],

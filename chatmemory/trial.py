@@ -1,14 +1,17 @@
-"""What another window would do to a conversation."""
+"""What another window, or more messages, would do to a conversation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from chatmemory.counting import window_of
+from chatmemory.counting import check_model, estimator_for, new_rows, window_of
 from chatmemory.eviction import Entry, EvictionReason
 from chatmemory.ledger import rows_of
+from chatmemory.memory import require_messages
+from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, Message
+from chatmemory.tokens import stored_count
 from chatmemory.window import Window, WindowKind, check_kind, check_limit
 
 __all__ = ["WindowTrial", "fit_rows", "try_window"]
@@ -24,41 +27,83 @@ class WindowTrial:
     limit: int
     """At most so many of them."""
 
+    version: int
+    """Of the memory that it was tried on."""
+
     retained: list[Message]
     """The rows that would stay, in memory order."""
 
     evicted: list[tuple[Message, EvictionReason]]
     """The rows that would go, in the order in which they go, and why."""
 
+    added: list[Message]
+    """The unsaved rows of messages that were not said yet, with the positions they would have."""
+
     tokens: int
     """Tokens of the rows that would stay."""
 
 
-def try_window(conversation: Conversation, *, window: str | None = None, limit: int | None = None) -> WindowTrial:
-    """Try a window on what is retained now; nothing is written.
+def try_window(
+    conversation: Conversation,
+    *,
+    window: str | None = None,
+    limit: int | None = None,
+    model: str | None = None,
+    always_keep_system_message_first: bool | None = None,
+    messages: Iterable[ChatMessage] = (),
+) -> WindowTrial:
+    """Try a window on what is retained now, then add ``messages``; nothing is written.
 
     Raises:
         Conversation.DoesNotExist: the conversation has been erased.
-        ValueError: no such window, or a limit that is not above zero.
+        TypeError: one of ``messages`` is no message.
+        ValueError: no such window, model or limit above zero; a text that no database can hold.
     """
-    stored = Conversation.objects.using(conversation._state.db).get(pk=conversation.pk)
-    bound = replace(
-        window_of(stored),
-        kind=check_kind(stored.window if window is None else window),
-        limit=check_limit(stored.limit if limit is None else limit, "limit"),
-    )
-    return fit_rows(rows_of(stored).retained(), bound)
+    said = require_messages(messages)
+    row = Conversation.objects.using(conversation._state.db).get(pk=conversation.pk)
+    if window is not None:
+        row.window = check_kind(window).value
+    if limit is not None:
+        row.limit = check_limit(limit, "limit")
+    if always_keep_system_message_first is not None:
+        row.always_keep_system_message_first = always_keep_system_message_first
+    rows = list(rows_of(row).in_memory_at(row.version))
+    if model is not None and model != row.model:
+        check_model(model)
+        row.model = model
+        for kept in rows:
+            kept.token_count = stored_count(kept.message, estimator_for(model))
+    added = new_rows(said, estimator_for(row.model))
+    return _fit(row, rows, added, window_of(row))
 
 
-def fit_rows(rows: Iterable[Message], bound: Window) -> WindowTrial:
-    """What of a conversation's rows, given in memory order, fits a window."""
+def fit_rows(conversation: Conversation) -> WindowTrial:
+    """What the model gets of a conversation as its row says: a limit may have become smaller since the last change."""
+    rows = list(rows_of(conversation).in_memory_at(conversation.version))
+    return _fit(conversation, rows, [], window_of(conversation))
+
+
+def _fit(conversation: Conversation, rows: list[Message], added: list[Message], bound: Window) -> WindowTrial:
     tokens = bound.kind is WindowKind.TOKENS
-    retained = bound.fit([Entry(row.message, row.token_count if tokens else 1, row) for row in rows])
+
+    def entry(row: Message) -> Entry:
+        return Entry(row.message, row.token_count if tokens else 1, row)
+
+    retained = bound.fit([entry(row) for row in rows])
+    for row in added:
+        retained.add(entry(row), system_message_first=bound.always_keep_system_message_first)
+    said = [entry.row for entry in retained.added]
+    for offset, row in enumerate(said):
+        row.conversation = conversation
+        row.position = conversation.next_position + offset
+        row.added_in = conversation.version + 1
     stay = [entry.row for entry in retained.entries()]
     return WindowTrial(
         window=bound.kind.value,
         limit=bound.limit,
+        version=conversation.version,
         retained=stay,
         evicted=[(entry.row, reason) for entry, reason in retained.evicted],
+        added=said,
         tokens=sum(row.token_count for row in stay),
     )

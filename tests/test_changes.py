@@ -237,6 +237,10 @@ class TestAdding:
         assert conversation.title == "Not saved yet"
 
 
+def vars_of(row: Message) -> dict[str, Any]:
+    return {field.name: getattr(row, field.attname) for field in Message._meta.concrete_fields}
+
+
 class TestIdempotency:
     def test_the_same_key_adds_once(self) -> None:
         conversation = ConversationFactory(window="messages", limit=2)
@@ -248,6 +252,35 @@ class TestIdempotency:
         assert [row.position for row in again.evicted] == [0]
         assert conversation.messages.history().count() == 4
         check_invariants(conversation)
+
+    def test_the_account_is_that_of_the_first_time(self) -> None:
+        conversation = ConversationFactory(window="messages", limit=2)
+        conversation.memory.add(*users(0))
+        first = conversation.add_messages(users(1, 2), idempotency_key="k")
+        conversation.memory.add(*users(3, 4))
+        conversation.set_window(window="tokens", limit=1000, model="gpt-4")
+        again = conversation.add_messages(users(1, 2), idempotency_key="k")
+        assert again.memory == first.memory
+        assert [vars_of(row) for row in again.added] == [vars_of(row) for row in first.added]
+        assert [vars_of(row) for row in again.evicted] == [vars_of(row) for row in first.evicted]
+        assert (conversation.window, conversation.version) == ("tokens", 3)
+
+    def test_a_key_is_kept_when_nothing_was_added(self) -> None:
+        conversation = ConversationFactory()
+        conversation.memory.add(SystemMessage("s"))
+        for _ in range(2):
+            change = conversation.add_messages([SystemMessage("s")], idempotency_key="k")
+            assert (change.added, change.memory.version) == ([], 1)
+        with pytest.raises(IdempotencyConflictError):
+            conversation.add_messages(users(1), idempotency_key="k")
+
+    def test_a_key_is_kept_when_its_message_is_deleted(self, settings: Any) -> None:
+        settings.CHATMEMORY = {"KEEP_HISTORY": False}
+        conversation = ConversationFactory(window="messages", limit=1)
+        conversation.add_messages(users(1), idempotency_key="k")
+        conversation.memory.add(*users(2))
+        assert conversation.add_messages(users(1), idempotency_key="k").added == []
+        assert conversation.memory.messages() == users(2)
 
     def test_the_same_key_with_other_messages_is_an_error(self) -> None:
         conversation = ConversationFactory()
@@ -404,11 +437,27 @@ class TestWindow:
         assert [row.message for row in trial.retained] == conversation.memory.messages()
         assert trial.tokens == conversation.retained_tokens
 
+    @pytest.mark.parametrize("system_first", [False, True])
+    @pytest.mark.parametrize("kwargs", [{"limit": 3}, {"window": "tokens", "limit": 24}, {"model": "gpt-4"}])
+    def test_trying_messages_tells_what_adding_does(self, kwargs: dict[str, Any], system_first: bool) -> None:
+        conversation = ConversationFactory(window="messages", limit=6)
+        conversation.memory.add(SystemMessage("s"), CALL, RESULT, *users(1, 2))
+        said = [UserMessage("你好，世界"), SystemMessage("t"), *users(3)]
+        trial = conversation.try_window(**kwargs, always_keep_system_message_first=system_first, messages=said)
+        assert conversation.messages.count() == 5
+        first = conversation.set_window(**kwargs, always_keep_system_message_first=system_first)
+        second = conversation.add_messages(said)
+        assert [row.position for row, _ in trial.evicted] == [row.position for row in first.evicted + second.evicted]
+        assert [row.position for row in trial.added] == [row.position for row in second.added]
+        assert [row.message for row in trial.retained] == conversation.memory.messages()
+        assert trial.tokens == conversation.retained_tokens
+
     @pytest.mark.parametrize("model", ["", " ", "x" * 256, "a\x00", 5])
     def test_bad_models_change_nothing(self, model: Any) -> None:
         conversation = ConversationFactory()
-        with pytest.raises(ValueError, match="model"):
-            conversation.set_window(model=model)
+        for method in (conversation.set_window, conversation.try_window):
+            with pytest.raises(ValueError, match="model"):
+                method(model=model)
 
     def test_a_limit_that_no_column_holds(self) -> None:
         store = DjangoChatMemoryStore()
@@ -519,7 +568,7 @@ class TestTheStore:
         store.update_messages(other, users(2))
         assert store.get_messages("a") == users(1)
 
-    @pytest.mark.parametrize("memory_id", [1, uuid.uuid4(), ("a", 1), ""], ids=str)
+    @pytest.mark.parametrize("memory_id", [1, uuid.UUID(int=1), ("a", 1), ""], ids=str)
     def test_ids_of_any_type(self, memory_id: Any) -> None:
         MessageWindowChatMemory(id=memory_id, max_messages=5, store=DjangoChatMemoryStore()).add(*users(1))
         assert DjangoChatMemoryStore().get_messages(str(memory_id)) == users(1)
@@ -669,10 +718,6 @@ class TestConstraints:
         other = ConversationFactory(memory_id="x")
         with pytest.raises(IntegrityError), transaction.atomic():
             Conversation.objects.filter(pk=other.pk).update(owner=owner)
-
-    def test_idempotency_keys_are_unique_per_conversation(self, conversation: Conversation) -> None:
-        with pytest.raises(IntegrityError), transaction.atomic():
-            conversation.messages.update(idempotency_key="k")
 
 
 def test_no_migration_is_missing() -> None:

@@ -8,7 +8,6 @@ from rest_framework import serializers
 
 from chatmemory.codec import message_to_data
 from chatmemory.conf import setting
-from chatmemory.counting import window_of
 from chatmemory.exceptions import InvalidMessageError
 from chatmemory.ledger import Change
 from chatmemory.messages import ChatMessage
@@ -158,7 +157,7 @@ def change_to_data(change: Change) -> dict[str, Any]:
 
 def memory_to_data(conversation: Conversation) -> dict[str, Any]:
     """What the model gets. The rows are those of the version that is named, whoever writes meanwhile."""
-    fitting = fit_rows(conversation.messages.in_memory_at(conversation.version), window_of(conversation))
+    fitting = fit_rows(conversation)
     return {
         "messages": [message_to_data(row.message) for row in fitting.retained],
         "tokens": fitting.tokens,

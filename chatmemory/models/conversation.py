@@ -1,4 +1,4 @@
-"""Conversations and their messages."""
+"""A conversation."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Cast, Coalesce
-from django.utils.functional import cached_property
-from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.conf import default_limit, default_model, default_window
-from chatmemory.eviction import EvictionReason
 from chatmemory.fields import ExactCharField
 from chatmemory.identifiers import MEMORY_ID_CHARS, new_memory_id, uuid7
-from chatmemory.managers import ConversationQuerySet, MessageQuerySet
-from chatmemory.messages import ChatMessage, ChatMessageType
-from chatmemory.rows import from_columns
+from chatmemory.managers import ConversationQuerySet
+from chatmemory.messages import ChatMessage
 from chatmemory.window import WindowKind, check_kind, check_limit
 
 if TYPE_CHECKING:
@@ -28,19 +24,11 @@ if TYPE_CHECKING:
     from chatmemory.ledger import Change
     from chatmemory.trial import WindowTrial
 
-__all__ = ["Conversation", "Message"]
+__all__ = ["MAX_LIMIT", "WINDOWS", "Conversation"]
 
 MAX_LIMIT = 2_147_483_647  # of an integer column, everywhere
 
 WINDOWS = [(WindowKind.MESSAGES.value, _("messages")), (WindowKind.TOKENS.value, _("tokens"))]
-TYPES = [(kind.value, kind.value) for kind in ChatMessageType]
-EVICTION_REASONS = [
-    (EvictionReason.WINDOW.value, _("no room in the window")),
-    (EvictionReason.ORPHAN.value, _("its tool call left")),
-    (EvictionReason.REPLACED.value, _("replaced by a new system message")),
-    (EvictionReason.REWRITTEN.value, _("left out when the memory was rewritten")),
-    (EvictionReason.CLEARED.value, _("the memory was cleared")),
-]
 
 
 _COUNTERS = ("version", "next_position", "message_count", "retained_count", "retained_tokens")
@@ -166,8 +154,8 @@ class Conversation(models.Model):
 
         Args:
             messages: all or none of them are added.
-            idempotency_key: at most 255 characters. A second call with the same key and messages changes nothing
-                and gives the account of the first.
+            idempotency_key: 1 to 255 characters. A second call with the same key and messages changes nothing and
+                gives the account of the first.
 
         Raises:
             Conversation.DoesNotExist: it has been erased.
@@ -207,15 +195,32 @@ class Conversation(models.Model):
             always_keep_system_message_first=always_keep_system_message_first,
         )
 
-    def try_window(self, *, window: str | None = None, limit: int | None = None) -> WindowTrial:
-        """What :meth:`set_window` would do; nothing is written.
+    def try_window(
+        self,
+        *,
+        window: str | None = None,
+        limit: int | None = None,
+        model: str | None = None,
+        always_keep_system_message_first: bool | None = None,
+        messages: Iterable[ChatMessage] = (),
+    ) -> WindowTrial:
+        """What :meth:`set_window`, and then adding ``messages``, would do; nothing is written.
 
         Raises:
-            ValueError: no such window, or a limit that is not above zero.
+            Conversation.DoesNotExist: it has been erased.
+            TypeError: one of ``messages`` is no message.
+            ValueError: no such window, model or limit above zero; a text that no database can hold.
         """
         from chatmemory.trial import try_window
 
-        return try_window(self, window=window, limit=limit)
+        return try_window(
+            self,
+            window=window,
+            limit=limit,
+            model=model,
+            always_keep_system_message_first=always_keep_system_message_first,
+            messages=messages,
+        )
 
     def memory_at(self, version: int) -> list[ChatMessage]:
         """The messages that the model got at ``version``, from 0 (none) to the current one.
@@ -230,85 +235,3 @@ class Conversation(models.Model):
         if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= current:
             raise ValueError(f"version must be from 0 to {current}, but is: {version!r}")
         return [row.message for row in self.messages.in_memory_at(version)]
-
-
-class Message(models.Model):
-    """One message of a conversation.
-
-    The row never changes after it was written, its eviction aside; only another model's tokens are counted anew.
-    """
-
-    conversation = models.ForeignKey(
-        Conversation, verbose_name=_("conversation"), on_delete=models.CASCADE, related_name="messages", db_index=False
-    )
-    position = models.PositiveIntegerField(_("position"), help_text=_("0, 1, 2 … in the order of arrival."))
-    type = models.CharField(_("type"), max_length=32, choices=TYPES)
-    text = models.TextField(_("text"), blank=True)
-    payload = models.TextField(_("payload"), null=True, blank=True)
-    token_count = models.PositiveIntegerField(_("tokens"))
-    synthetic = models.BooleanField(
-        _("synthetic"), default=False, help_text=_("Put into memory by a rewrite, not said.")
-    )
-    memory_order = models.BigIntegerField(_("memory order"))
-    added_in = models.PositiveIntegerField(_("added in version"))
-    evicted_in = models.PositiveIntegerField(_("evicted in version"), null=True, blank=True)
-    evicted_at = models.DateTimeField(_("evicted at"), null=True, blank=True)
-    eviction_reason = models.CharField(
-        _("eviction reason"), max_length=16, choices=EVICTION_REASONS, blank=True, default=""
-    )
-    idempotency_key = ExactCharField(_("idempotency key"), max_length=255, null=True, blank=True)
-    created_at = models.DateTimeField(_("said at"))
-
-    objects = MessageQuerySet.as_manager()
-
-    if TYPE_CHECKING:
-        conversation_id: Any
-
-    class Meta:
-        verbose_name = _("message")
-        verbose_name_plural = _("messages")
-        default_permissions = ("view",)
-        indexes = [
-            models.Index(fields=["conversation", "evicted_in", "memory_order"], name="chatmemory_msg_memory"),
-        ]
-        constraints = [
-            models.UniqueConstraint(fields=["conversation", "position"], name="chatmemory_msg_position_unique"),
-            models.UniqueConstraint(fields=["conversation", "idempotency_key"], name="chatmemory_msg_key_unique"),
-            models.CheckConstraint(
-                condition=Q(type__in=[value for value, _label in TYPES]), name="chatmemory_msg_type_known"
-            ),
-            models.CheckConstraint(
-                condition=Q(evicted_in__isnull=True, evicted_at__isnull=True, eviction_reason="")
-                | Q(
-                    evicted_in__isnull=False,
-                    evicted_in__gte=F("added_in"),
-                    evicted_at__isnull=False,
-                    eviction_reason__in=[value for value, _label in EVICTION_REASONS],
-                ),
-                name="chatmemory_msg_eviction_whole",
-            ),
-            models.CheckConstraint(condition=Q(added_in__gte=1), name="chatmemory_msg_added_in_positive"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.position} {self.type}: {Truncator(self.text).chars(80)}"
-
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        """Insert the row.
-
-        Raises:
-            TypeError: it is there already, and what was said stays said.
-        """
-        if not self._state.adding:
-            raise TypeError("a message never changes after it was said; conversation.memory.set() rewrites a memory")
-        super().save(*args, **kwargs)
-
-    @cached_property
-    def message(self) -> ChatMessage:
-        """What was said."""
-        return from_columns(self.type, self.text, self.payload)
-
-    @property
-    def is_retained(self) -> bool:
-        """Whether the model gets this message now."""
-        return self.evicted_in is None

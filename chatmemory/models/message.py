@@ -1,0 +1,108 @@
+"""A message of a conversation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+from django.db.models import F, Q
+from django.utils.functional import cached_property
+from django.utils.text import Truncator
+from django.utils.translation import gettext_lazy as _
+
+from chatmemory.eviction import EvictionReason
+from chatmemory.managers import MessageQuerySet
+from chatmemory.messages import ChatMessage, ChatMessageType
+from chatmemory.models.conversation import Conversation
+from chatmemory.rows import from_columns
+
+__all__ = ["EVICTION_REASONS", "TYPES", "Message"]
+
+TYPES = [(kind.value, kind.value) for kind in ChatMessageType]
+EVICTION_REASONS = [
+    (EvictionReason.WINDOW.value, _("no room in the window")),
+    (EvictionReason.ORPHAN.value, _("its tool call left")),
+    (EvictionReason.REPLACED.value, _("replaced by a new system message")),
+    (EvictionReason.REWRITTEN.value, _("left out when the memory was rewritten")),
+    (EvictionReason.CLEARED.value, _("the memory was cleared")),
+]
+
+
+class Message(models.Model):
+    """One message of a conversation.
+
+    The row never changes after it was written, its eviction aside; only another model's tokens are counted anew.
+    """
+
+    conversation = models.ForeignKey(
+        Conversation, verbose_name=_("conversation"), on_delete=models.CASCADE, related_name="messages", db_index=False
+    )
+    position = models.PositiveIntegerField(_("position"), help_text=_("0, 1, 2 … in the order of arrival."))
+    type = models.CharField(_("type"), max_length=32, choices=TYPES)
+    text = models.TextField(_("text"), blank=True)
+    payload = models.TextField(_("payload"), null=True, blank=True)
+    token_count = models.PositiveIntegerField(_("tokens"))
+    synthetic = models.BooleanField(
+        _("synthetic"), default=False, help_text=_("Put into memory by a rewrite, not said.")
+    )
+    memory_order = models.BigIntegerField(_("memory order"))
+    added_in = models.PositiveIntegerField(_("added in version"))
+    evicted_in = models.PositiveIntegerField(_("evicted in version"), null=True, blank=True)
+    evicted_at = models.DateTimeField(_("evicted at"), null=True, blank=True)
+    eviction_reason = models.CharField(
+        _("eviction reason"), max_length=16, choices=EVICTION_REASONS, blank=True, default=""
+    )
+    created_at = models.DateTimeField(_("said at"))
+
+    objects = MessageQuerySet.as_manager()
+
+    if TYPE_CHECKING:
+        conversation_id: Any
+
+    class Meta:
+        verbose_name = _("message")
+        verbose_name_plural = _("messages")
+        default_permissions = ("view",)
+        indexes = [
+            models.Index(fields=["conversation", "evicted_in", "memory_order"], name="chatmemory_msg_memory"),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["conversation", "position"], name="chatmemory_msg_position_unique"),
+            models.CheckConstraint(
+                condition=Q(type__in=[value for value, _label in TYPES]), name="chatmemory_msg_type_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(evicted_in__isnull=True, evicted_at__isnull=True, eviction_reason="")
+                | Q(
+                    evicted_in__isnull=False,
+                    evicted_in__gte=F("added_in"),
+                    evicted_at__isnull=False,
+                    eviction_reason__in=[value for value, _label in EVICTION_REASONS],
+                ),
+                name="chatmemory_msg_eviction_whole",
+            ),
+            models.CheckConstraint(condition=Q(added_in__gte=1), name="chatmemory_msg_added_in_positive"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.position} {self.type}: {Truncator(self.text).chars(80)}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Insert the row.
+
+        Raises:
+            TypeError: it is there already, and what was said stays said.
+        """
+        if not self._state.adding:
+            raise TypeError("a message never changes after it was said; conversation.memory.set() rewrites a memory")
+        super().save(*args, **kwargs)
+
+    @cached_property
+    def message(self) -> ChatMessage:
+        """What was said."""
+        return from_columns(self.type, self.text, self.payload)
+
+    @property
+    def is_retained(self) -> bool:
+        """Whether the model gets this message now."""
+        return self.evicted_in is None
