@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,9 @@ from chatmemory.tokens.encodings import ENCODING_NAMES
 from chatmemory.window import WindowKind
 
 __all__ = ["check_settings"]
+
+
+_RATE = re.compile("[1-9][0-9]*/(s|sec|second|m|min|minute|h|hour|d|day)")
 
 
 def _positive(value: Any) -> bool:
@@ -31,6 +35,12 @@ def _importable(paths: Any) -> bool:
     return True
 
 
+def _rates(rates: Any) -> bool:
+    if not isinstance(rates, dict) or not rates.keys() <= DEFAULTS["THROTTLE_RATES"].keys():
+        return False
+    return all(rate is None or (isinstance(rate, str) and _RATE.fullmatch(rate)) for rate in rates.values())
+
+
 _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
     ("E003", "DEFAULT_WINDOW", lambda v: v in list(WindowKind), 'Set it to "messages" or "tokens".'),
     ("E004", "DEFAULT_LIMIT", _positive, "Set it to a whole number above zero."),
@@ -39,6 +49,16 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
     ("E007", "KEEP_HISTORY", lambda v: isinstance(v, bool), "Set it to True or False."),
     ("E008", "MAX_MESSAGE_CHARS", _positive, "Set it to a whole number above zero."),
     ("E009", "MAX_BATCH", _positive, "Set it to a whole number above zero."),
+    ("E011", "MAX_MEMORY_MESSAGES", _positive, "Set it to a whole number above zero."),
+    ("E012", "MAX_BODY_BYTES", _positive, "Set it to a whole number above zero."),
+    ("E013", "PAGE_SIZE", _positive, "Set it to a whole number above zero."),
+    ("E014", "MAX_PAGE_SIZE", _positive, "Set it to a whole number above zero."),
+    (
+        "E015",
+        "THROTTLE_RATES",
+        _rates,
+        'Set it to a dict of "reads", "writes" and "previews", each None or a rate such as "100/minute".',
+    ),
     ("E010", "PERMISSION_CLASSES", _importable, "Set it to a list of dotted paths of classes that can be imported."),
 ]
 

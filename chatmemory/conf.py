@@ -17,9 +17,17 @@ DEFAULTS: dict[str, Any] = {
     "FALLBACK_ENCODING": "o200k_base",
     # False deletes a message when it is evicted, instead of keeping it as history.
     "KEEP_HISTORY": True,
-    # The most that one message, and one request to add, may bring through REST.
+    # The most that REST takes: of one message, of messages to add at once, of messages of a memory that is written
+    # whole, and of one body.
     "MAX_MESSAGE_CHARS": 400_000,
     "MAX_BATCH": 100,
+    "MAX_MEMORY_MESSAGES": 2_000,
+    "MAX_BODY_BYTES": 10_000_000,
+    # The results of one page: unless the request says otherwise, and at most.
+    "PAGE_SIZE": 50,
+    "MAX_PAGE_SIZE": 200,
+    # How often each user may read, write and preview, such as "100/minute"; None is without limit.
+    "THROTTLE_RATES": {"reads": None, "writes": None, "previews": None},
     # Dotted paths of the DRF permission classes of every REST view.
     "PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
 }

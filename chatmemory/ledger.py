@@ -20,7 +20,7 @@ from django.utils import timezone
 from chatmemory import signals
 from chatmemory.conf import setting
 from chatmemory.eviction import EvictionReason
-from chatmemory.managers import ConversationQuerySet, MessageQuerySet
+from chatmemory.managers import ConversationQuerySet, MessageQuerySet, owner_key
 from chatmemory.models import Conversation, Message
 
 __all__ = ["WRITTEN", "Change", "MemorySize", "Target", "after_commit", "rows_of", "write"]
@@ -115,6 +115,19 @@ class Target:
         alias = router.db_for_write(Conversation, instance=conversation)
         queryset = Conversation.objects.using(alias).filter(pk=conversation.pk)
         return cls(queryset, instance=conversation, precondition=precondition)
+
+    @classmethod
+    def named(
+        cls,
+        owner: Any,
+        memory_id: str,
+        new: Callable[[], Conversation] | None,
+        precondition: Callable[[Conversation], None] | None = None,
+    ) -> Target:
+        """The conversation that ``owner`` has under ``memory_id``."""
+        alias = router.db_for_write(Conversation)
+        queryset = Conversation.objects.using(alias).filter(memory_id=memory_id, owner_key=owner_key(owner))
+        return cls(queryset, new, precondition=precondition)
 
     @contextmanager
     def change(self) -> Iterator[Change]:

@@ -2,36 +2,112 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+from django import forms
+from django.db.models import Exists, F, OuterRef, Q
 from django_filters import rest_framework as filters
+from rest_framework.filters import OrderingFilter
+from rest_framework.request import Request
 
-from chatmemory.managers import MessageQuerySet
-from chatmemory.models import EVICTION_REASONS, TYPES, WINDOWS, Conversation, Message
+from chatmemory.managers import ConversationQuerySet, MessageQuerySet
+from chatmemory.models import EVICTION_REASONS, MAX_LIMIT, TYPES, WINDOWS, Conversation, Message
+from chatmemory.rest.problems import invalid
 
-__all__ = ["ConversationFilter", "MessageFilter"]
+__all__ = ["ConversationFilter", "MessageFilter", "StrictOrderingFilter"]
+
+_LONGEST_TEXT = 255  # SQLite refuses patterns of more than 50,000 bytes
+
+
+class _Text(filters.CharFilter):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, max_length=_LONGEST_TEXT, strip=False, **kwargs)
+
+
+class _Whole(filters.NumberFilter):
+    field_class = forms.IntegerField
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, min_value=0, max_value=MAX_LIMIT, **kwargs)
+
+    def get_max_validator(self) -> None:
+        return None
+
+
+class _Choices(filters.BaseInFilter, filters.ChoiceFilter):
+    """Any of several, with commas between them."""
 
 
 class ConversationFilter(filters.FilterSet):
-    """``?memory_id=``, ``?window=``, ``?title=`` (a part of it)."""
+    """Of the list of conversations."""
 
-    memory_id = filters.CharFilter()
-    window = filters.ChoiceFilter(choices=WINDOWS)
-    title = filters.CharFilter(lookup_expr="icontains")
+    memory_id = _Text(help_text="Exactly this memory ID.")
+    window = filters.ChoiceFilter(choices=WINDOWS, help_text="The kind of window.")
+    title = _Text(lookup_expr="icontains", help_text="A part of the title.")
+    search = _Text(method="filter_search", help_text="A part of the title or of the text of a message.")
+    has_evicted = filters.BooleanFilter(
+        method="filter_has_evicted", help_text="Whether any message has left the memory."
+    )
+    metadata_key = _Text(method="filter_metadata_key", help_text="The metadata have this key.")
+    created_after = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="gte")
+    created_before = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="lt")
+    updated_after = filters.IsoDateTimeFilter(field_name="updated_at", lookup_expr="gte")
+    updated_before = filters.IsoDateTimeFilter(field_name="updated_at", lookup_expr="lt")
 
     class Meta:
         model = Conversation
         fields: list[str] = []
 
+    def filter_search(self, queryset: ConversationQuerySet, name: str, value: str) -> ConversationQuerySet:
+        said = Message.objects.history().filter(conversation=OuterRef("pk"), text__icontains=value).order_by()
+        return queryset.filter(Q(title__icontains=value) | Exists(said))
+
+    def filter_has_evicted(self, queryset: ConversationQuerySet, name: str, value: bool) -> ConversationQuerySet:
+        evicted = Q(next_position__gt=F("retained_count"))
+        return queryset.filter(evicted if value else ~evicted)
+
+    def filter_metadata_key(self, queryset: ConversationQuerySet, name: str, value: str) -> ConversationQuerySet:
+        return queryset.filter(metadata__has_key=value)
+
 
 class MessageFilter(filters.FilterSet):
-    """``?state=``, ``?type=``, ``?reason=``."""
+    """Of the history."""
 
-    state = filters.ChoiceFilter(choices=[("retained", "retained"), ("evicted", "evicted")], method="filter_state")
-    type = filters.ChoiceFilter(choices=TYPES)
-    reason = filters.ChoiceFilter(choices=EVICTION_REASONS, field_name="eviction_reason")
+    state = _Choices(
+        choices=[("retained", "retained"), ("evicted", "evicted")],
+        method="filter_state",
+        help_text="retained, evicted, or both with a comma between them.",
+    )
+    type = _Choices(choices=TYPES, help_text="One or more, with commas between them.")
+    reason = _Choices(
+        choices=EVICTION_REASONS,
+        field_name="eviction_reason",
+        help_text="Why it was evicted: one or more, with commas between them.",
+    )
+    position_min = _Whole(field_name="position", lookup_expr="gte")
+    position_max = _Whole(field_name="position", lookup_expr="lte")
+    created_after = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="gte")
+    created_before = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="lt")
+    evicted_after = filters.IsoDateTimeFilter(field_name="evicted_at", lookup_expr="gte")
+    evicted_before = filters.IsoDateTimeFilter(field_name="evicted_at", lookup_expr="lt")
+    search = _Text(field_name="text", lookup_expr="icontains", help_text="A part of the text.")
 
     class Meta:
         model = Message
         fields: list[str] = []
 
-    def filter_state(self, queryset: MessageQuerySet, name: str, value: str) -> MessageQuerySet:
-        return queryset.filter(evicted_in__isnull=value == "retained")
+    def filter_state(self, queryset: MessageQuerySet, name: str, value: list[str]) -> MessageQuerySet:
+        return queryset if len(set(value)) != 1 else queryset.filter(evicted_in__isnull=value[0] == "retained")
+
+
+class StrictOrderingFilter(OrderingFilter):
+    """An order that is not offered is an error, not another order."""
+
+    def remove_invalid_fields(self, queryset: Any, fields: Iterable[str], view: Any, request: Request) -> list[str]:
+        offered = [sign + name for name in view.ordering_fields for sign in ("", "-")]
+        wanted = list(fields)
+        for field in wanted:
+            if field not in offered:
+                raise invalid(self.ordering_param, f"expected one of {', '.join(offered)}, got {field[:100]!r}")
+        return wanted

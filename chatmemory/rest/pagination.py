@@ -7,20 +7,32 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from rest_framework.exceptions import NotFound
 from rest_framework.pagination import CursorPagination
+from rest_framework.request import Request
+
+from chatmemory.conf import setting
+from chatmemory.rest.problems import invalid
 
 __all__ = ["ConversationPagination", "MessagePagination"]
 
 
 class _Pagination(CursorPagination):
-    page_size = 50
     page_size_query_param = "page_size"
-    max_page_size = 200
+    page_size_query_description = "How many results a page has; a larger number than the server allows counts as that."
+
+    def get_page_size(self, request: Request) -> int:
+        asked = request.query_params.get(self.page_size_query_param)
+        if asked is None:
+            return int(setting("PAGE_SIZE"))
+        if not (asked.isascii() and asked.isdigit() and asked.strip("0")):
+            raise invalid("page_size", "expected a whole number above zero")
+        most: int = setting("MAX_PAGE_SIZE")
+        return min(int(asked[:9]), most)
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
         try:
             return super().paginate_queryset(queryset, request, view)
-        except (ValueError, ValidationError) as error:  # a forged position, which the field cannot read
-            raise NotFound(self.invalid_cursor_message) from error
+        except (NotFound, ValueError, OverflowError, ValidationError) as error:  # forged: the field cannot read it
+            raise invalid("cursor", "not a cursor of this list; follow next and previous, or leave it out") from error
 
 
 class ConversationPagination(_Pagination):

@@ -8,29 +8,32 @@ from typing import IO, Any
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import BaseParser
 
-from chatmemory.json_text import MAX_DOCUMENT_CHARS, MAX_NESTING, loads
+from chatmemory.conf import setting
+from chatmemory.json_text import MAX_NESTING, loads
+from chatmemory.rest.problems import TooLarge
 
 __all__ = ["StrictJSONParser"]
 
 
 class StrictJSONParser(BaseParser):
-    """JSON in UTF-8. What is too long, nested too deep or no JSON is a 400, before anybody walks through it."""
+    """JSON in UTF-8. What is too long, nested too deep or no JSON is refused before anybody walks through it."""
 
     media_type = "application/json"
 
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
-        body = stream.read(MAX_DOCUMENT_CHARS + 1)
-        if len(body) > MAX_DOCUMENT_CHARS:
-            raise ParseError(f"The body has more than {MAX_DOCUMENT_CHARS} bytes.")
+        most = setting("MAX_BODY_BYTES")
+        body = stream.read(most + 1)
+        if len(body) > most:
+            raise TooLarge(f"The body has more than {most} bytes. Send less at once.")
         try:
             value = loads(body.decode("utf-8"))
             _require_shallow(value)
         except UnicodeDecodeError as error:
             raise ParseError(f"The body is not UTF-8: {error}.") from error
         except ValueError as error:
-            raise ParseError(str(error)) from error
+            raise ParseError(f"The body cannot be read: {error}.") from error
         return value
 
 

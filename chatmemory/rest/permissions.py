@@ -1,16 +1,84 @@
-"""Who may use the API: the project's own classes, then each only what is theirs."""
+"""Who may use the API, and whose conversations they reach: their own, unless staff name another owner."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.utils.module_loading import import_string
+from rest_framework.exceptions import NotAuthenticated, NotFound
+from rest_framework.request import Request
 
 from chatmemory.conf import setting
+from chatmemory.managers import ConversationQuerySet
+from chatmemory.models import Conversation
+from chatmemory.rest.problems import invalid
 
-__all__ = ["permission_classes"]
+__all__ = ["EVERYBODY", "permission_classes", "reachable_conversations", "single_owner"]
+
+EVERYBODY = "*"
+
+_ACTS = {"POST": "change", "PUT": "change", "PATCH": "change", "DELETE": "delete"}
 
 
 def permission_classes() -> list[Any]:
     """The classes that ``CHATMEMORY["PERMISSION_CLASSES"]`` names."""
     return [import_string(path) for path in setting("PERMISSION_CLASSES")]
+
+
+def reachable_conversations(request: Request, act: str | None = None) -> ConversationQuerySet:
+    """The conversations that the request may be about: of ``?owner=``, by default of the user who asks.
+
+    Args:
+        request: the request.
+        act: the model permission that staff need: by default what the method does.
+
+    Raises:
+        NotFound: the owner is another, and the user may not see their conversations, or there is no such owner.
+    """
+    if _owner_parameter(request) == EVERYBODY:
+        _require_permission(request, act)
+        return Conversation.objects.all()
+    owner = _owner(request, act)
+    return Conversation.objects.none() if owner is None else Conversation.objects.owned_by(owner)
+
+
+def single_owner(request: Request, act: str | None = None) -> Any:
+    """The user to whom something is to belong: of ``?owner=``, by default the one who asks.
+
+    Raises:
+        NotAuthenticated: there is nobody.
+        NotFound: as above.
+        ValidationError: ``?owner=*``.
+    """
+    if _owner_parameter(request) == EVERYBODY:
+        raise invalid("owner", "expected one user's primary key here")
+    owner = _owner(request, act)
+    if owner is None:
+        raise NotAuthenticated
+    return owner
+
+
+def _owner_parameter(request: Request) -> str | None:
+    """What ``?owner=`` says, unless it is the user who asks."""
+    asked = request.query_params.get("owner")
+    return None if asked is None or asked == str(request.user.pk) else asked
+
+
+def _owner(request: Request, act: str | None) -> Any:
+    asked = _owner_parameter(request)
+    if asked is None:
+        return request.user if request.user.is_authenticated else None
+    _require_permission(request, act)
+    try:
+        return get_user_model()._default_manager.get(pk=asked)
+    except (ObjectDoesNotExist, ValueError, ValidationError, OverflowError) as error:
+        raise NotFound("There is no such owner.") from error
+
+
+def _require_permission(request: Request, act: str | None) -> None:
+    permission = f"chatmemory.{act or _ACTS.get(request.method or '', 'view')}_conversation"
+    user = request.user
+    if not (getattr(user, "is_staff", False) and user.has_perm(permission)):
+        raise NotFound(f"Not found. ?owner= is for staff who have the permission {permission}.")

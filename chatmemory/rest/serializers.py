@@ -2,28 +2,65 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework import serializers
 
-from chatmemory.codec import message_to_data
-from chatmemory.conf import setting
 from chatmemory.exceptions import InvalidMessageError
 from chatmemory.ledger import Change
-from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, Message
-from chatmemory.reader import read_message, read_messages, require_json
-from chatmemory.rows import to_columns
-from chatmemory.trial import fit_rows
+from chatmemory.reader import require_json
+from chatmemory.rest.formats import MessageFormat
+from chatmemory.trial import WindowTrial
 
-__all__ = ["ConversationSerializer", "MessageSerializer", "change_to_data", "memory_to_data", "read_body"]
-
+__all__ = [
+    "WINDOW_FIELDS",
+    "ConversationSerializer",
+    "MessageSerializer",
+    "WindowSerializer",
+    "change_to_data",
+    "items",
+    "memory_to_data",
+    "trial_to_data",
+]
 
 # MariaDB takes JSON of 32 levels.
 _DEEPEST_METADATA = 30
 
+WINDOW_FIELDS = ["window", "limit", "model", "always_keep_system_message_first"]
 
-class ConversationSerializer(serializers.ModelSerializer[Conversation]):
+
+class _StrictSerializer(serializers.ModelSerializer[Conversation]):
+    """Takes no field that it does not know, and no value of another type that could be made to fit."""
+
+    _json_types: ClassVar[list[tuple[type[serializers.Field], type, str]]] = [  # type: ignore[type-arg]
+        (serializers.BooleanField, bool, "true or false"),
+        (serializers.IntegerField, int, "a whole number"),
+        (serializers.ChoiceField, str, "a string"),
+        (serializers.CharField, str, "a string"),
+    ]
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, dict):
+            for name, value in data.items():
+                field = self.fields.get(name)
+                if field is None:
+                    shown = name[:100].encode("utf-8", "backslashreplace").decode()
+                    raise serializers.ValidationError({shown: "unknown field; leave it out"})
+                self._check_type(field, value)
+                # Also what is a wrong choice anyhow, for an error would quote it.
+                require_json(value, name)
+        return super().to_internal_value(data)
+
+    def _check_type(self, field: Any, value: Any) -> None:
+        for kind, expected, words in self._json_types:
+            if isinstance(field, kind) and not field.read_only:
+                if type(value) is not expected:
+                    raise serializers.ValidationError({field.field_name: f"expected {words}"})
+                return
+
+
+class ConversationSerializer(_StrictSerializer):
     """A conversation: its window and counters."""
 
     class Meta:
@@ -33,10 +70,7 @@ class ConversationSerializer(serializers.ModelSerializer[Conversation]):
             "memory_id",
             "title",
             "metadata",
-            "window",
-            "limit",
-            "model",
-            "always_keep_system_message_first",
+            *WINDOW_FIELDS,
             "version",
             "message_count",
             "retained_count",
@@ -47,27 +81,28 @@ class ConversationSerializer(serializers.ModelSerializer[Conversation]):
         read_only_fields = ["version", "message_count", "retained_count", "retained_tokens"]
         extra_kwargs = {"memory_id": {"trim_whitespace": False}}
 
+    def validate_memory_id(self, value: str) -> str:
+        if self.instance is not None and value != self.instance.memory_id:
+            raise serializers.ValidationError("cannot be changed; leave it out")
+        return value
+
     def validate_metadata(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise serializers.ValidationError("Expected an object.")
+            raise serializers.ValidationError("expected an object")
         try:
             require_json(value, "metadata", deepest=_DEEPEST_METADATA)
         except InvalidMessageError as error:
             raise serializers.ValidationError(str(error)) from error
         return value
 
-    def to_internal_value(self, data: Any) -> Any:
-        if isinstance(data, dict):
-            for name, value in data.items():
-                if name not in self.fields:
-                    shown = name[:100].encode("utf-8", "backslashreplace").decode()
-                    raise serializers.ValidationError({shown: "Unknown field; leave it out."})
-                try:
-                    # Also what is a wrong choice anyhow, for an error would quote it.
-                    require_json(value, name)
-                except InvalidMessageError as error:
-                    raise serializers.ValidationError({name: str(error)}) from error
-        return super().to_internal_value(data)
+
+class WindowSerializer(_StrictSerializer):
+    """What bounds a memory."""
+
+    class Meta:
+        model = Conversation
+        fields = WINDOW_FIELDS
+        extra_kwargs = {name: {"required": False} for name in WINDOW_FIELDS}
 
 
 class MessageSerializer(serializers.ModelSerializer[Message]):
@@ -95,8 +130,10 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
         ]
         read_only_fields = fields
 
-    def get_message(self, row: Message) -> dict[str, Any]:
-        return message_to_data(row.message)
+    def get_message(self, row: Message) -> Any:
+        format: MessageFormat = self.context["message_format"]
+        [written] = format.write([row.message])
+        return written
 
     def get_state(self, row: Message) -> str:
         return "retained" if row.is_retained else "evicted"
@@ -105,63 +142,51 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
         return row.eviction_reason or None
 
 
-def read_body(data: Any) -> list[ChatMessage]:
-    """The messages of a body: one in LangChain4j's JSON, or ``{"messages": [...]}``.
-
-    Raises:
-        ValidationError: it is neither, or has too many or too long messages.
-    """
-    batch = isinstance(data, dict) and "messages" in data and "type" not in data
-    try:
-        if batch and len(data) > 1:
-            extra = next(key for key in data if key != "messages")
-            raise InvalidMessageError("unknown field; leave it out", extra)
-        if batch and data["messages"] is None:
-            raise InvalidMessageError("expected a list of messages, got null", "messages")
-        messages = read_messages(data["messages"], "messages") if batch else [read_message(data)]
-    except InvalidMessageError as error:
-        raise serializers.ValidationError({"messages": [str(error)]}) from error
-    _check_size(messages)
-    return messages
+def items(rows: list[Message], format: MessageFormat) -> Any:
+    """History items."""
+    return MessageSerializer(rows, many=True, context={"message_format": format}).data
 
 
-def _check_size(messages: list[ChatMessage]) -> None:
-    most, longest = setting("MAX_BATCH"), setting("MAX_MESSAGE_CHARS")
-    if not messages:
-        raise serializers.ValidationError({"messages": ["expected at least one message"]})
-    if len(messages) > most:
-        raise serializers.ValidationError({"messages": [f"{len(messages)} messages; at most {most} are added at once"]})
-    for index, message in enumerate(messages):
-        columns = to_columns(message)
-        length = len(columns["text"]) + len(columns["payload"] or "")
-        if length > longest:
-            problem = f"messages[{index}]: has {length} characters; at most {longest} are stored"
-            raise serializers.ValidationError({"messages": [problem]})
-
-
-def change_to_data(change: Change) -> dict[str, Any]:
+def change_to_data(change: Change, format: MessageFormat) -> dict[str, Any]:
     """What an addition did."""
-    conversation = change.conversation
+    memory = change.memory
     return {
-        "added": MessageSerializer(change.added, many=True).data,
-        "evicted": MessageSerializer(change.evicted, many=True).data,
+        "added": items(change.added, format),
+        "evicted": items(change.evicted, format),
         "memory": {
-            "window": conversation.window,
-            "limit": conversation.limit,
-            "messages": conversation.retained_count,
-            "tokens": conversation.retained_tokens,
+            "window": memory.window,
+            "limit": memory.limit,
+            "messages": memory.messages,
+            "tokens": memory.tokens,
         },
-        "version": conversation.version,
+        "version": memory.version,
     }
 
 
-def memory_to_data(conversation: Conversation) -> dict[str, Any]:
-    """What the model gets. The rows are those of the version that is named, whoever writes meanwhile."""
-    fitting = fit_rows(conversation)
+def memory_to_data(
+    rows: list[Message], conversation: Conversation, version: int, format: MessageFormat
+) -> dict[str, Any]:
+    """A memory: ``rows`` are its messages at ``version``."""
     return {
-        "messages": [message_to_data(row.message) for row in fitting.retained],
-        "tokens": fitting.tokens,
+        "messages": format.write([row.message for row in rows]),
+        "tokens": sum(row.token_count for row in rows),
         "window": conversation.window,
         "limit": conversation.limit,
-        "version": conversation.version,
+        "version": version,
+    }
+
+
+def trial_to_data(trial: WindowTrial, format: MessageFormat) -> dict[str, Any]:
+    """What a memory would be, what would be added to it, and what would leave."""
+    for row, reason in trial.evicted:
+        row.evicted_in = trial.version + 1
+        row.eviction_reason = reason.value
+    return {
+        "messages": format.write([row.message for row in trial.retained]),
+        "tokens": trial.tokens,
+        "window": trial.window,
+        "limit": trial.limit,
+        "version": trial.version,
+        "added": items(trial.added, format),
+        "evicted": items([row for row, _ in trial.evicted], format),
     }

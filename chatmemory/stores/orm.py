@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from django.db import router
-
 from chatmemory import changes
 from chatmemory.conf import setting
 from chatmemory.counting import model_of
@@ -81,7 +79,6 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
 
     def _target(self, memory_id: Any, window: Window | None = None, *, create: bool = True) -> Target:
         text = memory_id_text(memory_id)
-        alias = router.db_for_write(Conversation)
 
         def new() -> Conversation:
             conversation = Conversation(owner=self._owner, memory_id=text)
@@ -92,5 +89,4 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
                 conversation.model = model_of(window.estimator) if window.estimator else setting("DEFAULT_MODEL")
             return conversation
 
-        queryset = Conversation.objects.using(alias).filter(memory_id=text, owner_key=owner_key(self._owner))
-        return Target(queryset, new if create else None)
+        return Target.named(self._owner, text, new if create else None)

@@ -1,0 +1,116 @@
+"""What all views share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.db import transaction
+from django.utils.cache import patch_cache_control
+from rest_framework import viewsets
+from rest_framework.exceptions import NotFound
+from rest_framework.permissions import SAFE_METHODS
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.throttling import BaseThrottle
+
+from chatmemory.managers import ConversationQuerySet
+from chatmemory.models import Conversation
+from chatmemory.rest.formats import MessageFormat, MessageFormatNegotiation, asked_format
+from chatmemory.rest.parsers import StrictJSONParser
+from chatmemory.rest.permissions import permission_classes, reachable_conversations
+from chatmemory.rest.preconditions import is_unchanged
+from chatmemory.rest.problems import PROBLEM_JSON, invalid, problem_response
+from chatmemory.rest.throttling import throttles
+
+__all__ = ["ChatMemoryViewSet"]
+
+
+class ChatMemoryViewSet(viewsets.GenericViewSet[Any]):
+    """Strict about what comes in, problem details where it is wrong, and nobody else's conversations."""
+
+    parser_classes = [StrictJSONParser]
+    content_negotiation_class = MessageFormatNegotiation
+    metadata_class = None
+    parameters: ClassVar[dict[str, set[str]]] = {}
+    """By action: the query parameters that it takes, beside those of every action and of filters and pages."""
+
+    @classmethod
+    def as_view(cls, actions: Any = None, **initkwargs: Any) -> Callable[..., Any]:
+        # Each change is one transaction of its own. ATOMIC_REQUESTS would hold its lock until the answer is rendered,
+        # and a database that is away would be an error before this view could answer.
+        return transaction.non_atomic_requests(super().as_view(actions, **initkwargs))
+
+    def get_permissions(self) -> list[Any]:
+        return [permission() for permission in permission_classes()]
+
+    def get_throttles(self) -> list[BaseThrottle]:
+        scope = "reads" if self.request.method in SAFE_METHODS else "writes"
+        if self.action == "preview":
+            scope = "previews"
+        return [*super().get_throttles(), *throttles(scope)]
+
+    def get_exception_handler(self) -> Callable[..., Response | None]:
+        return problem_response
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        known = {"owner", "format", *self.parameters.get(self.action or "", ())}
+        if self.action == "list" and hasattr(self, "filterset_class"):
+            known |= {*self.filterset_class.base_filters, "ordering", "cursor", "page_size"}
+        for name, values in request.query_params.lists():
+            if name not in known:
+                raise invalid(name[:100], f"unknown parameter; this takes {', '.join(sorted(known))}")
+            if len(values) > 1:
+                raise invalid(name, "given more than once")
+            if "\x00" in values[0]:
+                raise invalid(name, "has U+0000; take it out")
+        self.message_format: MessageFormat = asked_format(request, self.renderer_classes)
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        if getattr(response, "exception", False) and response.accepted_renderer.format == "json":
+            response.content_type = PROBLEM_JSON
+        patch_cache_control(response, private=True, no_cache=True)
+        return response
+
+    def get_serializer_context(self) -> dict[str, Any]:
+        return {**super().get_serializer_context(), "message_format": self.message_format}
+
+    def conversations(self, act: str | None = None) -> ConversationQuerySet:
+        """Those that the user may see, or act on."""
+        return reachable_conversations(self.request, act)
+
+    def conversation(self, act: str | None = None) -> Conversation:
+        """The one that the address names.
+
+        Raises:
+            NotFound: there is none, or it is another user's.
+        """
+        try:
+            key = UUID(self.kwargs["conversation_id"])
+        except ValueError as error:
+            raise NotFound("A conversation's ID is a UUID.") from error
+        conversation = self.conversations(act).filter(pk=key).first()
+        if conversation is None:
+            raise NotFound("You have no such conversation.")
+        self.check_object_permissions(self.request, conversation)
+        return conversation
+
+    def tagged(self, tag: str, answer: Callable[[], Any]) -> Response:
+        """What ``answer`` gives, under its ETag; nothing if the client has it."""
+        if is_unchanged(self.request, tag):
+            return Response(status=304, headers={"ETag": tag})
+        return Response(answer(), headers={"ETag": tag})
+
+    def idempotency_key(self) -> str | None:
+        """The ``Idempotency-Key`` of the request.
+
+        Raises:
+            ValidationError: it is not of 1 to 255 characters.
+        """
+        key = self.request.headers.get("Idempotency-Key")
+        if key is not None and not (0 < len(key) <= 255 and key.isprintable()):
+            raise invalid("Idempotency-Key", "expected 1 to 255 printable characters")
+        return key

@@ -1,0 +1,86 @@
+"""The messages in the bodies of requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chatmemory.conf import setting
+from chatmemory.exceptions import InvalidMessageError
+from chatmemory.messages import ChatMessage
+from chatmemory.rest.formats import MessageFormat
+from chatmemory.rest.problems import TooLarge, invalid
+from chatmemory.rows import to_columns
+
+__all__ = ["read_batch", "read_list", "read_memory"]
+
+
+def read_batch(data: Any, format: MessageFormat) -> list[ChatMessage]:
+    """What is to be added: one message, or ``{"messages": [...]}``.
+
+    Raises:
+        InvalidMessageError: it is neither.
+        TooLarge: there are more than ``MAX_BATCH`` messages.
+        ValidationError: there is none, or one is too long.
+    """
+    if not (isinstance(data, dict) and "messages" in data and not {"type", "role"} & set(data)):
+        return _check_lengths(_read_one(data, format), "")
+    messages = read_list(_only_messages(data), "messages", format, "MAX_BATCH")
+    if not messages:
+        raise invalid("messages", "expected at least one message")
+    return messages
+
+
+def read_memory(data: Any, format: MessageFormat) -> list[ChatMessage]:
+    """A whole memory: ``{"messages": [...]}``.
+
+    Raises:
+        InvalidMessageError, TooLarge, ValidationError: as above.
+    """
+    if not isinstance(data, dict) or "messages" not in data:
+        raise invalid("messages", "missing; expected a list of messages")
+    return read_list(_only_messages(data), "messages", format, "MAX_MEMORY_MESSAGES")
+
+
+def read_list(data: Any, place: str, format: MessageFormat, most: str) -> list[ChatMessage]:
+    """Messages in a list.
+
+    Args:
+        data: the list.
+        place: where it is.
+        format: of each message.
+        most: the setting that bounds how many there may be.
+
+    Raises:
+        InvalidMessageError, TooLarge, ValidationError: as above.
+    """
+    if not isinstance(data, list):
+        raise invalid(place, "expected a list of messages")
+    if len(data) > setting(most):
+        raise TooLarge(f"{len(data)} messages; at most {setting(most)} are taken at once.")
+    return _check_lengths(format.read(data, place), place)
+
+
+def _only_messages(data: dict[str, Any]) -> Any:
+    extra = next((key for key in data if key != "messages"), None)
+    if extra is not None:
+        raise InvalidMessageError("unknown field; leave it out", extra[:100])
+    return data["messages"]
+
+
+def _read_one(data: Any, format: MessageFormat) -> list[ChatMessage]:
+    try:
+        return format.read([data], "")
+    except InvalidMessageError as error:
+        raise InvalidMessageError(error.problem, error.place.removeprefix("[0]").removeprefix(".")) from error
+
+
+def _check_lengths(messages: list[ChatMessage], place: str) -> list[ChatMessage]:
+    longest = setting("MAX_MESSAGE_CHARS")
+    for index, message in enumerate(messages):
+        columns = to_columns(message)
+        length = len(columns["text"]) + len(columns["payload"] or "")
+        if length > longest:
+            raise invalid(
+                f"{place}[{index}]" if place else "", f"has {length} characters; at most {longest} are stored"
+            )
+    return messages

@@ -1,0 +1,61 @@
+"""Messages: the history, one of it, and adding to it."""
+
+from __future__ import annotations
+
+from django_filters.rest_framework import DjangoFilterBackend
+from rest_framework import mixins, status
+from rest_framework.exceptions import NotFound
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from chatmemory import changes
+from chatmemory.idempotency import scope_of
+from chatmemory.ledger import Target
+from chatmemory.managers import MessageQuerySet
+from chatmemory.models import MAX_LIMIT, Conversation, IdempotencyKey
+from chatmemory.rest.base import ChatMemoryViewSet
+from chatmemory.rest.bodies import read_batch
+from chatmemory.rest.filters import MessageFilter, StrictOrderingFilter
+from chatmemory.rest.pagination import MessagePagination
+from chatmemory.rest.preconditions import precondition
+from chatmemory.rest.serializers import MessageSerializer, change_to_data
+
+__all__ = ["MessageViewSet"]
+
+
+class MessageViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
+    """The history of a conversation."""
+
+    serializer_class = MessageSerializer
+    pagination_class = MessagePagination
+    filter_backends = [DjangoFilterBackend, StrictOrderingFilter]
+    filterset_class = MessageFilter
+    ordering_fields = ["position"]
+    ordering = ["position"]
+
+    def get_queryset(self) -> MessageQuerySet:
+        history: MessageQuerySet = self.conversation().messages.history()
+        return history
+
+    def create(self, request: Request, conversation_id: str) -> Response:
+        """Add one message or a batch, all or none. The same ``Idempotency-Key`` never adds twice."""
+        conversation, key = self.conversation(), self.idempotency_key()
+        messages = read_batch(request.data, self.message_format)
+        demanded = precondition(request)
+
+        def check(row: Conversation) -> None:
+            # A repeated request moved the version itself.
+            repeated = key and IdempotencyKey.objects.using(row._state.db).filter(scope=scope_of(row), key=key).exists()
+            if demanded and not repeated:
+                demanded(row)
+
+        change = changes.add(Target.of(conversation, demanded and check), messages, idempotency_key=key)
+        return Response(change_to_data(change, self.message_format), status=status.HTTP_201_CREATED)
+
+    def retrieve(self, request: Request, conversation_id: str, position: str) -> Response:
+        """One message, also if it is synthetic."""
+        known = position.isascii() and position.isdigit() and len(position) <= len(str(MAX_LIMIT))
+        row = self.conversation().messages.filter(position=int(position)).first() if known else None
+        if row is None:
+            raise NotFound("There is no message at this position.")
+        return Response(self.get_serializer(row).data)

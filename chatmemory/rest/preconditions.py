@@ -1,0 +1,92 @@
+"""Entity tags: which state of a resource a client has seen.
+
+A tag is ``"<version>.<fingerprint>"``, the version being that of the conversation's memory. ``If-Match`` compares the
+version, and takes ``"<version>"`` alone as well, for clients have that from bodies. Where more than the memory can
+change, the fingerprint counts too. A tag made weak by a proxy that compresses counts like the strong one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from django.utils.http import parse_etags
+from rest_framework.request import Request
+
+import chatmemory
+from chatmemory.models import Conversation
+from chatmemory.rest.problems import PreconditionFailed, invalid
+
+__all__ = ["conversation_tag", "is_unchanged", "memory_tag", "precondition"]
+
+
+def _tag(version: int, *state: Any) -> str:
+    text = json.dumps([chatmemory.__version__, *state], sort_keys=True, default=str)
+    return f'"{version}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
+
+
+def conversation_tag(conversation: Conversation) -> str:
+    """The tag of a conversation's settings and counters."""
+    state = [getattr(conversation, field.attname) for field in conversation._meta.concrete_fields]
+    return _tag(conversation.version, *state)
+
+
+def memory_tag(conversation: Conversation, *view: Any) -> str:
+    """The tag of a conversation's memory.
+
+    Args:
+        conversation: its row.
+        view: what else the answer depends on: a past version, a format.
+    """
+    bound = conversation.window, conversation.limit, conversation.model, conversation.retained_tokens
+    return _tag(conversation.version, *bound, *view)
+
+
+def is_unchanged(request: Request, tag: str) -> bool:
+    """Whether ``If-None-Match`` says that the client has this state."""
+    seen = parse_etags(request.headers.get("If-None-Match", ""))
+    return seen == ["*"] or tag in map(_strong, seen)
+
+
+def precondition(
+    request: Request, tag_of: Callable[[Conversation], str] | None = None
+) -> Callable[[Conversation], None] | None:
+    """What ``If-Match`` demands of the locked row, if anything.
+
+    Args:
+        request: the request.
+        tag_of: gives the tag that has to match whole; by default only the version has to.
+
+    Raises:
+        ValidationError: the header has no tag.
+    """
+    header = request.headers.get("If-Match")
+    if header is None:
+        return None
+    tags = [_strong(tag) for tag in parse_etags(header)]
+    if not tags:
+        raise invalid("If-Match", 'expected an ETag of this API, or "<version>" in quotes')
+    if tags == ["*"]:
+        return None
+
+    def check(conversation: Conversation) -> None:
+        version = f'"{conversation.version}"'
+        current = tag_of(conversation) if tag_of else version
+        if not any(tag == version or (tag if tag_of else _version(tag)) == current for tag in tags):
+            raise PreconditionFailed(
+                "It was changed since you read it. Read it again, and decide whether you still want this.",
+                version=conversation.version,
+                etag=current,
+            )
+
+    return check
+
+
+def _strong(tag: str) -> str:
+    return tag.removeprefix("W/")
+
+
+def _version(tag: str) -> str:
+    return f'"{tag.strip(chr(34)).partition(".")[0]}"'

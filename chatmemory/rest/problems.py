@@ -1,0 +1,142 @@
+"""Errors as RFC 9457 problem details, from this app's views only."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
+from django.http import UnreadablePostError
+from rest_framework import status
+from rest_framework.exceptions import APIException, NotFound, ParseError, ValidationError
+from rest_framework.response import Response
+from rest_framework.views import exception_handler
+
+from chatmemory.exceptions import IdempotencyConflictError, InvalidMessageError
+from chatmemory.formats import UnsupportedContentError
+from chatmemory.models import Conversation
+
+__all__ = ["PROBLEM_JSON", "Conflict", "PreconditionFailed", "TooLarge", "invalid", "problem_response"]
+
+PROBLEM_JSON = "application/problem+json"
+
+_TITLES = {each.value: each.phrase for each in HTTPStatus}
+
+_logger = logging.getLogger("chatmemory.rest")
+
+
+class Problem(APIException):
+    """An error with a type of its own, by which a client can tell it from others of its status."""
+
+    type = "about:blank"
+
+    def __init__(self, detail: str, **members: Any) -> None:
+        """
+        Args:
+            detail: what is wrong, and what to do.
+            members: more of it, for programs.
+        """
+        super().__init__(detail)
+        self.members = members
+
+
+class Conflict(Problem):
+    """The request does not fit what is there."""
+
+    status_code = status.HTTP_409_CONFLICT
+    type = "urn:chatmemory:problem:memory-id-taken"
+
+
+class PreconditionFailed(Problem):
+    """The resource is not what ``If-Match`` says."""
+
+    status_code = status.HTTP_412_PRECONDITION_FAILED
+    type = "urn:chatmemory:problem:version-moved"
+
+
+class TooLarge(Problem):
+    """The body is larger than a setting allows."""
+
+    status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
+    type = "urn:chatmemory:problem:too-large"
+
+
+class _IdempotencyConflict(Problem):
+    status_code = status.HTTP_422_UNPROCESSABLE_ENTITY
+    type = "urn:chatmemory:problem:idempotency-key-reused"
+
+
+class _NotExpressible(Problem):
+    status_code = status.HTTP_406_NOT_ACCEPTABLE
+    type = "urn:chatmemory:problem:not-expressible"
+
+
+class _Unavailable(Problem):
+    status_code = status.HTTP_503_SERVICE_UNAVAILABLE
+    type = "urn:chatmemory:problem:database-unavailable"
+    wait = 1
+
+
+def invalid(place: str, problem: str) -> ValidationError:
+    """A 400 about one place of the body, one parameter or one header."""
+    return ValidationError({place: [problem]})
+
+
+def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
+    """The response to an error; None for a bug, which stays the server error that it is."""
+    error = _as_api_exception(error)
+    response = exception_handler(error, context)
+    if response is None or not isinstance(error, APIException):
+        return response
+    places = list(_places(error.detail)) if isinstance(error, ValidationError) else []
+    code = response.status_code
+    response.data = {
+        "type": getattr(error, "type", "urn:chatmemory:problem:invalid" if places else "about:blank"),
+        "title": _TITLES.get(code, "Error"),
+        "status": code,
+        "detail": _detail(error, places),
+        **({"errors": places} if places else {}),
+        **getattr(error, "members", {}),
+    }
+    return response
+
+
+def _as_api_exception(error: Exception) -> Exception:
+    match error:
+        case InvalidMessageError():
+            return invalid(error.place, error.problem)
+        case IdempotencyConflictError():
+            return _IdempotencyConflict(str(error))
+        case UnsupportedContentError():
+            return _NotExpressible(f"{error}; ask for format=langchain4j")
+        case Conversation.DoesNotExist():
+            return NotFound()
+        case OperationalError() | InterfaceError():
+            _logger.error("The database does not answer", exc_info=error)
+            return _Unavailable("The database does not answer. Nothing was changed; try again.")
+        case RequestDataTooBig():
+            return TooLarge(str(error))
+        case SuspiciousOperation() | BadRequest() | UnreadablePostError():
+            return ParseError("The request cannot be read.")
+    return error
+
+
+def _places(detail: Any, place: str = "") -> Iterator[dict[str, str]]:
+    if isinstance(detail, dict):
+        for key, value in detail.items():
+            here = "" if key == "non_field_errors" else str(key)
+            yield from _places(value, f"{place}.{here}" if place and here else place or here)
+    elif isinstance(detail, list):
+        for value in detail:
+            yield from _places(value, place)
+    else:
+        yield {"place": place, "detail": str(detail)}
+
+
+def _detail(error: APIException, places: list[dict[str, str]]) -> str:
+    if not places:
+        return str(error.detail)
+    return "; ".join(f"{each['place']}: {each['detail']}" if each["place"] else each["detail"] for each in places)

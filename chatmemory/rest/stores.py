@@ -1,0 +1,79 @@
+"""The three methods of a ``ChatMemoryStore`` over HTTP, for programs that are written with LangChain4j."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from django.http import HttpResponse, HttpResponseBase
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from chatmemory import changes
+from chatmemory.codec import messages_to_json
+from chatmemory.exceptions import InvalidMessageError
+from chatmemory.identifiers import memory_id_text
+from chatmemory.ledger import Target
+from chatmemory.models import Conversation
+from chatmemory.rest.base import ChatMemoryViewSet
+from chatmemory.rest.bodies import read_list
+from chatmemory.rest.formats import FORMATS
+from chatmemory.rest.permissions import single_owner
+from chatmemory.rest.preconditions import is_unchanged, memory_tag, precondition
+from chatmemory.rest.problems import invalid
+
+__all__ = ["StoreViewSet"]
+
+
+class StoreViewSet(ChatMemoryViewSet):
+    """A memory by its own ID, as the bare JSON array that LangChain4j reads and writes.
+
+    The window is the other program's: nothing is evicted but what it leaves out.
+    """
+
+    def initial(self, request: Request, *args: object, **kwargs: object) -> None:
+        super().initial(request, *args, **kwargs)
+        if self.message_format is not FORMATS["langchain4j"]:
+            raise invalid("format", "stores speak langchain4j only")
+        try:
+            self.memory_id = memory_id_text(self.kwargs["memory_id"])
+        except InvalidMessageError:
+            raise
+        except ValueError as error:
+            raise invalid("memory_id", str(error)) from error
+
+    def retrieve(self, request: Request, memory_id: str) -> HttpResponseBase:
+        """``getMessages``: all messages of the memory; ``[]`` where there is none."""
+        conversation = self._existing()
+        tag = memory_tag(conversation or Conversation(memory_id=self.memory_id), "store")
+        if is_unchanged(request, tag):
+            return Response(status=304, headers={"ETag": tag})
+        rows = conversation.messages.in_memory_at(conversation.version) if conversation else []
+        text = messages_to_json(row.message for row in rows)
+        return HttpResponse(text, content_type="application/json", headers={"ETag": tag})
+
+    def update(self, request: Request, memory_id: str) -> Response:
+        """``updateMessages``: what the list leaves out is evicted, what it appends was said."""
+        owner = single_owner(request)
+        self._existing()
+        messages = read_list(request.data, "", self.message_format, "MAX_MEMORY_MESSAGES")
+        target = Target.named(
+            owner, self.memory_id, lambda: Conversation(owner=owner, memory_id=self.memory_id), precondition(request)
+        )
+        changes.rewrite(target, messages, from_foreign_memory=True)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    def destroy(self, request: Request, memory_id: str) -> Response:
+        """``deleteMessages``: clears the memory, if there is one. History stays."""
+        owner = single_owner(request, "change")
+        self._existing("change")
+        with suppress(Conversation.DoesNotExist):
+            changes.clear(Target.named(owner, self.memory_id, None, precondition(request)))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    def _existing(self, act: str | None = None) -> Conversation | None:
+        single_owner(self.request, act)
+        conversation = self.conversations(act).filter(memory_id=self.memory_id).first()
+        if conversation is not None:
+            self.check_object_permissions(self.request, conversation)
+        return conversation

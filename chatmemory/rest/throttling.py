@@ -1,0 +1,22 @@
+"""How often one user may read, write and preview."""
+
+from __future__ import annotations
+
+from rest_framework.throttling import UserRateThrottle
+
+from chatmemory.conf import setting
+
+__all__ = ["throttles"]
+
+
+class _ScopeThrottle(UserRateThrottle):
+    def __init__(self, scope: str, rate: str) -> None:
+        self.scope = f"chatmemory-{scope}"
+        self.rate = rate
+        super().__init__()
+
+
+def throttles(scope: str) -> list[UserRateThrottle]:
+    """The throttle of ``"reads"``, ``"writes"`` or ``"previews"``, if ``CHATMEMORY["THROTTLE_RATES"]`` has a rate."""
+    rate = setting("THROTTLE_RATES").get(scope)
+    return [_ScopeThrottle(scope, rate)] if rate else []
