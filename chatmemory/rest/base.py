@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.utils.cache import patch_cache_control
+from django.utils.decorators import method_decorator
 from rest_framework import viewsets
 from rest_framework.exceptions import NotFound
 from rest_framework.permissions import SAFE_METHODS
@@ -27,20 +28,18 @@ from chatmemory.rest.throttling import throttles
 __all__ = ["ChatMemoryViewSet"]
 
 
+# Each change is one transaction of its own. ATOMIC_REQUESTS would hold its lock until the answer is rendered, and a
+# database that is away would be an error before a view could answer.
+@method_decorator(transaction.non_atomic_requests, name="dispatch")
 class ChatMemoryViewSet(viewsets.GenericViewSet[Any]):
     """Strict about what comes in, problem details where it is wrong, and nobody else's conversations."""
 
     parser_classes = [StrictJSONParser]
     content_negotiation_class = MessageFormatNegotiation
     metadata_class = None
+    versioning_class = None  # the addresses have no version, whatever those of the project have
     parameters: ClassVar[dict[str, set[str]]] = {}
     """By action: the query parameters that it takes, beside those of every action and of filters and pages."""
-
-    @classmethod
-    def as_view(cls, actions: Any = None, **initkwargs: Any) -> Callable[..., Any]:
-        # Each change is one transaction of its own. ATOMIC_REQUESTS would hold its lock until the answer is rendered,
-        # and a database that is away would be an error before this view could answer.
-        return transaction.non_atomic_requests(super().as_view(actions, **initkwargs))
 
     def get_permissions(self) -> list[Any]:
         return [permission() for permission in permission_classes()]

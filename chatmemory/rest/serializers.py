@@ -47,16 +47,16 @@ class _StrictSerializer(serializers.ModelSerializer[Conversation]):
                 if field is None:
                     shown = name[:100].encode("utf-8", "backslashreplace").decode()
                     raise serializers.ValidationError({shown: "unknown field; leave it out"})
-                self._check_type(field, value)
+                self._check_type(name, field, value)
                 # Also what is a wrong choice anyhow, for an error would quote it.
                 require_json(value, name)
         return super().to_internal_value(data)
 
-    def _check_type(self, field: Any, value: Any) -> None:
+    def _check_type(self, name: str, field: Any, value: Any) -> None:
         for kind, expected, words in self._json_types:
             if isinstance(field, kind) and not field.read_only:
                 if type(value) is not expected:
-                    raise serializers.ValidationError({field.field_name: f"expected {words}"})
+                    raise serializers.ValidationError({name: f"expected {words}"})
                 return
 
 
