@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC
 from typing import Any
 
 from django import forms
 from django.db.models import Exists, F, OuterRef, Q
 from django_filters import rest_framework as filters
+from django_filters.fields import IsoDateTimeField
 from rest_framework.filters import OrderingFilter
 from rest_framework.request import Request
 
@@ -35,6 +37,19 @@ class _Whole(filters.NumberFilter):
         return None
 
 
+class _MomentField(IsoDateTimeField):
+    def clean(self, value: Any) -> Any:
+        moment = super().clean(value)
+        try:
+            return moment and moment.astimezone(UTC)
+        except OverflowError as error:  # such as the year 1 east of Greenwich
+            raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from error
+
+
+class _Moment(filters.IsoDateTimeFilter):
+    field_class = _MomentField
+
+
 class _Choices(filters.BaseInFilter, filters.ChoiceFilter):
     """Any of several, with commas between them."""
 
@@ -50,10 +65,10 @@ class ConversationFilter(filters.FilterSet):
         method="filter_has_evicted", help_text="Whether any message has left the memory."
     )
     metadata_key = _Text(method="filter_metadata_key", help_text="The metadata have this key.")
-    created_after = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="gte")
-    created_before = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="lt")
-    updated_after = filters.IsoDateTimeFilter(field_name="updated_at", lookup_expr="gte")
-    updated_before = filters.IsoDateTimeFilter(field_name="updated_at", lookup_expr="lt")
+    created_after = _Moment(field_name="created_at", lookup_expr="gte")
+    created_before = _Moment(field_name="created_at", lookup_expr="lt")
+    updated_after = _Moment(field_name="updated_at", lookup_expr="gte")
+    updated_before = _Moment(field_name="updated_at", lookup_expr="lt")
 
     class Meta:
         model = Conversation
@@ -87,10 +102,10 @@ class MessageFilter(filters.FilterSet):
     )
     position_min = _Whole(field_name="position", lookup_expr="gte")
     position_max = _Whole(field_name="position", lookup_expr="lte")
-    created_after = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="gte")
-    created_before = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="lt")
-    evicted_after = filters.IsoDateTimeFilter(field_name="evicted_at", lookup_expr="gte")
-    evicted_before = filters.IsoDateTimeFilter(field_name="evicted_at", lookup_expr="lt")
+    created_after = _Moment(field_name="created_at", lookup_expr="gte")
+    created_before = _Moment(field_name="created_at", lookup_expr="lt")
+    evicted_after = _Moment(field_name="evicted_at", lookup_expr="gte")
+    evicted_before = _Moment(field_name="evicted_at", lookup_expr="lt")
     search = _Text(field_name="text", lookup_expr="icontains", help_text="A part of the text.")
 
     class Meta:

@@ -75,10 +75,10 @@ class MemoryViewSet(ChatMemoryViewSet):
         if at is not None and position is not None:
             raise invalid("at_message", "give either at or at_message")
         if position is not None:
-            row = conversation.messages.filter(position=position).only("added_in").first()
-            if row is None:
+            added_in = conversation.messages.filter(position=position).values_list("added_in", flat=True).first()
+            if added_in is None:
                 raise invalid("at_message", f"there is no message at position {position}")
-            return int(row.added_in)
+            return int(added_in)
         if at is not None and at > conversation.version:
             raise invalid("at", f"there are versions from 0 to {conversation.version}, but no {at}")
         return conversation.version if at is None else at

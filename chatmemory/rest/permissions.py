@@ -53,6 +53,7 @@ def single_owner(request: Request, act: str | None = None) -> Any:
         ValidationError: ``?owner=*``.
     """
     if _owner_parameter(request) == EVERYBODY:
+        _require_permission(request, act)
         raise invalid("owner", "expected one user's primary key here")
     owner = _owner(request, act)
     if owner is None:

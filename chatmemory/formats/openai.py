@@ -1,0 +1,240 @@
+"""OpenAI's Chat Completions messages: ``to_openai`` gives what ``messages=`` takes, ``from_openai`` reads it.
+
+``from_openai`` also reads what the SDK dumps: ``completion.choices[0].message.model_dump()``.
+
+Not written, for OpenAI has no place for it and the model needs none of it:
+
+- ``thinking`` and ``attributes``, but for what ``from_openai`` put there: the refusal, name and audio ID of an answer
+- ``is_error`` and ``tool_name`` of a tool result
+- ``revised_prompt`` of an image, and its Base64 and MIME type when it has a URL
+- ``url`` of audio and PDF files that are here as data, the bytes of audio that is here as Base64, and the MIME type of
+  a PDF file
+- an empty ``name`` of a user message
+
+Of detail levels, every model has low, high and auto: medium is written as auto, ultra-high as high. ``original``, which
+only some have, is read as ultra-high. Everything else that has no place is an ``UnsupportedContentError``.
+
+Not kept by ``from_openai``: that a system message's role was ``developer``, and the file name of a PDF. Several text
+parts of a system or assistant message become one text.
+
+Source: ``openai.types.chat`` of the SDK, 3.52; https://platform.openai.com/docs/api-reference/chat/create.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
+from typing import Any
+
+from chatmemory.arguments import tuple_of
+from chatmemory.contents import (
+    AudioContent,
+    Content,
+    DetailLevel,
+    ImageContent,
+    PdfFileContent,
+    TextContent,
+)
+from chatmemory.formats import UnsupportedContentError
+from chatmemory.formats.openai_reader import KEPT_UNDER, from_openai
+from chatmemory.messages import (
+    AiMessage,
+    ChatMessage,
+    SystemMessage,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+
+__all__ = ["from_openai", "to_openai"]
+
+_DETAILS = {
+    DetailLevel.LOW: "low",
+    DetailLevel.MEDIUM: "auto",
+    DetailLevel.HIGH: "high",
+    DetailLevel.ULTRA_HIGH: "high",
+    DetailLevel.AUTO: "auto",
+}
+
+_AUDIO_FORMATS = {
+    "audio/wav": "wav",
+    "audio/wave": "wav",
+    "audio/x-wav": "wav",
+    "audio/vnd.wave": "wav",
+    "audio/mp3": "mp3",
+    "audio/mpeg": "mp3",
+}
+
+
+def to_openai(messages: Iterable[ChatMessage]) -> list[dict[str, Any]]:
+    """The messages, ready to be sent as ``messages=`` of a chat completion.
+
+    A tool call without an ID (or with an empty one) is given one, ``call_0`` and so on; the results without an ID that
+    follow it answer such calls in order. Missing arguments are written as ``{}``: OpenAI wants a string, and servers
+    that parse it want JSON.
+
+    Raises:
+        UnsupportedContentError: a ``ValueError``; the format cannot express a message. Nothing is left out in silence.
+        TypeError: something is no message.
+    """
+    given: tuple[ChatMessage, ...] = tuple_of(ChatMessage, messages, "messages")
+    calls = _Calls(given)
+    result = []
+    for index, message in enumerate(given):
+        try:
+            result.append(_message(message, calls))
+        except _CannotExpressError as error:
+            raise UnsupportedContentError(str(error), index, message) from None
+    return result
+
+
+class _CannotExpressError(Exception):
+    """What the format cannot express; ``to_openai`` adds the message."""
+
+
+class _Calls:
+    """The IDs of tool calls, made up where they are missing, and those of them that wait for their result."""
+
+    def __init__(self, messages: Iterable[ChatMessage]) -> None:
+        self._new_ids = self._unused_ids(messages)
+        self._waiting: deque[str] = deque()
+
+    @staticmethod
+    def _unused_ids(messages: Iterable[ChatMessage]) -> Iterator[str]:
+        used: set[str | None] = set()
+        for message in messages:
+            if isinstance(message, AiMessage):
+                used.update(request.id for request in message.tool_execution_requests)
+            elif isinstance(message, ToolExecutionResultMessage):
+                used.add(message.id)
+        return (id for number in count() if (id := f"call_{number}") not in used)
+
+    def ids_of(self, message: AiMessage) -> list[str]:
+        self._waiting.clear()
+        ids = []
+        for request in message.tool_execution_requests:
+            if request.id:
+                ids.append(request.id)
+            else:
+                ids.append(next(self._new_ids))
+                self._waiting.append(ids[-1])
+        return ids
+
+    def id_answered_by(self, message: ToolExecutionResultMessage) -> str:
+        if message.id:
+            return message.id
+        if not self._waiting:
+            raise _CannotExpressError("OpenAI needs the ID of the call, and no call without one waits for a result")
+        return self._waiting.popleft()
+
+
+def _message(message: ChatMessage, calls: _Calls) -> dict[str, Any]:
+    match message:
+        case SystemMessage():
+            return {"role": "system", "content": message.text}
+        case UserMessage():
+            name = {"name": message.name} if message.name else {}
+            return {"role": "user", "content": _user_content(message.contents), **name}
+        case AiMessage():
+            return _assistant(message, calls.ids_of(message))
+        case ToolExecutionResultMessage():
+            id = calls.id_answered_by(message)
+            return {"role": "tool", "tool_call_id": id, "content": _tool_content(message.contents)}
+    raise _CannotExpressError("OpenAI has no such messages")
+
+
+def _user_content(contents: tuple[Content, ...]) -> str | list[dict[str, Any]]:
+    if len(contents) == 1 and isinstance(contents[0], TextContent):
+        return contents[0].text
+    return [_part(content) for content in contents]
+
+
+def _tool_content(contents: tuple[Content, ...]) -> str | list[dict[str, Any]]:
+    for content in contents:
+        if not isinstance(content, TextContent):
+            raise _CannotExpressError(f"OpenAI takes only text in a tool result, but it has {content.type}")
+    return _user_content(contents)
+
+
+def _assistant(message: AiMessage, ids: list[str]) -> dict[str, Any]:
+    data: dict[str, Any] = {"role": "assistant", "content": message.text, **_kept(message)}
+    if message.text is not None and message.text == data.get("refusal"):
+        data["content"] = None  # the reader made the refusal the text
+    if message.tool_execution_requests:
+        data["tool_calls"] = [
+            _tool_call(request, id) for request, id in zip(message.tool_execution_requests, ids, strict=True)
+        ]
+    if data["content"] is None and not data.keys() & {"tool_calls", "refusal", "audio"}:
+        data["content"] = ""  # OpenAI refuses null where there is nothing else
+    return data
+
+
+def _kept(message: AiMessage) -> dict[str, Any]:
+    """What ``from_openai`` kept aside and OpenAI takes back. Attributes are anybody's, so nothing is taken for sure."""
+    kept = message.attributes.get(KEPT_UNDER)
+    if not isinstance(kept, Mapping):
+        return {}
+    data: dict[str, Any] = {}
+    for key in ("name", "refusal"):
+        if isinstance(kept.get(key), str) and kept[key]:
+            data[key] = kept[key]
+    audio = kept.get("audio")
+    if isinstance(audio, Mapping) and isinstance(audio.get("id"), str):
+        data["audio"] = {"id": audio["id"]}
+    return data
+
+
+def _tool_call(request: ToolExecutionRequest, id: str) -> dict[str, Any]:
+    if request.name is None:
+        raise _CannotExpressError("OpenAI needs the name of the tool that is called")
+    arguments = "{}" if request.arguments is None else request.arguments
+    return {"id": id, "type": "function", "function": {"name": request.name, "arguments": arguments}}
+
+
+def _part(content: Content) -> dict[str, Any]:
+    match content:
+        case TextContent():
+            return {"type": "text", "text": content.text}
+        case ImageContent():
+            return {
+                "type": "image_url",
+                "image_url": {"url": _image_url(content), "detail": _DETAILS[content.detail_level]},
+            }
+        case AudioContent():
+            return {"type": "input_audio", "input_audio": _input_audio(content)}
+        case PdfFileContent():
+            return {"type": "file", "file": _file(content)}
+    raise _CannotExpressError(f"OpenAI takes no {content.type}")
+
+
+def _image_url(content: ImageContent) -> str:
+    image = content.image
+    if image.url:
+        return image.url
+    if not image.base64_data:
+        raise _CannotExpressError("OpenAI needs the URL or the data of an image")
+    if not image.mime_type:
+        raise _CannotExpressError("OpenAI needs the MIME type of an image that is given as data")
+    return f"data:{image.mime_type};base64,{image.base64_data}"
+
+
+def _input_audio(content: AudioContent) -> dict[str, Any]:
+    audio = content.audio
+    if audio is None or not (audio.base64_data or audio.binary_data):
+        raise _CannotExpressError("OpenAI needs the data of audio; a URL is not enough")
+    format = _AUDIO_FORMATS.get((audio.mime_type or "").lower())
+    if format is None:
+        raise _CannotExpressError(
+            f"OpenAI takes audio/wav and audio/mp3, but the MIME type is {audio.mime_type!r:.100}"
+        )
+    return {"data": audio.base64_data or base64.b64encode(audio.binary_data or b"").decode(), "format": format}
+
+
+def _file(content: PdfFileContent) -> dict[str, Any]:
+    file = content.pdf_file
+    if file is None or not file.base64_data:
+        raise _CannotExpressError("OpenAI needs the data of a PDF file; a URL is not enough")
+    # OpenAI refuses a file without a name.
+    return {"file_data": f"data:application/pdf;base64,{file.base64_data}", "filename": "file.pdf"}
