@@ -49,6 +49,7 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
     ("E007", "KEEP_HISTORY", lambda v: isinstance(v, bool), "Set it to True or False."),
     ("E008", "MAX_MESSAGE_CHARS", _positive, "Set it to a whole number above zero."),
     ("E009", "MAX_BATCH", _positive, "Set it to a whole number above zero."),
+    ("E010", "PERMISSION_CLASSES", _importable, "Set it to a list of dotted paths of classes that can be imported."),
     ("E011", "MAX_MEMORY_MESSAGES", _positive, "Set it to a whole number above zero."),
     ("E012", "MAX_BODY_BYTES", _positive, "Set it to a whole number above zero."),
     ("E013", "PAGE_SIZE", _positive, "Set it to a whole number above zero."),
@@ -59,7 +60,6 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
         _rates,
         'Set it to a dict of "reads", "writes" and "previews", each None or a rate such as "100/minute".',
     ),
-    ("E010", "PERMISSION_CLASSES", _importable, "Set it to a list of dotted paths of classes that can be imported."),
 ]
 
 

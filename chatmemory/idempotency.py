@@ -11,6 +11,7 @@ from typing import Any
 
 from chatmemory.codec import messages_to_json
 from chatmemory.exceptions import IdempotencyConflictError
+from chatmemory.json_text import dumps, loads
 from chatmemory.ledger import Change, MemorySize, rows_of
 from chatmemory.managers import owner_key_text
 from chatmemory.messages import ChatMessage
@@ -76,7 +77,7 @@ def recall(change: Change, key: str, messages: list[ChatMessage]) -> bool:
     found = find_key(database, scope_of(conversation), key, fingerprint(messages_to_json(messages)))
     if found is None:
         return False
-    account = found.account
+    account = loads(found.account)
     change.recalled = MemorySize(**account["memory"])
     tokens = dict(account["added"] + account["evicted"])
     rows = {row.position: row for row in rows_of(conversation).filter(position__in=tokens)}
@@ -102,9 +103,11 @@ def remember(change: Change, key: str, messages: list[ChatMessage]) -> None:
         scope=scope_of(conversation),
         key=key,
         fingerprint=fingerprint(messages_to_json(messages)),
-        account={
-            "added": [[row.position, row.token_count] for row in change.added],
-            "evicted": [[row.position, row.token_count] for row in change.evicted],
-            "memory": vars(change.memory),
-        },
+        account=dumps(
+            {
+                "added": [[row.position, row.token_count] for row in change.added],
+                "evicted": [[row.position, row.token_count] for row in change.evicted],
+                "memory": vars(change.memory),
+            }
+        ),
     )

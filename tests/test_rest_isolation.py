@@ -7,8 +7,9 @@ from typing import Any
 import django
 import pytest
 from django.core.exceptions import FieldError
-from django.db import models
+from django.db import connection, models
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from chatmemory import AiMessage, UserMessage
@@ -135,6 +136,25 @@ def test_query_counts_do_not_grow(api: Client, user: Any, django_assert_num_quer
             assert api.get(url(conversation, "memory/"), headers={"If-None-Match": tag}).status_code == 304
         with django_assert_num_queries(5):
             assert post(api, url(conversation, "memory/preview/"), {"limit": 2}).status_code == 200
+
+
+def test_what_a_write_costs_does_not_grow_either(api: Client, user: Any) -> None:
+    counts = []
+    for size in (10, 500):
+        conversation = ConversationFactory(owner=user, window="messages", limit=5, memory_id=f"x{size}")
+        conversation.memory.add(*(UserMessage(f"m{number}") for number in range(size)))
+        answers = [
+            (201, "POST", url(conversation, "messages/"), {"messages": [USER, USER]}),
+            (200, "PUT", url(conversation, "memory/"), {"messages": [USER]}),
+            (204, "PUT", f"/api/stores/x{size}/", [USER, USER]),
+            (200, "PATCH", url(conversation), {"title": "x", "limit": 1}),
+            (204, "DELETE", url(conversation, "memory/"), {}),
+        ]
+        for status, method, path, body in answers:
+            with CaptureQueriesContext(connection) as captured:
+                assert send(api, method, path, body, idempotency_key="k").status_code == status
+            counts.append((size, method, len(captured)))
+    assert [each[1:] for each in counts[:5]] == [each[1:] for each in counts[5:]]
 
 
 @pytest.mark.skipif(django.VERSION < (6, 1), reason="Django 6.1 has fetch modes")

@@ -25,7 +25,7 @@ class IdempotencyKey(models.Model):
     scope = ExactCharField(_("scope"), max_length=300, help_text=_("Where the key is unique."))
     key = ExactCharField(_("key"), max_length=255)
     fingerprint = models.CharField(_("fingerprint"), max_length=64, help_text=_("SHA-256 of what was asked."))
-    account = models.JSONField(_("account"), help_text=_("What it did; messages by their positions only."))
+    account = models.TextField(_("account"), help_text=_("What it did, as JSON; messages by their positions only."))
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
 
     if TYPE_CHECKING:

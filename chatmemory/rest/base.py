@@ -74,9 +74,6 @@ class ChatMemoryViewSet(viewsets.GenericViewSet[Any]):
         patch_cache_control(response, private=True, no_cache=True)
         return response
 
-    def get_serializer_context(self) -> dict[str, Any]:
-        return {**super().get_serializer_context(), "message_format": self.message_format}
-
     def conversations(self, act: str | None = None) -> ConversationQuerySet:
         """Those that the user may see, or act on."""
         return reachable_conversations(self.request, act)

@@ -15,6 +15,7 @@ from rest_framework.response import Response
 
 from chatmemory import changes
 from chatmemory.idempotency import find_key, fingerprint, scope_of_owner
+from chatmemory.json_text import dumps, loads
 from chatmemory.ledger import Target
 from chatmemory.managers import ConversationQuerySet
 from chatmemory.models import Conversation, IdempotencyKey
@@ -59,14 +60,14 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
                         scope=scope_of_owner(owner),
                         key=key,
                         fingerprint=asked,
-                        account=answer,
+                        account=dumps(answer),
                     )
         except IntegrityError:
             found = key and find_key(database, scope_of_owner(owner), key, asked)
             if not found:
                 self._refuse_taken(owner, serializer.validated_data.get("memory_id"))
                 raise
-            answer = found.account
+            answer = loads(found.account)
         location = self._address(answer["id"])
         return Response(answer, status=status.HTTP_201_CREATED, headers={"Location": location})
 

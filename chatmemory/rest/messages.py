@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django_filters.rest_framework import DjangoFilterBackend
-from rest_framework import mixins, status
+from rest_framework import status
 from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,12 +18,12 @@ from chatmemory.rest.bodies import read_batch
 from chatmemory.rest.filters import MessageFilter, StrictOrderingFilter
 from chatmemory.rest.pagination import MessagePagination
 from chatmemory.rest.preconditions import precondition
-from chatmemory.rest.serializers import MessageSerializer, change_to_data
+from chatmemory.rest.serializers import MessageSerializer, change_to_data, items
 
 __all__ = ["MessageViewSet"]
 
 
-class MessageViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
+class MessageViewSet(ChatMemoryViewSet):
     """The history of a conversation."""
 
     serializer_class = MessageSerializer
@@ -36,6 +36,11 @@ class MessageViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
     def get_queryset(self) -> MessageQuerySet:
         history: MessageQuerySet = self.conversation().messages.history()
         return history
+
+    def list(self, request: Request, conversation_id: str) -> Response:
+        """The history, in pages."""
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        return self.get_paginated_response(items(page or [], self.message_format))
 
     def create(self, request: Request, conversation_id: str) -> Response:
         """Add one message or a batch, all or none. The same ``Idempotency-Key`` never adds twice."""
@@ -58,4 +63,4 @@ class MessageViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         row = self.conversation().messages.filter(position=int(position)).first() if known else None
         if row is None:
             raise NotFound("There is no message at this position.")
-        return Response(self.get_serializer(row).data)
+        return Response(items([row], self.message_format)[0])

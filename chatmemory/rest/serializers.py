@@ -131,9 +131,7 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
         read_only_fields = fields
 
     def get_message(self, row: Message) -> Any:
-        format: MessageFormat = self.context["message_format"]
-        [written] = format.write([row.message])
-        return written
+        return self.context["written"][row.position]
 
     def get_state(self, row: Message) -> str:
         return "retained" if row.is_retained else "evicted"
@@ -143,8 +141,10 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
 
 
 def items(rows: list[Message], format: MessageFormat) -> Any:
-    """History items."""
-    return MessageSerializer(rows, many=True, context={"message_format": format}).data
+    """History items of one conversation's rows."""
+    # Written together: a format may tie tool results to their calls.
+    written = dict(zip((row.position for row in rows), format.write([row.message for row in rows]), strict=True))
+    return MessageSerializer(rows, many=True, context={"written": written}).data
 
 
 def change_to_data(change: Change, format: MessageFormat) -> dict[str, Any]:
