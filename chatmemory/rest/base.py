@@ -36,7 +36,7 @@ class ChatMemoryViewSet(viewsets.GenericViewSet[Any]):
 
     parser_classes = [StrictJSONParser]
     content_negotiation_class = MessageFormatNegotiation
-    metadata_class = None
+    http_method_names = ["get", "head", "post", "put", "patch", "delete"]  # the schema says what OPTIONS would
     versioning_class = None  # the addresses have no version, whatever those of the project have
     parameters: ClassVar[dict[str, set[str]]] = {}
     """By action: the query parameters that it takes, beside those of every action and of filters and pages."""
