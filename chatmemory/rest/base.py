@@ -9,9 +9,10 @@ from uuid import UUID
 from django.db import transaction
 from django.utils.cache import patch_cache_control
 from django.utils.decorators import method_decorator
-from rest_framework import viewsets
+from rest_framework import status, viewsets
 from rest_framework.exceptions import NotFound
 from rest_framework.permissions import SAFE_METHODS
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle
@@ -22,7 +23,7 @@ from chatmemory.rest.formats import MessageFormat, MessageFormatNegotiation, ask
 from chatmemory.rest.parsers import StrictJSONParser
 from chatmemory.rest.permissions import permission_classes, reachable_conversations
 from chatmemory.rest.preconditions import is_unchanged
-from chatmemory.rest.problems import PROBLEM_JSON, invalid, problem_response
+from chatmemory.rest.problems import PROBLEM_JSON, LengthRequired, invalid, problem_response
 from chatmemory.rest.throttling import throttles
 
 __all__ = ["ChatMemoryViewSet"]
@@ -55,7 +56,13 @@ class ChatMemoryViewSet(viewsets.GenericViewSet[Any]):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        known = {"owner", "format", *self.parameters.get(self.action or "", ())}
+        request.get_host()  # links need it, and by then something may have been done
+        if "HTTP_TRANSFER_ENCODING" in request.META and not request.META.get("CONTENT_LENGTH"):
+            # It would be taken for an empty body.
+            raise LengthRequired("Send the body with a Content-Length, not in chunks.")
+        if self.action is None:
+            self.http_method_not_allowed(request)
+        known = {"owner", "format", *self.parameters.get(self.action, ())}
         if self.action == "list" and hasattr(self, "filterset_class"):
             known |= {*self.filterset_class.base_filters, "ordering", "cursor", "page_size"}
         for name, values in request.query_params.lists():
@@ -68,6 +75,9 @@ class ChatMemoryViewSet(viewsets.GenericViewSet[Any]):
         self.message_format: MessageFormat = asked_format(request, self.renderer_classes)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        if response.status_code == status.HTTP_503_SERVICE_UNAVAILABLE:
+            # A page for a browser would ask the database who is signed in.
+            request.accepted_renderer, request.accepted_media_type = JSONRenderer(), JSONRenderer.media_type
         response = super().finalize_response(request, response, *args, **kwargs)
         if getattr(response, "exception", False) and response.accepted_renderer.format == "json":
             response.content_type = PROBLEM_JSON

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.utils.dateparse import parse_datetime
+from django.utils.timezone import is_aware
 from rest_framework.exceptions import NotFound
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
@@ -39,6 +42,14 @@ class ConversationPagination(_Pagination):
     """Last active first."""
 
     ordering = ("-updated_at", "-id")
+
+    def decode_cursor(self, request: Request) -> Any:
+        cursor = super().decode_cursor(request)
+        if cursor is not None and cursor.position is not None:
+            moment = parse_datetime(str(cursor.position))
+            if moment is None or is_aware(moment) != settings.USE_TZ:
+                raise ValueError("the position is no moment")
+        return cursor
 
 
 class MessagePagination(_Pagination):

@@ -19,7 +19,15 @@ from chatmemory.exceptions import IdempotencyConflictError, InvalidMessageError
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.models import Conversation
 
-__all__ = ["PROBLEM_JSON", "Conflict", "PreconditionFailed", "TooLarge", "invalid", "problem_response"]
+__all__ = [
+    "PROBLEM_JSON",
+    "Conflict",
+    "LengthRequired",
+    "PreconditionFailed",
+    "TooLarge",
+    "invalid",
+    "problem_response",
+]
 
 PROBLEM_JSON = "application/problem+json"
 
@@ -55,6 +63,12 @@ class PreconditionFailed(Problem):
 
     status_code = status.HTTP_412_PRECONDITION_FAILED
     type = "urn:chatmemory:problem:version-moved"
+
+
+class LengthRequired(Problem):
+    """The body comes in chunks."""
+
+    status_code = status.HTTP_411_LENGTH_REQUIRED
 
 
 class TooLarge(Problem):
