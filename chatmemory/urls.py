@@ -1,5 +1,6 @@
 """The REST API: ``path("api/", include("chatmemory.urls"))``."""
 
+from django.apps import apps
 from django.urls import path, register_converter
 
 from chatmemory.rest.conversations import ConversationViewSet
@@ -57,3 +58,12 @@ urlpatterns = [
         name="store",
     ),
 ]
+
+# An extra: see the README.
+if apps.is_installed("drf_spectacular"):
+    from chatmemory.rest.openapi import DocsView, SchemaView
+
+    urlpatterns += [
+        path("schema/", SchemaView.as_view(), name="schema"),
+        path("docs/", DocsView.as_view(), name="docs"),
+    ]

@@ -1,5 +1,6 @@
 """The demo: everything of the app at work, on an SQLite file beside manage.py. Not for production."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -20,6 +21,8 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
 ]
+# The extra "demo": a page that describes the API.
+INSTALLED_APPS += [app for app in ("drf_spectacular", "drf_spectacular_sidecar") if find_spec(app)]
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

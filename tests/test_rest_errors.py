@@ -95,6 +95,7 @@ BAD_CONVERSATIONS = [
     ('{"metadata": {"a": "\\ud800"}}', "metadata.a"),
     ('{"metadata": ' + '{"a":' * 31 + "1" + "}" * 31 + "}", "metadata"),
     ({"memory_id": "x" * 256}, "memory_id"),
+    ({"memory_id": ""}, "memory_id"),
     ({"memory_id": "\x00"}, "memory_id"),
     ({"title": 5}, "title"),
     ({"title": "x" * 256}, "title"),

@@ -6,13 +6,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.db import transaction
 from django.utils.cache import patch_cache_control
-from django.utils.decorators import method_decorator
-from rest_framework import status, viewsets
+from rest_framework import viewsets
 from rest_framework.exceptions import NotFound
 from rest_framework.permissions import SAFE_METHODS
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle
@@ -21,38 +18,29 @@ from chatmemory.managers import ConversationQuerySet
 from chatmemory.models import Conversation
 from chatmemory.rest.formats import MessageFormat, MessageFormatNegotiation, asked_format
 from chatmemory.rest.parsers import StrictJSONParser
-from chatmemory.rest.permissions import permission_classes, reachable_conversations
+from chatmemory.rest.permissions import reachable_conversations
 from chatmemory.rest.preconditions import is_unchanged
-from chatmemory.rest.problems import PROBLEM_JSON, LengthRequired, invalid, problem_response
+from chatmemory.rest.problem_view import ProblemView
+from chatmemory.rest.problems import LengthRequired, invalid
 from chatmemory.rest.throttling import throttles
 
 __all__ = ["ChatMemoryViewSet"]
 
 
-# Each change is one transaction of its own. ATOMIC_REQUESTS would hold its lock until the answer is rendered, and a
-# database that is away would be an error before a view could answer.
-@method_decorator(transaction.non_atomic_requests, name="dispatch")
-class ChatMemoryViewSet(viewsets.GenericViewSet[Any]):
+class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
     """Strict about what comes in, problem details where it is wrong, and nobody else's conversations."""
 
     parser_classes = [StrictJSONParser]
     content_negotiation_class = MessageFormatNegotiation
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]  # the schema says what OPTIONS would
-    versioning_class = None  # the addresses have no version, whatever those of the project have
     parameters: ClassVar[dict[str, set[str]]] = {}
     """By action: the query parameters that it takes, beside those of every action and of filters and pages."""
-
-    def get_permissions(self) -> list[Any]:
-        return [permission() for permission in permission_classes()]
 
     def get_throttles(self) -> list[BaseThrottle]:
         scope = "reads" if self.request.method in SAFE_METHODS else "writes"
         if self.action == "preview":
             scope = "previews"
         return [*super().get_throttles(), *throttles(scope)]
-
-    def get_exception_handler(self) -> Callable[..., Response | None]:
-        return problem_response
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -75,12 +63,7 @@ class ChatMemoryViewSet(viewsets.GenericViewSet[Any]):
         self.message_format: MessageFormat = asked_format(request, self.renderer_classes)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        if response.status_code == status.HTTP_503_SERVICE_UNAVAILABLE:
-            # A page for a browser would ask the database who is signed in.
-            request.accepted_renderer, request.accepted_media_type = JSONRenderer(), JSONRenderer.media_type
         response = super().finalize_response(request, response, *args, **kwargs)
-        if getattr(response, "exception", False) and response.accepted_renderer.format == "json":
-            response.content_type = PROBLEM_JSON
         patch_cache_control(response, private=True, no_cache=True)
         return response
 

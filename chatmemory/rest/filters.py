@@ -50,6 +50,24 @@ class _Moment(filters.IsoDateTimeFilter):
     field_class = _MomentField
 
 
+class _FlagField(forms.Field):
+    def to_python(self, value: Any) -> bool | None:
+        if value in self.empty_values:
+            return None
+        if str(value).lower() not in {"true", "false"}:
+            raise forms.ValidationError("expected true or false")
+        return str(value).lower() == "true"
+
+
+class _Flag(filters.BooleanFilter):
+    """django-filter's takes what is neither true nor false for no filter."""
+
+    field_class = _FlagField
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, widget=forms.TextInput, **kwargs)
+
+
 class _Choices(filters.BaseInFilter, filters.ChoiceFilter):
     """Any of several, with commas between them."""
 
@@ -61,9 +79,7 @@ class ConversationFilter(filters.FilterSet):
     window = filters.ChoiceFilter(choices=WINDOWS, help_text="The kind of window.")
     title = _Text(lookup_expr="icontains", help_text="A part of the title.")
     search = _Text(method="filter_search", help_text="A part of the title or of the text of a message.")
-    has_evicted = filters.BooleanFilter(
-        method="filter_has_evicted", help_text="Whether any message has left the memory."
-    )
+    has_evicted = _Flag(method="filter_has_evicted", help_text="Whether any message has left the memory.")
     metadata_key = _Text(method="filter_metadata_key", help_text="The metadata have this key.")
     created_after = _Moment(field_name="created_at", lookup_expr="gte")
     created_before = _Moment(field_name="created_at", lookup_expr="lt")

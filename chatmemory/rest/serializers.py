@@ -79,7 +79,7 @@ class ConversationSerializer(_StrictSerializer):
             "updated_at",
         ]
         read_only_fields = ["version", "message_count", "retained_count", "retained_tokens"]
-        extra_kwargs = {"memory_id": {"trim_whitespace": False}}
+        extra_kwargs = {"memory_id": {"trim_whitespace": False, "allow_blank": False}}  # stores/ has no address for ""
 
     def validate_memory_id(self, value: str) -> str:
         if self.instance is not None and value != self.instance.memory_id:

@@ -1,0 +1,12 @@
+"""The description of the REST API in OpenAPI. Needs drf-spectacular, and nothing outside this package does."""
+
+from __future__ import annotations
+
+from chatmemory.rest.openapi.inspector import ChatMemorySchema
+from chatmemory.rest.openapi.operations import OPERATIONS
+from chatmemory.rest.openapi.views import DocsView, SchemaView, openapi_document
+
+__all__ = ["DocsView", "SchemaView", "openapi_document"]
+
+for _view, _action in OPERATIONS:
+    _view.schema = ChatMemorySchema()  # type: ignore[attr-defined]

@@ -1,0 +1,50 @@
+"""What every view of this app has, whether it serves conversations or their description."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.utils.decorators import method_decorator
+from rest_framework import status
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from chatmemory.rest.permissions import permission_classes
+from chatmemory.rest.problems import PROBLEM_JSON, problem_response
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView
+else:
+    APIView = object
+
+__all__ = ["ProblemView"]
+
+
+class ProblemView(APIView):
+    """The project's permissions, and problem details where something is wrong. Goes before a view of REST framework."""
+
+    versioning_class = None  # the addresses have no version, whatever those of the project have
+
+    # Each change is one transaction of its own. ATOMIC_REQUESTS would hold its lock until the answer is rendered, and
+    # a database that is away would be an error before a view could answer.
+    @method_decorator(transaction.non_atomic_requests)
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        return super().dispatch(request, *args, **kwargs)
+
+    def get_permissions(self) -> list[Any]:
+        return [permission() for permission in permission_classes()]
+
+    def get_exception_handler(self) -> Callable[..., Response | None]:
+        return problem_response
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        if response.status_code == status.HTTP_503_SERVICE_UNAVAILABLE:
+            # A page for a browser would ask the database who is signed in.
+            request.accepted_renderer, request.accepted_media_type = JSONRenderer(), JSONRenderer.media_type
+        response = super().finalize_response(request, response, *args, **kwargs)
+        if getattr(response, "exception", False) and "json" in response.accepted_renderer.format:
+            response.content_type = PROBLEM_JSON
+        return response

@@ -1,0 +1,107 @@
+// A turn of a chat with the types generated from docs/openapi.json. It is type-checked, not run.
+import createClient from "openapi-fetch";
+
+import type { components, paths } from "./schema";
+
+type Schemas = components["schemas"];
+
+/** What any call gives that went wrong. */
+class ChatMemoryError extends Error {
+  constructor(readonly problem: Schemas["Problem"]) {
+    super(problem.detail);
+  }
+}
+
+function need<T>(answer: { data?: T; error?: Schemas["Problem"] }): T {
+  if (answer.data === undefined) {
+    throw answer.error ? new ChatMemoryError(answer.error) : new Error("The answer is empty.");
+  }
+  return answer.data;
+}
+
+function textOf(message: Schemas["ChatMessage"]): string {
+  switch (message.type) {
+    case "SYSTEM":
+      return message.text;
+    case "USER":
+      return message.contents.map((content) => (content.type === "TEXT" ? content.text : `[${content.type}]`)).join("");
+    case "AI":
+      return message.text ?? (message.toolExecutionRequests ?? []).map((call) => call.name ?? "").join(", ");
+    case "TOOL_EXECUTION_RESULT":
+      return (message.contents ?? []).map((content) => content.type).join(", ");
+    case "CUSTOM":
+      return JSON.stringify(message.attributes);
+    default:
+      return message satisfies never;
+  }
+}
+
+export async function chat(baseUrl: string, csrfToken: string, question: string): Promise<string[]> {
+  const api = createClient<paths>({ baseUrl, headers: { "X-CSRFToken": csrfToken } });
+
+  const conversation = need(
+    await api.POST("/conversations/", {
+      params: { header: { "Idempotency-Key": crypto.randomUUID() } },
+      body: { title: "Support", window: "messages", limit: 20, metadata: { topic: "cats" } },
+    }),
+  );
+  const path = { conversation_id: conversation.id };
+
+  const said: Schemas["UserMessage"] = { type: "USER", contents: [{ type: "TEXT", text: question }] };
+  const addition = need(
+    await api.POST("/conversations/{conversation_id}/messages/", {
+      params: { path, header: { "Idempotency-Key": crypto.randomUUID() } },
+      body: said,
+    }),
+  );
+  const forgotten = addition.evicted.map((item) => `${item.position} left: ${item.reason ?? "still there"}`);
+
+  // What the model is to get, and its answer in the same format.
+  const window = need(
+    await api.GET("/conversations/{conversation_id}/memory/", { params: { path, query: { format: "openai" } } }),
+  );
+  await api.POST("/conversations/{conversation_id}/messages/", {
+    params: { path, query: { format: "openai" } },
+    body: { messages: [{ role: "assistant", content: `I got ${window.messages.length} messages.` }] },
+  });
+
+  const shown: string[] = [];
+  let cursor: string | null = null;
+  do {
+    const page: Schemas["HistoryPage"] = need(
+      await api.GET("/conversations/{conversation_id}/messages/", {
+        params: {
+          path,
+          query: { ordering: "-position", page_size: 50, type: ["USER", "AI"], ...(cursor ? { cursor } : {}) },
+        },
+      }),
+    );
+    for (const item of page.results) {
+      shown.push(`${item.position} ${"role" in item.message ? item.message.role : textOf(item.message)}`);
+    }
+    cursor = page.next && new URL(page.next).searchParams.get("cursor");
+  } while (cursor);
+
+  const trial = need(
+    await api.POST("/conversations/{conversation_id}/memory/preview/", { params: { path }, body: { limit: 1 } }),
+  );
+  const wouldGo = trial.evicted.map((item) => `${item.text} would go: ${item.reason}`);
+
+  const memory = await api.GET("/conversations/{conversation_id}/memory/", { params: { path } });
+  const etag = memory.response.headers.get("ETag") ?? `"${need(memory).version}"`;
+  const rewritten = await api.PUT("/conversations/{conversation_id}/memory/", {
+    params: { path, header: { "If-Match": etag } },
+    body: { messages: [{ type: "SYSTEM", text: "Be brief." }, said] },
+  });
+  if (rewritten.error) {
+    const problem: Schemas["Problem"] = rewritten.error;
+    const places = (problem.errors ?? []).map((error) => `${error.place}: ${error.detail}`);
+    return problem.status === 412 ? [`Somebody was faster: version ${problem.version}`] : places;
+  }
+
+  const store = { memory_id: conversation.memory_id };
+  const stored = need(await api.GET("/stores/{memory_id}/", { params: { path: store } }));
+  await api.PUT("/stores/{memory_id}/", { params: { path: store }, body: [...stored, said] });
+  await api.DELETE("/stores/{memory_id}/", { params: { path: store } });
+  return [...forgotten, ...shown, ...wouldGo, ...stored.map(textOf), rewritten.data.window];
+}
