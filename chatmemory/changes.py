@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from chatmemory import signals
 from chatmemory.conf import setting
@@ -76,6 +77,15 @@ def _estimator(window: Window | None, model: str) -> TokenCountEstimator:
     return window.estimator if window is not None and window.estimator is not None else estimator_for(model)
 
 
+def _counted_beforehand(
+    target: Target, messages: list[ChatMessage], window: Window | None
+) -> tuple[TokenCountEstimator, list[Message]]:
+    """New rows. Counting is what takes time, so it comes before the lock, by the model that most likely is right."""
+    known = target.instance.model if target.instance is not None else setting("DEFAULT_MODEL")
+    estimator = _estimator(window, known)
+    return estimator, new_rows(messages, estimator)
+
+
 def add(
     target: Target,
     messages: Iterable[ChatMessage],
@@ -100,10 +110,7 @@ def add(
     given = require_messages(messages)
     if idempotency_key is not None:
         check_key(idempotency_key)
-    # Counting is what takes time, so it comes before the lock, by the model that most likely is the right one.
-    known = target.instance.model if target.instance is not None else setting("DEFAULT_MODEL")
-    estimator = _estimator(window, known)
-    rows = new_rows(given, estimator)
+    estimator, rows = _counted_beforehand(target, given, window)
     with target.change() as change:
         conversation = change.conversation
         if idempotency_key is not None and recall(change, idempotency_key, given):
@@ -147,12 +154,14 @@ def rewrite(
         ValueError: a text that no database can hold.
     """
     given = require_messages(messages)
+    estimator, new = _counted_beforehand(target, given, window)
     with target.change() as change:
         conversation = change.conversation
         bound = window or window_of(conversation)
         _apply_window(conversation, bound)
         old = list(rows_of(conversation).retained())
-        new = new_rows(given, _estimator(bound, conversation.model))
+        if model_of(estimator) != conversation.model:
+            new = new_rows(given, _estimator(bound, conversation.model))
         plan = plan_rewrite(old, new, conversation.next_position, from_foreign_memory=from_foreign_memory)
         evicted = [(row, EvictionReason.REWRITTEN) for row in plan.left_out]
         if not from_foreign_memory:
@@ -185,7 +194,15 @@ def erase(target: Target) -> None:
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
     """
+    conversation = target.instance
+    if conversation is not None:
+        # Programs that use stores lock by the memory ID. Locking by the primary key could deadlock with them on
+        # MariaDB, whose DELETE locks the entry of the memory ID after the row.
+        same = {"memory_id": conversation.memory_id, "owner_key": conversation.owner_key}
+        target = replace(target, queryset=Conversation.objects.using(target.queryset.db).filter(**same))
     with target.change() as change:
+        if conversation is not None and change.conversation.pk != conversation.pk:
+            raise Conversation.DoesNotExist("the conversation has been erased")
         change.conversation.delete()
 
 

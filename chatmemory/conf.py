@@ -17,9 +17,10 @@ DEFAULTS: dict[str, Any] = {
     "FALLBACK_ENCODING": "o200k_base",
     # False deletes a message when it is evicted, instead of keeping it as history.
     "KEEP_HISTORY": True,
-    # The most that REST takes: of one message, of messages to add at once, of messages of a memory that is written
-    # whole, and of one body.
+    # The most that REST takes: of one message, of a conversation's metadata, of messages to add at once, of messages of
+    # a memory that is written whole, and of one body.
     "MAX_MESSAGE_CHARS": 400_000,
+    "MAX_METADATA_CHARS": 20_000,
     "MAX_BATCH": 100,
     "MAX_MEMORY_MESSAGES": 2_000,
     "MAX_BODY_BYTES": 10_000_000,

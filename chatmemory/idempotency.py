@@ -12,7 +12,7 @@ from typing import Any
 from chatmemory.codec import messages_to_json
 from chatmemory.exceptions import IdempotencyConflictError
 from chatmemory.json_text import dumps, loads
-from chatmemory.ledger import Change, MemorySize, rows_of
+from chatmemory.ledger import Change, MemorySize, chunks, rows_of
 from chatmemory.managers import owner_key_text
 from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, IdempotencyKey, Message
@@ -80,7 +80,9 @@ def recall(change: Change, key: str, messages: list[ChatMessage]) -> bool:
     account = loads(found.account)
     change.recalled = MemorySize(**account["memory"])
     tokens = dict(account["added"] + account["evicted"])
-    rows = {row.position: row for row in rows_of(conversation).filter(position__in=tokens)}
+    rows = {
+        row.position: row for chunk in chunks(list(tokens)) for row in rows_of(conversation).filter(position__in=chunk)
+    }
     for position, row in rows.items():
         _as_of(row, change.recalled.version, tokens[position])
     change.added = [rows[position] for position, _ in account["added"] if position in rows]

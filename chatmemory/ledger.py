@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import connections, router, transaction
 from django.db.models import F
@@ -23,7 +23,13 @@ from chatmemory.eviction import EvictionReason
 from chatmemory.managers import ConversationQuerySet, MessageQuerySet, owner_key
 from chatmemory.models import Conversation, Message
 
-__all__ = ["WRITTEN", "Change", "MemorySize", "Target", "after_commit", "rows_of", "write"]
+__all__ = ["WRITTEN", "Change", "MemorySize", "Target", "after_commit", "chunks", "rows_of", "write"]
+
+T = TypeVar("T")
+
+# SQLite bounds the parameters of a statement, MariaDB its bytes.
+_ROWS_AT_ONCE = 500
+_CHARS_AT_ONCE = 1_000_000
 
 # What a change writes of the conversation's row.
 WRITTEN = [
@@ -215,16 +221,24 @@ def write(
 def _write_rows(conversation: Conversation, added: list[Message], evicted: list[Message]) -> None:
     stored = [row for row in evicted if row.pk is not None]
     if not setting("KEEP_HISTORY"):
-        if stored:
-            rows_of(conversation).filter(pk__in=[row.pk for row in stored]).delete()
+        for chunk in chunks(stored):
+            rows_of(conversation).filter(pk__in=[row.pk for row in chunk]).delete()
         added = [row for row in added if row.evicted_in is None]
         stored = []
-    Message.objects.using(conversation._state.db).bulk_create(added, batch_size=500)
-    for reason in {row.eviction_reason for row in stored}:
-        rows = [row for row in stored if row.eviction_reason == reason]
-        rows_of(conversation).filter(pk__in=[row.pk for row in rows]).update(
-            evicted_in=conversation.version, evicted_at=rows[0].evicted_at, eviction_reason=reason
-        )
+    longest = max((len(row.text) + len(row.payload or "") for row in added), default=0)
+    batch_size = max(1, min(_ROWS_AT_ONCE, _CHARS_AT_ONCE // max(1, longest)))
+    Message.objects.using(conversation._state.db).bulk_create(added, batch_size=batch_size)
+    for reason in sorted({row.eviction_reason for row in stored}):
+        for chunk in chunks([row for row in stored if row.eviction_reason == reason]):
+            rows_of(conversation).filter(pk__in=[row.pk for row in chunk]).update(
+                evicted_in=conversation.version, evicted_at=chunk[0].evicted_at, eviction_reason=reason
+            )
+
+
+def chunks(rows: list[T]) -> Iterator[list[T]]:
+    """``rows`` in parts that one statement can name."""
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        yield rows[start : start + _ROWS_AT_ONCE]
 
 
 def after_commit(signal: Any, conversation: Conversation, **kwargs: Any) -> None:

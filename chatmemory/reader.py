@@ -171,6 +171,31 @@ class _Fields:
 
 def require_json(value: Any, place: str, depth: int = 0, deepest: int = MAX_NESTING) -> None:
     """Raise ``InvalidMessageError`` for a JSON value that is nested too deep or holds what no database can."""
+    if not _is_storable_json(value, deepest - depth):
+        _refuse_json(value, place, depth, deepest)
+
+
+def _is_storable_json(value: Any, deepest: int) -> bool:
+    level = [value]
+    for _ in range(deepest + 1):
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, str):
+                if _UNSTORABLE.search(item):
+                    return False
+            elif isinstance(item, Mapping):
+                below.extend(map(str, item))
+                below.extend(item.values())
+            elif isinstance(item, (list, tuple)):
+                below.extend(item)
+        if not below:
+            return True
+        level = below
+    return False
+
+
+def _refuse_json(value: Any, place: str, depth: int, deepest: int) -> None:
+    """Find the place."""
     place = place[:200]  # a long key is not copied for each of its values
     if depth > deepest:
         raise InvalidMessageError(f"nested more than {deepest} levels deep", place)
@@ -179,10 +204,10 @@ def require_json(value: Any, place: str, depth: int = 0, deepest: int = MAX_NEST
     elif isinstance(value, Mapping):
         for key, item in value.items():
             require_storable(str(key), place)
-            require_json(item, f"{place}.{str(key)[:100]}", depth + 1, deepest)
+            _refuse_json(item, f"{place}.{str(key)[:100]}", depth + 1, deepest)
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
-            require_json(item, f"{place}[{index}]", depth + 1, deepest)
+            _refuse_json(item, f"{place}[{index}]", depth + 1, deepest)
 
 
 def _system(fields: _Fields) -> SystemMessage:

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from chatmemory.conf import setting
 from chatmemory.counting import estimator_for, model_of
 from chatmemory.eviction import Entry
 from chatmemory.managers import MessageQuerySet
 from chatmemory.messages import ChatMessage
+from chatmemory.models import Conversation, Message
 from chatmemory.rows import from_columns
 from chatmemory.tokens import stored_count
 from chatmemory.window import Window, WindowKind
 
 __all__ = ["read_window"]
+
+
+def read_rows(conversation: Conversation) -> list[Message]:
+    """The rows of a conversation's memory, in order; of another version than its row said only if those are deleted.
+
+    Then ``conversation`` is read anew, so that it says what it has.
+    """
+    while True:
+        rows = list(conversation.messages.in_memory_at(conversation.version))
+        if setting("KEEP_HISTORY"):
+            return rows
+        version = conversation.version
+        conversation.refresh_from_db()
+        if conversation.version == version:
+            return rows
 
 
 def read_window(retained: MessageQuerySet, window: Window | None = None) -> list[ChatMessage]:

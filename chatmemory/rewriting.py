@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -38,7 +39,7 @@ def plan_rewrite(
         from_foreign_memory: whether new system messages, and new messages after all that stay, were said rather than
             made up.
     """
-    pairs = longest_common_subsequence([row.message for row in old], [row.message for row in new])
+    pairs = longest_common_subsequence([_key(row) for row in old], [_key(row) for row in new])
     stay = {place: old[index] for index, place in pairs}
     copies = set()
     while (full := _place(new, stay, position)) is not None:
@@ -46,17 +47,23 @@ def plan_rewrite(
         copies.add(full)
     kept = {row.pk for row in stay.values()}
     left_out = [row for row in old if row.pk not in kept]
-    gone = {row.message for row in left_out}
+    gone = {_key(row) for row in left_out}
     last = max((place for place in stay if not isinstance(new[place].message, SystemMessage)), default=-1)
     for place, row in enumerate(new):
         # A system message that is left out elsewhere was only moved.
-        was_said = row.message not in gone if isinstance(row.message, SystemMessage) else place > last
+        was_said = _key(row) not in gone if isinstance(row.message, SystemMessage) else place > last
         row.synthetic = not (from_foreign_memory and was_said) or place in copies
     return Rewrite(
         memory=[stay.get(place, row) for place, row in enumerate(new)],
         inserted=[row for place, row in enumerate(new) if place not in stay],
         left_out=left_out,
     )
+
+
+def _key(row: Message) -> tuple[str, str, str | None]:
+    """What two rows of equal messages have in common. Hashing the messages would leave out their attributes."""
+    payload = None if row.payload is None else json.dumps(json.loads(row.payload), sort_keys=True)
+    return row.type, row.text, payload
 
 
 def _place(new: Sequence[Message], stay: dict[int, Message], position: int) -> int | None:

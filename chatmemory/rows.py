@@ -7,14 +7,18 @@ PostgreSQL's would reorder keys and rewrite numbers, and what was said must come
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from chatmemory.codec import message_to_data
-from chatmemory.json_text import dumps, loads
+from chatmemory.json_text import MAX_DOCUMENT_CHARS, dumps, loads
 from chatmemory.messages import AiMessage, ChatMessage, ChatMessageType, SystemMessage, UserMessage
 from chatmemory.reader import read_message, require_storable
 
 __all__ = ["from_columns", "to_columns"]
+
+# As dumps() writes U+0000, half of a surrogate pair, and a number that is longer than loads() reads.
+_DOUBTFUL = re.compile(r"\\u0000|[\ud800-\udfff]|[0-9]{900}")
 
 
 def to_columns(message: ChatMessage) -> dict[str, Any]:
@@ -37,14 +41,11 @@ def to_columns(message: ChatMessage) -> dict[str, Any]:
     for optional in ("toolExecutionRequests", "attributes"):
         if not data.get(optional, True):
             del data[optional]
-    if data:
-        # Reading it back finds what no database can hold, and names the place.
+    payload = dumps(data) if data else None
+    if payload is not None and (_DOUBTFUL.search(payload) or len(payload) > MAX_DOCUMENT_CHARS):
+        # Reading it back finds what no database can hold or nobody could read again, and names the place.
         read_message(loads(dumps(whole)))
-    return {
-        "type": str(message.type),
-        "text": require_storable(text or "", "text"),
-        "payload": dumps(data) if data else None,
-    }
+    return {"type": str(message.type), "text": require_storable(text or "", "text"), "payload": payload}
 
 
 def from_columns(type: str, text: str, payload: str | None) -> ChatMessage:

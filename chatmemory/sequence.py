@@ -11,9 +11,14 @@ __all__ = ["ORDER_STEP", "longest_common_subsequence", "orders_between"]
 ORDER_STEP = 2**32
 """How far apart two messages added one after the other are in ``memory_order``: room for 32 halvings in between."""
 
+# Where almost everything repeats, the longest one is not worth its time.
+_MOST_PAIRS = 200_000
+
 
 def longest_common_subsequence(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Pairs of indexes ``(in old, in new)``, both ascending, of the most elements that keep their order.
+
+    Of elements that repeat thousands of times each, perhaps not the most.
 
     Source: Hunt and Szymanski, "A fast algorithm for computing longest common subsequences", 1977. Fast where few
     elements repeat, as in conversations.
@@ -36,6 +41,8 @@ def _between(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int
     places: dict[Hashable, list[int]] = defaultdict(list)
     for index in range(len(new) - 1, -1, -1):
         places[new[index]].append(index)  # descending, so that one old element never pairs twice
+    if sum(len(places.get(element, ())) for element in old) > _MOST_PAIRS:
+        return _greedy(old, places)
     ends: list[int] = []  # ends[k]: the smallest index in new at which a common subsequence of length k + 1 ends
     chains: list[tuple[int, int, tuple | None]] = []  # type: ignore[type-arg]
     for index, element in enumerate(old):
@@ -54,6 +61,20 @@ def _between(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int
         index, place, chain_ = chain_
         pairs.append((index, place))
     return pairs[::-1]
+
+
+def _greedy(old: Sequence[Hashable], places: dict[Hashable, list[int]]) -> list[tuple[int, int]]:
+    """A common subsequence, perhaps not the longest: each old element takes the first place after the last taken."""
+    pairs: list[tuple[int, int]] = []
+    last = -1
+    for index, element in enumerate(old):
+        left = places.get(element, [])
+        while left and left[-1] <= last:
+            left.pop()
+        if left:
+            last = left.pop()
+            pairs.append((index, last))
+    return pairs
 
 
 def orders_between(count: int, low: int, high: int) -> list[int] | None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from chatmemory.counting import check_model, estimator_for, new_rows, window_of
 from chatmemory.eviction import Entry, EvictionReason
-from chatmemory.ledger import rows_of
 from chatmemory.memory import require_messages
 from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, Message
+from chatmemory.reading import read_rows
 from chatmemory.tokens import stored_count
 from chatmemory.window import Window, WindowKind, check_kind, check_limit
 
@@ -67,7 +67,7 @@ def try_window(
         row.limit = check_limit(limit, "limit")
     if always_keep_system_message_first is not None:
         row.always_keep_system_message_first = always_keep_system_message_first
-    rows = list(rows_of(row).in_memory_at(row.version))
+    rows = read_rows(row)
     if model is not None and model != row.model:
         check_model(model)
         row.model = model
@@ -79,8 +79,7 @@ def try_window(
 
 def fit_rows(conversation: Conversation) -> WindowTrial:
     """What the model gets of a conversation as its row says: a limit may have become smaller since the last change."""
-    rows = list(rows_of(conversation).in_memory_at(conversation.version))
-    return _fit(conversation, rows, [], window_of(conversation))
+    return _fit(conversation, read_rows(conversation), [], window_of(conversation))
 
 
 def _fit(conversation: Conversation, rows: list[Message], added: list[Message], bound: Window) -> WindowTrial:

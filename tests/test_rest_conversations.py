@@ -69,6 +69,20 @@ def test_the_list_has_pages(api: Client, user: Any) -> None:
     assert ids(api.get(second.json()["previous"])) == ids(page)
 
 
+@pytest.mark.parametrize("ordering", ["-updated_at", "updated_at", "created_at"])
+def test_pages_hold_any_number_of_conversations_of_one_moment(api: Client, user: Any, ordering: str) -> None:
+    moment = timezone.now()
+    Conversation.objects.bulk_create(Conversation(owner=user, title=str(number)) for number in range(1300))
+    Conversation.objects.update(updated_at=moment, created_at=moment)
+    found: list[str] = []
+    address = f"/api/conversations/?page_size=200&ordering={ordering}"
+    while address:
+        page = api.get(address)
+        found += ids(page)
+        address = page.json()["next"]
+    assert len(found) == len(set(found)) == 1300
+
+
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -215,7 +229,29 @@ def test_staff_need_the_permission_for_what_they_do(api: Client, user: Any, gran
         grant(act)
         answer = send(api, method, path, body)
         assert answer.status_code in {200, 201, 204}, (method, path, answer.content)
-    assert Conversation.objects.get().owner == other
+    made = Conversation.objects.get()
+    assert made.owner == other
+
+
+def test_links_for_staff_lead_to_the_owner_they_named(api: Client, user: Any, grant: Any) -> None:
+    user.is_staff = True
+    user.save()
+    grant("view", "add")
+    path = f"/api/conversations/?owner={UserFactory().pk}"
+    made = post(api, path, {"memory_id": "x"})
+    assert api.get(made["Location"]).json() == made.json()
+    taken = post(api, path, {"memory_id": "x"})
+    assert api.get(taken.json()["conversation"]).json() == made.json()
+
+
+def test_a_store_that_is_not_there_yet_needs_the_permission_to_add(api: Client, user: Any, grant: Any) -> None:
+    user.is_staff = True
+    user.save()
+    path = f"/api/stores/new/?owner={UserFactory().pk}"
+    grant("change")
+    assert send(api, "PUT", path, [USER]).status_code == 404
+    grant("add")
+    assert send(api, "PUT", path, [USER]).status_code == 204
 
 
 def test_for_one_memory_id_there_must_be_one_owner(api: Client, user: Any, grant: Any) -> None:

@@ -90,6 +90,7 @@ BAD_CONVERSATIONS = [
     ({"model": "x" * 256}, "model"),
     ({"always_keep_system_message_first": "true"}, "always_keep_system_message_first"),
     ({"metadata": []}, "metadata"),
+    ({"metadata": {"a": "x" * 20_000}}, "metadata"),
     ({"metadata": None}, "metadata"),
     ({"metadata": {"a": "\x00"}}, "metadata.a"),
     ('{"metadata": {"a": "\\ud800"}}', "metadata.a"),
@@ -209,6 +210,7 @@ def test_limits_are_settings(api: Client, user: Any, settings: Any) -> None:
         "MAX_BATCH": 2,
         "MAX_MEMORY_MESSAGES": 3,
         "MAX_BODY_BYTES": 300,
+        "MAX_METADATA_CHARS": 10,
         "PAGE_SIZE": 2,
         "MAX_PAGE_SIZE": 3,
     }
@@ -222,6 +224,7 @@ def test_limits_are_settings(api: Client, user: Any, settings: Any) -> None:
         (413, "PUT", "/api/stores/x/", [short] * 4, "at most 3"),
         (413, "POST", url(conversation, "memory/preview/"), {"messages": [short] * 3}, "at most 2"),
         (413, "POST", messages, " " * 301, "more than 300 bytes"),
+        (400, "POST", "/api/conversations/", {"metadata": {"a": "xxxx"}}, "at most 10 are stored"),
     ]:
         answer = send(api, method, path, body)
         assert (answer.status_code, says in problem(answer)["detail"]) == (status, True), body
@@ -230,6 +233,12 @@ def test_limits_are_settings(api: Client, user: Any, settings: Any) -> None:
     conversation.memory.add(*(UserMessage(str(number)) for number in range(5)))
     for query, count in ("", 2), ("?page_size=3", 3), ("?page_size=200", 3):
         assert len(api.get(messages + query).json()["results"]) == count
+
+
+def test_a_body_of_too_many_values_is_refused(api: Client, user: Any) -> None:
+    body = '{"type": "CUSTOM", "attributes": {"a": [' + "[]," * 200_000 + "0]}}"
+    answer = post(api, url(ConversationFactory(owner=user), "messages/"), body)
+    assert (answer.status_code, "values" in problem(answer)["detail"]) == (413, True)
 
 
 @pytest.mark.parametrize("scope", ["reads", "writes", "previews"])

@@ -188,9 +188,29 @@ def test_the_openai_format_goes_both_ways(api: Client, user: Any) -> None:
 def test_what_openai_cannot_express_is_refused_not_dropped(api: Client, user: Any) -> None:
     conversation = ConversationFactory(owner=user)
     conversation.memory.add(CustomMessage({"a": 1}))
-    for part in ("messages/", "memory/", "messages/0/"):
-        answer = api.get(url(conversation, f"{part}?format=openai"))
-        assert answer.status_code == 406
-        assert "CUSTOM" in answer.json()["detail"]
-        assert "format=langchain4j" in answer.json()["detail"]
-        assert api.get(url(conversation, f"{part}?format=langchain4j")).status_code == 200
+    answer = api.get(url(conversation, "memory/?format=openai"))
+    assert answer.status_code == 406
+    assert "CUSTOM" in answer.json()["detail"]
+    assert "format=langchain4j" in answer.json()["detail"]
+    assert api.get(url(conversation, "memory/?format=langchain4j")).status_code == 200
+    [item] = api.get(url(conversation, "messages/?format=openai")).json()["results"]
+    assert (item["type"], item["message"]) == ("CUSTOM", None)
+
+
+def test_a_write_never_fails_for_what_it_pushes_out(api: Client, user: Any) -> None:
+    conversation = ConversationFactory(owner=user, window="messages", limit=1)
+    conversation.memory.add(CustomMessage({"a": 1}))
+    answer = post(api, url(conversation, "messages/?format=openai"), {"role": "user", "content": "x"})
+    assert answer.status_code == 201
+    [gone] = answer.json()["evicted"]
+    assert (gone["type"], gone["message"], gone["reason"]) == ("CUSTOM", None, "window")
+
+
+def test_calls_without_ids_are_tied_to_their_results_whatever_the_order(api: Client, user: Any) -> None:
+    conversation = ConversationFactory(owner=user)
+    call = AiMessage(tool_execution_requests=[ToolExecutionRequest(None, "look_up", "{}")])
+    conversation.memory.add(UserMessage("x"), call, ToolExecutionResultMessage(None, "look_up", "A cat."))
+    memory = api.get(url(conversation, "memory/?format=openai")).json()["messages"]
+    for query, step in ("", 1), ("&ordering=-position", -1):
+        items = api.get(url(conversation, f"messages/?format=openai{query}")).json()["results"]
+        assert [item["message"] for item in items][::step] == memory

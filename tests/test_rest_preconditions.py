@@ -128,6 +128,21 @@ def test_a_header_without_a_tag_is_an_error(api: Client, conversation: Conversat
     assert (answer.status_code, answer.json()["errors"][0]["place"]) == (400, "If-Match")
 
 
+def test_if_it_must_be_there_or_must_not(api: Client, conversation: Conversation) -> None:
+    assert put(api, "/api/stores/new/", [USER], if_match="*").status_code == 412
+    assert put(api, "/api/stores/x/", [], if_none_match="*").status_code == 412
+    assert put(api, "/api/stores/x/", [USER], if_match="*").status_code == 204
+    assert put(api, "/api/stores/new/", [USER], if_none_match="*").status_code == 204
+    assert put(api, "/api/stores/new/", [], if_none_match="*").status_code == 412
+
+
+def test_a_write_answers_with_the_tag_of_what_it_made(api: Client, conversation: Conversation) -> None:
+    memory = url(conversation, "memory/")
+    assert post(api, url(conversation, "messages/"), USER)["ETag"] == api.get(memory)["ETag"]
+    assert put(api, memory, {"messages": [USER]})["ETag"] == api.get(memory)["ETag"]
+    assert put(api, "/api/stores/x/", [USER])["ETag"] == api.get("/api/stores/x/")["ETag"]
+
+
 def test_a_store_that_is_not_there_is_at_version_zero(api: Client) -> None:
     assert put(api, "/api/stores/new/", [USER], if_match='"1"').status_code == 412
     assert not Conversation.objects.exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -10,8 +9,9 @@ from django.utils.cache import patch_cache_control
 from rest_framework import viewsets
 from rest_framework.exceptions import NotFound
 from rest_framework.permissions import SAFE_METHODS
+from rest_framework.renderers import BaseRenderer, BrowsableAPIRenderer, JSONRenderer
 from rest_framework.request import Request
-from rest_framework.response import Response
+from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 
 from chatmemory.managers import ConversationQuerySet
@@ -19,7 +19,6 @@ from chatmemory.models import Conversation
 from chatmemory.rest.formats import MessageFormat, MessageFormatNegotiation, asked_format
 from chatmemory.rest.parsers import StrictJSONParser
 from chatmemory.rest.permissions import reachable_conversations
-from chatmemory.rest.preconditions import is_unchanged
 from chatmemory.rest.problem_view import ProblemView
 from chatmemory.rest.problems import LengthRequired, invalid
 from chatmemory.rest.throttling import throttles
@@ -27,9 +26,18 @@ from chatmemory.rest.throttling import throttles
 __all__ = ["ChatMemoryViewSet"]
 
 
+# The shapes are fixed, whatever renderers the project has for its own; but who likes the browsable API has it.
+_DEFAULTS: Any = api_settings.DEFAULT_RENDERER_CLASSES
+_RENDERERS: list[type[BaseRenderer]] = [
+    JSONRenderer,
+    *(renderer for renderer in _DEFAULTS if issubclass(renderer, BrowsableAPIRenderer)),
+]
+
+
 class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
     """Strict about what comes in, problem details where it is wrong, and nobody else's conversations."""
 
+    renderer_classes = _RENDERERS
     parser_classes = [StrictJSONParser]
     content_negotiation_class = MessageFormatNegotiation
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]  # the schema says what OPTIONS would
@@ -86,12 +94,6 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
             raise NotFound("You have no such conversation.")
         self.check_object_permissions(self.request, conversation)
         return conversation
-
-    def tagged(self, tag: str, answer: Callable[[], Any]) -> Response:
-        """What ``answer`` gives, under its ETag; nothing if the client has it."""
-        if is_unchanged(self.request, tag):
-            return Response(status=304, headers={"ETag": tag})
-        return Response(answer(), headers={"ETag": tag})
 
     def idempotency_key(self) -> str | None:
         """The ``Idempotency-Key`` of the request.

@@ -6,16 +6,16 @@ import json
 from typing import Any
 
 from django.db import IntegrityError, router, transaction
-from django.http import HttpResponseBase
 from django.urls import reverse
+from django.utils.http import urlencode
 from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework import mixins, status
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chatmemory import changes
 from chatmemory.idempotency import find_key, fingerprint, scope_of_owner
-from chatmemory.json_text import dumps, loads
 from chatmemory.ledger import Target
 from chatmemory.managers import ConversationQuerySet
 from chatmemory.models import Conversation, IdempotencyKey
@@ -23,7 +23,7 @@ from chatmemory.rest.base import ChatMemoryViewSet
 from chatmemory.rest.filters import ConversationFilter, StrictOrderingFilter
 from chatmemory.rest.pagination import ConversationPagination
 from chatmemory.rest.permissions import single_owner
-from chatmemory.rest.preconditions import conversation_tag, precondition
+from chatmemory.rest.preconditions import conversation_tag, not_modified, precondition
 from chatmemory.rest.problems import Conflict
 from chatmemory.rest.serializers import WINDOW_FIELDS, ConversationSerializer, items
 
@@ -43,40 +43,37 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
     def get_queryset(self) -> ConversationQuerySet:
         return self.conversations()
 
-    def create(self, request: Request) -> Response:
+    def create(self, request: Request, **kwargs: Any) -> Response:
         """Make a conversation. The same ``Idempotency-Key`` never makes a second one."""
         owner, key = single_owner(request, "add"), self.idempotency_key()
         serializer = self.get_serializer(data=request.data)
         serializer.is_valid(raise_exception=True)
-        database = router.db_for_write(Conversation)
+        given = serializer.validated_data
         asked = fingerprint(json.dumps(request.data, sort_keys=True))
-        try:
-            with transaction.atomic(using=database):
-                conversation = serializer.save(owner=owner)
-                answer = dict(serializer.data)
-                if key is not None:
-                    IdempotencyKey.objects.using(database).create(
-                        conversation=conversation,
-                        scope=scope_of_owner(owner),
-                        key=key,
-                        fingerprint=asked,
-                        account=dumps(answer),
-                    )
-        except IntegrityError:
-            found = key and find_key(database, scope_of_owner(owner), key, asked)
-            if not found:
-                self._refuse_taken(owner, serializer.validated_data.get("memory_id"))
-                raise
-            answer = loads(found.account)
-        location = self._address(answer["id"])
-        return Response(answer, status=status.HTTP_201_CREATED, headers={"Location": location})
+        database = router.db_for_write(Conversation)
+        for _attempt in range(5):
+            try:
+                answer = self._make(database, owner, given, key, asked)
+                break
+            except IntegrityError:
+                found = find_key(database, scope_of_owner(owner), key, asked) if key else None
+                if found:
+                    answer = json.loads(found.account)
+                    break
+                self._refuse_taken(database, owner, given.get("memory_id"))
+        else:
+            raise Conflict("A conversation with this memory_id comes and goes. Try again.")
+        headers = {"Location": self._address(answer["id"])}
+        return Response(answer, status=status.HTTP_201_CREATED, headers=headers)
 
-    def retrieve(self, request: Request, conversation_id: str) -> Response:
+    def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Its settings and counters."""
         conversation = self.conversation()
-        return self.tagged(conversation_tag(conversation), lambda: self.get_serializer(conversation).data)
+        tag = conversation_tag(conversation)
+        answer = Response(self.get_serializer(conversation).data, headers={"ETag": tag})
+        return not_modified(request, tag) or answer
 
-    def partial_update(self, request: Request, conversation_id: str) -> Response:
+    def partial_update(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Change title, metadata or window. A smaller window evicts at once; the answer says what left."""
         conversation = self.conversation()
         target = Target.of(conversation, precondition(request, conversation_tag))
@@ -96,13 +93,27 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         answer = {**self.get_serializer(changed).data, "evicted": items(change.evicted, self.message_format)}
         return Response(answer, headers={"ETag": conversation_tag(changed)})
 
-    def destroy(self, request: Request, conversation_id: str) -> HttpResponseBase:
+    def destroy(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Erase it and everything in it."""
         changes.erase(Target.of(self.conversation(), precondition(request, conversation_tag)))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    def _refuse_taken(self, owner: Any, memory_id: str | None) -> None:
-        taken = Conversation.objects.owned_by(owner).filter(memory_id=memory_id).first()
+    def _make(self, database: str, owner: Any, given: dict[str, Any], key: str | None, asked: str) -> Any:
+        with transaction.atomic(using=database):
+            conversation = Conversation.objects.using(database).create(owner=owner, **given)
+            answer = self.get_serializer(conversation).data
+            if key is not None:
+                IdempotencyKey.objects.using(database).create(
+                    conversation=conversation,
+                    scope=scope_of_owner(owner),
+                    key=key,
+                    fingerprint=asked,
+                    account=JSONRenderer().render(answer).decode(),
+                )
+        return answer
+
+    def _refuse_taken(self, database: str, owner: Any, memory_id: str | None) -> None:
+        taken = Conversation.objects.using(database).owned_by(owner).filter(memory_id=memory_id).first()
         if taken is not None:
             raise Conflict(
                 f"There is a conversation with the memory_id {taken.memory_id!r} already. Use it, or take another ID.",
@@ -110,7 +121,12 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
             )
 
     def _address(self, conversation_id: Any) -> str:
+        """Where the conversation is, for the same user, wherever the project has put this API."""
         match = self.request.resolver_match
-        prefix = f"{match.namespace}:" if match and match.namespace else ""
-        path = reverse(f"{prefix}conversation-detail", kwargs={"conversation_id": conversation_id})
-        return self.request.build_absolute_uri(path)
+        assert match is not None
+        prefix = f"{match.namespace}:" if match.namespace else ""
+        arguments = {**match.kwargs, "conversation_id": conversation_id}
+        address = reverse(f"{prefix}conversation-detail", kwargs=arguments)
+        owner = self.request.query_params.get("owner")
+        query = f"?{urlencode({'owner': owner})}" if owner is not None else ""
+        return self.request.build_absolute_uri(address + query)

@@ -7,7 +7,9 @@ from datetime import UTC
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.db.models import Exists, F, OuterRef, Q
+from django.utils.timezone import make_naive
 from django_filters import rest_framework as filters
 from django_filters.fields import IsoDateTimeField
 from rest_framework.filters import OrderingFilter
@@ -40,8 +42,10 @@ class _Whole(filters.NumberFilter):
 class _MomentField(IsoDateTimeField):
     def clean(self, value: Any) -> Any:
         moment = super().clean(value)
+        if moment is None:
+            return None
         try:
-            return moment and moment.astimezone(UTC)
+            return moment.astimezone(UTC) if settings.USE_TZ else make_naive(moment.astimezone(UTC))
         except OverflowError as error:  # such as the year 1 east of Greenwich
             raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from error
 
@@ -124,10 +128,6 @@ class MessageFilter(filters.FilterSet):
     evicted_before = _Moment(field_name="evicted_at", lookup_expr="lt")
     search = _Text(field_name="text", lookup_expr="icontains", help_text="A part of the text.")
 
-    class Meta:
-        model = Message
-        fields: list[str] = []
-
     def filter_state(self, queryset: MessageQuerySet, name: str, value: list[str]) -> MessageQuerySet:
         return queryset if len(set(value)) != 1 else queryset.filter(evicted_in__isnull=value[0] == "retained")
 
@@ -135,10 +135,14 @@ class MessageFilter(filters.FilterSet):
 class StrictOrderingFilter(OrderingFilter):
     """An order that is not offered is an error, not another order."""
 
+    ordering_param = "ordering"
+
     def remove_invalid_fields(self, queryset: Any, fields: Iterable[str], view: Any, request: Request) -> list[str]:
         offered = [sign + name for name in view.ordering_fields for sign in ("", "-")]
         wanted = list(fields)
         for field in wanted:
             if field not in offered:
                 raise invalid(self.ordering_param, f"expected one of {', '.join(offered)}, got {field[:100]!r}")
-        return wanted
+        if "position" in view.ordering_fields or not wanted:
+            return wanted
+        return [*wanted, "-id" if wanted[0].startswith("-") else "id"]  # for those of the same moment

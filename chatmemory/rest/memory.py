@@ -13,7 +13,7 @@ from chatmemory.ledger import Target
 from chatmemory.models import MAX_LIMIT, Conversation
 from chatmemory.rest.base import ChatMemoryViewSet
 from chatmemory.rest.bodies import read_list, read_memory
-from chatmemory.rest.preconditions import memory_tag, precondition
+from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
 from chatmemory.rest.serializers import WindowSerializer, items, memory_to_data, trial_to_data
 from chatmemory.trial import fit_rows
@@ -27,21 +27,22 @@ class MemoryViewSet(ChatMemoryViewSet):
     serializer_class = WindowSerializer
     parameters = {"retrieve": {"at", "at_message"}}
 
-    def retrieve(self, request: Request, conversation_id: str) -> Response:
+    def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """What the model gets now, or got at a past version."""
         conversation = self.conversation()
         version = self._version(conversation)
+        fresh = not_modified(request, self._tag(conversation, version))
+        if fresh:
+            return fresh
+        if version == conversation.version:
+            rows = fit_rows(conversation).retained
+            version = conversation.version
+        else:
+            rows = list(conversation.messages.in_memory_at(version))
+        answer = memory_to_data(rows, conversation, version, self.message_format)
+        return Response(answer, headers={"ETag": self._tag(conversation, version)})
 
-        def answer() -> dict[str, Any]:
-            if version == conversation.version:
-                rows = fit_rows(conversation).retained
-            else:
-                rows = list(conversation.messages.in_memory_at(version))
-            return memory_to_data(rows, conversation, version, self.message_format)
-
-        return self.tagged(memory_tag(conversation, version, request.query_params.get("format")), answer)
-
-    def update(self, request: Request, conversation_id: str) -> Response:
+    def update(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Make the given messages the memory; those that are new are synthetic. History stays."""
         target = Target.of(self.conversation(), precondition(request))
         change = changes.rewrite(target, read_memory(request.data, self.message_format))
@@ -50,14 +51,14 @@ class MemoryViewSet(ChatMemoryViewSet):
         answer = memory_to_data(rows, conversation, conversation.version, self.message_format)
         for name, changed in ("added", change.added), ("evicted", change.evicted):
             answer[name] = items(changed, self.message_format)
-        return Response(answer)
+        return Response(answer, headers={"ETag": self._tag(conversation, conversation.version)})
 
-    def destroy(self, request: Request, conversation_id: str) -> Response:
+    def destroy(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Clear the memory. History stays."""
         changes.clear(Target.of(self.conversation("change"), precondition(request)))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    def preview(self, request: Request, conversation_id: str) -> Response:
+    def preview(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """What another window, with perhaps messages that were not said yet, would do. Nothing is written."""
         conversation = self.conversation("view")
         if not isinstance(request.data, dict):
@@ -69,6 +70,9 @@ class MemoryViewSet(ChatMemoryViewSet):
         messages = read_list(given, "messages", self.message_format, "MAX_BATCH")
         trial = conversation.try_window(**serializer.validated_data, messages=messages)
         return Response(trial_to_data(trial, self.message_format))
+
+    def _tag(self, conversation: Conversation, version: int) -> str:
+        return memory_tag(conversation, version, self.request.query_params.get("format"))
 
     def _version(self, conversation: Conversation) -> int:
         at, position = (self._number(name) for name in ("at", "at_message"))

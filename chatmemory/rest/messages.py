@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework import status
 from rest_framework.exceptions import NotFound
@@ -11,13 +13,12 @@ from rest_framework.response import Response
 from chatmemory import changes
 from chatmemory.idempotency import scope_of
 from chatmemory.ledger import Target
-from chatmemory.managers import MessageQuerySet
 from chatmemory.models import MAX_LIMIT, Conversation, IdempotencyKey
 from chatmemory.rest.base import ChatMemoryViewSet
 from chatmemory.rest.bodies import read_batch
 from chatmemory.rest.filters import MessageFilter, StrictOrderingFilter
 from chatmemory.rest.pagination import MessagePagination
-from chatmemory.rest.preconditions import precondition
+from chatmemory.rest.preconditions import memory_tag, precondition
 from chatmemory.rest.serializers import MessageSerializer, change_to_data, items
 
 __all__ = ["MessageViewSet"]
@@ -33,16 +34,13 @@ class MessageViewSet(ChatMemoryViewSet):
     ordering_fields = ["position"]
     ordering = ["position"]
 
-    def get_queryset(self) -> MessageQuerySet:
-        history: MessageQuerySet = self.conversation().messages.history()
-        return history
-
-    def list(self, request: Request, conversation_id: str) -> Response:
+    def list(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """The history, in pages."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        history = self.filter_queryset(self.conversation().messages.history())
+        page = self.paginate_queryset(history)
         return self.get_paginated_response(items(page or [], self.message_format))
 
-    def create(self, request: Request, conversation_id: str) -> Response:
+    def create(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Add one message or a batch, all or none. The same ``Idempotency-Key`` never adds twice."""
         conversation, key = self.conversation(), self.idempotency_key()
         messages = read_batch(request.data, self.message_format)
@@ -55,9 +53,11 @@ class MessageViewSet(ChatMemoryViewSet):
                 demanded(row)
 
         change = changes.add(Target.of(conversation, demanded and check), messages, idempotency_key=key)
-        return Response(change_to_data(change, self.message_format), status=status.HTTP_201_CREATED)
+        tag = memory_tag(change.conversation, change.conversation.version, request.query_params.get("format"))
+        answer = change_to_data(change, self.message_format)
+        return Response(answer, status=status.HTTP_201_CREATED, headers={"ETag": tag})
 
-    def retrieve(self, request: Request, conversation_id: str, position: str) -> Response:
+    def retrieve(self, request: Request, conversation_id: str, position: str, **kwargs: Any) -> Response:
         """One message, also if it is synthetic."""
         known = position.isascii() and position.isdigit() and len(position) <= len(str(MAX_LIMIT))
         row = self.conversation().messages.filter(position=int(position)).first() if known else None

@@ -13,6 +13,7 @@ from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 
 from chatmemory.conf import setting
+from chatmemory.models import MAX_LIMIT
 from chatmemory.rest.problems import invalid
 
 __all__ = ["ConversationPagination", "MessagePagination"]
@@ -20,6 +21,7 @@ __all__ = ["ConversationPagination", "MessagePagination"]
 
 class _Pagination(CursorPagination):
     page_size_query_param = "page_size"
+    offset_cutoff = MAX_LIMIT  # any number of rows may have one timestamp, after an import say
     page_size_query_description = "How many results a page has; a larger number than the server allows counts as that."
 
     def get_page_size(self, request: Request) -> int:
@@ -35,6 +37,8 @@ class _Pagination(CursorPagination):
         try:
             return super().paginate_queryset(queryset, request, view)
         except (NotFound, ValueError, OverflowError, ValidationError) as error:  # forged: the field cannot read it
+            if self.cursor_query_param not in request.query_params:
+                raise
             raise invalid("cursor", "not a cursor of this list; follow next and previous, or leave it out") from error
 
 

@@ -14,6 +14,8 @@ from chatmemory.rest.problems import TooLarge
 
 __all__ = ["StrictJSONParser"]
 
+_MOST_VALUES = 200_000
+
 
 class StrictJSONParser(BaseParser):
     """JSON in UTF-8. What is too long, nested too deep or no JSON is refused before anybody walks through it."""
@@ -29,7 +31,7 @@ class StrictJSONParser(BaseParser):
             raise TooLarge(f"The body has more than {most} bytes. Send less at once.")
         try:
             value = loads(body.decode("utf-8"))
-            _require_shallow(value)
+            _require_bounded(value)
         except UnicodeDecodeError as error:
             raise ParseError(f"The body is not UTF-8: {error}.") from error
         except ValueError as error:
@@ -37,11 +39,15 @@ class StrictJSONParser(BaseParser):
         return value
 
 
-def _require_shallow(value: Any) -> None:
-    level, depth = [value], 0
+def _require_bounded(value: Any) -> None:
+    """Neither too deep nor of too many values: what takes a byte here would take time at every step that follows."""
+    level, depth, count = [value], 0, 0
     while level:
+        count += len(level)
         if depth > MAX_NESTING:
             raise ValueError(f"nested more than {MAX_NESTING} levels deep")
+        if count > _MOST_VALUES:
+            raise TooLarge(f"The body has more than {_MOST_VALUES} values. Send less at once.")
         containers = [item for item in level if isinstance(item, (dict, list))]
         level = [child for item in containers for child in (item.values() if isinstance(item, dict) else item)]
         depth += 1

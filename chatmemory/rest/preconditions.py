@@ -2,7 +2,7 @@
 
 A tag is ``"<version>.<fingerprint>"``, the version being that of the conversation's memory. ``If-Match`` compares the
 version, and takes ``"<version>"`` alone as well, for clients have that from bodies. Where more than the memory can
-change, the fingerprint counts too. A tag made weak by a proxy that compresses counts like the strong one.
+change, a fingerprint that is given counts too. A tag made weak by a proxy that compresses counts like the strong one.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Any
 
 from django.utils.http import parse_etags
 from rest_framework.request import Request
+from rest_framework.response import Response
 
 import chatmemory
 from chatmemory.models import Conversation
 from chatmemory.rest.problems import PreconditionFailed, invalid
 
-__all__ = ["conversation_tag", "is_unchanged", "memory_tag", "precondition"]
+__all__ = ["conversation_tag", "memory_tag", "not_modified", "precondition"]
 
 
 def _tag(version: int, *state: Any) -> str:
@@ -44,37 +45,44 @@ def memory_tag(conversation: Conversation, *view: Any) -> str:
     return _tag(conversation.version, *bound, *view)
 
 
-def is_unchanged(request: Request, tag: str) -> bool:
-    """Whether ``If-None-Match`` says that the client has this state."""
+def not_modified(request: Request, tag: str) -> Response | None:
+    """The whole answer, if ``If-None-Match`` says that the client has this state."""
     seen = parse_etags(request.headers.get("If-None-Match", ""))
-    return seen == ["*"] or tag in map(_strong, seen)
+    if seen == ["*"] or tag in map(_strong, seen):
+        return Response(status=304, headers={"ETag": tag})
+    return None
 
 
 def precondition(
-    request: Request, tag_of: Callable[[Conversation], str] | None = None
+    request: Request, tag_of: Callable[[Conversation], str] | None = None, *, may_be_new: bool = False
 ) -> Callable[[Conversation], None] | None:
-    """What ``If-Match`` demands of the locked row, if anything.
+    """What ``If-Match``, and ``If-None-Match: *``, demand of the locked row, if anything.
 
     Args:
         request: the request.
         tag_of: gives the tag that has to match whole; by default only the version has to.
+        may_be_new: whether a memory at version 0 counts as not there, for which ``*`` asks.
 
     Raises:
         ValidationError: the header has no tag.
     """
     header = request.headers.get("If-Match")
-    if header is None:
+    only_new = request.headers.get("If-None-Match", "").strip() == "*"
+    if header is None and not only_new:
         return None
-    tags = [_strong(tag) for tag in parse_etags(header)]
-    if not tags:
+    tags = [_strong(tag) for tag in parse_etags(header or "")]
+    if header is not None and not tags:
         raise invalid("If-Match", 'expected an ETag of this API, or "<version>" in quotes')
-    if tags == ["*"]:
-        return None
 
     def check(conversation: Conversation) -> None:
+        exists = conversation.version > 0 or not may_be_new
+        if only_new and exists:
+            raise PreconditionFailed("It is there already.", version=conversation.version)
         version = f'"{conversation.version}"'
         current = tag_of(conversation) if tag_of else version
-        if not any(tag == version or (tag if tag_of else _version(tag)) == current for tag in tags):
+        if tags and not any(
+            exists if tag == "*" else tag == version or (tag if tag_of else _version(tag)) == current for tag in tags
+        ):
             raise PreconditionFailed(
                 "It was changed since you read it. Read it again, and decide whether you still want this.",
                 version=conversation.version,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from django.db import transaction
-from django.utils.decorators import method_decorator
+from django.db import connections, transaction
 from rest_framework import status
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from chatmemory.models import Conversation
 from chatmemory.rest.permissions import permission_classes
 from chatmemory.rest.problems import PROBLEM_JSON, problem_response
 
@@ -26,13 +26,16 @@ __all__ = ["ProblemView"]
 class ProblemView(APIView):
     """The project's permissions, and problem details where something is wrong. Goes before a view of REST framework."""
 
+    queryset: Any = Conversation.objects.none()  # by which permission classes know the model
     versioning_class = None  # the addresses have no version, whatever those of the project have
+
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        return super().dispatch(request, *args, **kwargs)
 
     # Each change is one transaction of its own. ATOMIC_REQUESTS would hold its lock until the answer is rendered, and
     # a database that is away would be an error before a view could answer.
-    @method_decorator(transaction.non_atomic_requests)
-    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        return super().dispatch(request, *args, **kwargs)
+    for _alias in connections:
+        dispatch = transaction.non_atomic_requests(_alias)(dispatch)
 
     def get_permissions(self) -> list[Any]:
         return [permission() for permission in permission_classes()]

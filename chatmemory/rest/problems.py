@@ -8,11 +8,14 @@ from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
 from django.db import InterfaceError, OperationalError
-from django.http import UnreadablePostError
+from django.db.models import ProtectedError, RestrictedError
+from django.http import Http404, UnreadablePostError
 from rest_framework import status
-from rest_framework.exceptions import APIException, NotFound, ParseError, ValidationError
+from rest_framework.exceptions import APIException, NotFound, ParseError, PermissionDenied, ValidationError
 from rest_framework.response import Response
+from rest_framework.settings import api_settings
 from rest_framework.views import exception_handler
 
 from chatmemory.exceptions import IdempotencyConflictError, InvalidMessageError
@@ -128,9 +131,15 @@ def _as_api_exception(error: Exception) -> Exception:
             return _NotExpressible(f"{error}; ask for format=langchain4j")
         case Conversation.DoesNotExist():
             return NotFound()
+        case Http404():
+            return NotFound(str(error) or None)
+        case DjangoPermissionDenied():
+            return PermissionDenied(str(error) or None)
+        case ProtectedError() | RestrictedError():
+            return Conflict(f"Other data of this site need it: {error.args[0]}", type="about:blank")
         case OperationalError() | InterfaceError():
-            _logger.error("The database does not answer", exc_info=error)
-            return _Unavailable("The database does not answer. Nothing was changed; try again.")
+            _logger.error("A request failed for the database", exc_info=error)
+            return _Unavailable("The database does not answer, or is too busy. Nothing was changed; try again.")
         case RequestDataTooBig():
             return TooLarge(str(error))
         case SuspiciousOperation() | BadRequest() | UnreadablePostError():
@@ -141,7 +150,7 @@ def _as_api_exception(error: Exception) -> Exception:
 def _places(detail: Any, place: str = "") -> Iterator[dict[str, str]]:
     if isinstance(detail, dict):
         for key, value in detail.items():
-            here = "" if key == "non_field_errors" else str(key)
+            here = "" if key == api_settings.NON_FIELD_ERRORS_KEY else str(key)
             yield from _places(value, f"{place}.{here}" if place and here else place or here)
     elif isinstance(detail, list):
         for value in detail:
@@ -152,5 +161,6 @@ def _places(detail: Any, place: str = "") -> Iterator[dict[str, str]]:
 
 def _detail(error: APIException, places: list[dict[str, str]]) -> str:
     if not places:
-        return str(error.detail)
+        detail = error.detail
+        return str(detail.get("detail", detail) if isinstance(detail, dict) else detail)
     return "; ".join(f"{each['place']}: {each['detail']}" if each["place"] else each["detail"] for each in places)

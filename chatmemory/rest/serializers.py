@@ -6,7 +6,10 @@ from typing import Any, ClassVar
 
 from rest_framework import serializers
 
+from chatmemory.conf import setting
 from chatmemory.exceptions import InvalidMessageError
+from chatmemory.formats import UnsupportedContentError
+from chatmemory.json_text import dumps
 from chatmemory.ledger import Change
 from chatmemory.models import Conversation, Message
 from chatmemory.reader import require_json
@@ -93,6 +96,9 @@ class ConversationSerializer(_StrictSerializer):
             require_json(value, "metadata", deepest=_DEEPEST_METADATA)
         except InvalidMessageError as error:
             raise serializers.ValidationError(str(error)) from error
+        length, most = len(dumps(value)), setting("MAX_METADATA_CHARS")
+        if length > most:
+            raise serializers.ValidationError(f"has {length} characters as JSON; at most {most} are stored")
         return value
 
 
@@ -141,10 +147,22 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
 
 
 def items(rows: list[Message], format: MessageFormat) -> Any:
-    """History items of one conversation's rows."""
-    # Written together: a format may tie tool results to their calls.
-    written = dict(zip((row.position for row in rows), format.write([row.message for row in rows]), strict=True))
+    """History items of one conversation's rows. What the format cannot express has null as its message."""
+    ordered = sorted(rows, key=lambda row: row.position)
+    try:
+        # Together and in order, for a format may tie tool results to their calls.
+        messages = format.write([row.message for row in ordered])
+    except UnsupportedContentError:
+        messages = [_written_alone(row, format) for row in ordered]
+    written = dict(zip((row.position for row in ordered), messages, strict=True))
     return MessageSerializer(rows, many=True, context={"written": written}).data
+
+
+def _written_alone(row: Message, format: MessageFormat) -> Any:
+    try:
+        return format.write([row.message])[0]
+    except UnsupportedContentError:
+        return None
 
 
 def change_to_data(change: Change, format: MessageFormat) -> dict[str, Any]:

@@ -15,11 +15,12 @@ from chatmemory.exceptions import InvalidMessageError
 from chatmemory.identifiers import memory_id_text
 from chatmemory.ledger import Target
 from chatmemory.models import Conversation
+from chatmemory.reading import read_rows
 from chatmemory.rest.base import ChatMemoryViewSet
 from chatmemory.rest.bodies import read_list
 from chatmemory.rest.formats import FORMATS
 from chatmemory.rest.permissions import single_owner
-from chatmemory.rest.preconditions import is_unchanged, memory_tag, precondition
+from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
 
 __all__ = ["StoreViewSet"]
@@ -42,34 +43,41 @@ class StoreViewSet(ChatMemoryViewSet):
         except ValueError as error:
             raise invalid("memory_id", str(error)) from error
 
-    def retrieve(self, request: Request, memory_id: str) -> HttpResponseBase:
+    def retrieve(self, request: Request, memory_id: str, **kwargs: object) -> HttpResponseBase:
         """``getMessages``: all messages of the memory; ``[]`` where there is none."""
         conversation = self._existing()
-        tag = memory_tag(conversation or Conversation(memory_id=self.memory_id), "store")
-        if is_unchanged(request, tag):
-            return Response(status=304, headers={"ETag": tag})
-        rows = conversation.messages.in_memory_at(conversation.version) if conversation else []
+        fresh = not_modified(request, self._tag(conversation))
+        if fresh:
+            return fresh
+        rows = read_rows(conversation) if conversation else []
         text = messages_to_json(row.message for row in rows)
-        return HttpResponse(text, content_type="application/json", headers={"ETag": tag})
+        return HttpResponse(text, content_type="application/json", headers={"ETag": self._tag(conversation)})
 
-    def update(self, request: Request, memory_id: str) -> Response:
+    def update(self, request: Request, memory_id: str, **kwargs: object) -> Response:
         """``updateMessages``: what the list leaves out is evicted, what it appends was said."""
         owner = single_owner(request)
-        self._existing()
+        if self._existing() is None:
+            single_owner(request, "add")
         messages = read_list(request.data, "", self.message_format, "MAX_MEMORY_MESSAGES")
         target = Target.named(
-            owner, self.memory_id, lambda: Conversation(owner=owner, memory_id=self.memory_id), precondition(request)
+            owner,
+            self.memory_id,
+            lambda: Conversation(owner=owner, memory_id=self.memory_id),
+            precondition(request, may_be_new=True),
         )
-        changes.rewrite(target, messages, from_foreign_memory=True)
-        return Response(status=status.HTTP_204_NO_CONTENT)
+        change = changes.rewrite(target, messages, from_foreign_memory=True)
+        return Response(status=status.HTTP_204_NO_CONTENT, headers={"ETag": self._tag(change.conversation)})
 
-    def destroy(self, request: Request, memory_id: str) -> Response:
+    def destroy(self, request: Request, memory_id: str, **kwargs: object) -> Response:
         """``deleteMessages``: clears the memory, if there is one. History stays."""
         owner = single_owner(request, "change")
         self._existing("change")
         with suppress(Conversation.DoesNotExist):
-            changes.clear(Target.named(owner, self.memory_id, None, precondition(request)))
+            changes.clear(Target.named(owner, self.memory_id, None, precondition(request, may_be_new=True)))
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+    def _tag(self, conversation: Conversation | None) -> str:
+        return memory_tag(conversation or Conversation(memory_id=self.memory_id), "store")
 
     def _existing(self, act: str | None = None) -> Conversation | None:
         single_owner(self.request, act)
