@@ -241,6 +241,25 @@ def vars_of(row: Message) -> dict[str, Any]:
     return {field.name: getattr(row, field.attname) for field in Message._meta.concrete_fields}
 
 
+class TestLargeMemories:
+    @pytest.mark.parametrize("keep", [True, False])
+    def test_thousands_of_messages_leave_at_once(self, settings: Any, keep: bool) -> None:
+        settings.CHATMEMORY = {"KEEP_HISTORY": keep}
+        conversation = ConversationFactory(window="messages", limit=10_000)
+        conversation.memory.add(*(UserMessage(str(number)) for number in range(1300)))
+        conversation.set_window(limit=600)
+        assert conversation.messages.retained().count() == 600
+        conversation.memory.clear()
+        assert (conversation.memory.messages(), conversation.retained_count) == ([], 0)
+        assert conversation.messages.evicted().count() == (1300 if keep else 0)
+
+    def test_long_messages_are_stored_in_statements_that_a_server_takes(self) -> None:
+        conversation = ConversationFactory(window="messages", limit=100)
+        said = [UserMessage([TextContent('"' * 90_000), TextContent(str(number))]) for number in range(60)]
+        conversation.memory.add(*said)
+        assert conversation.memory.messages() == said
+
+
 class TestIdempotency:
     def test_the_same_key_adds_once(self) -> None:
         conversation = ConversationFactory(window="messages", limit=2)

@@ -45,6 +45,13 @@ class TestLongestCommonSubsequence:
         assert len(longest_common_subsequence(old, old[5_000:] + old[:5_000])) == 5_000
 
 
+    def test_thousands_of_equal_elements_are_matched_in_order(self) -> None:
+        assert longest_common_subsequence([0] * 3000, [1, *[0] * 2000, 2]) == [(i, i + 1) for i in range(2000)]
+        pairs = longest_common_subsequence([3, *[0, 1] * 1500], [*[1, 0] * 1500, 4])
+        assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(pairs))
+        assert len(pairs) >= 2900
+
+
 class TestOrdersBetween:
     @given(st.integers(1, 50), st.integers(-(2**40), 2**40), st.integers(0, 10_000))
     def test_ascending_and_strictly_between(self, count: int, low: int, gap: int) -> None:
