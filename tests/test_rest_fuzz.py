@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 from django.contrib.auth.models import Permission
-from django.db import connection, transaction
+from django.db import transaction
 from django.test import Client
 
 from chatmemory import (
@@ -113,17 +113,14 @@ def test_hostile_requests_are_answered_without_an_error_of_the_server(staff: boo
         hostile = fuzzer.request(
             [each.pk for each in mine + others] or [user.pk], [each.memory_id for each in [*mine, *others]] or ["none"]
         )
-        before = transaction.savepoint()
-        response = hostile.send(client)
-        try:
-            check(hostile, response, secret=not staff)
-        except AssertionError as error:
-            where = str(error).strip().splitlines()
-            failures.setdefault(where[-1], f"request {number} of seed {seed}: {hostile}\n{error}")
-            connection.set_rollback(False)
-            transaction.savepoint_rollback(before)
-        else:
-            transaction.savepoint_commit(before)
+        with transaction.atomic():
+            response = hostile.send(client)
+            try:
+                check(hostile, response, secret=not staff)
+            except AssertionError as error:
+                where = str(error).strip().splitlines()
+                failures.setdefault(where[-1], f"request {number} of seed {seed}: {hostile}\n{error}")
+                transaction.set_rollback(True)
     for conversation in Conversation.objects.all():
         check_invariants(conversation)
     assert not failures, "\n\n".join([f"{len(failures)} kinds of failures", *failures.values()])

@@ -24,6 +24,7 @@ from chatmemory.models import Conversation
 
 __all__ = [
     "PROBLEM_JSON",
+    "TITLES",
     "Conflict",
     "LengthRequired",
     "PreconditionFailed",
@@ -34,7 +35,8 @@ __all__ = [
 
 PROBLEM_JSON = "application/problem+json"
 
-_TITLES = {each.value: each.phrase for each in HTTPStatus}
+# As RFC 9110 has them; Python changed two of them in 3.13.
+TITLES = {each.value: each.phrase for each in HTTPStatus} | {413: "Content Too Large", 422: "Unprocessable Content"}
 
 _logger = logging.getLogger("chatmemory.rest")
 
@@ -112,7 +114,7 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     code = response.status_code
     response.data = {
         "type": getattr(error, "type", "urn:chatmemory:problem:invalid" if places else "about:blank"),
-        "title": _TITLES.get(code, "Error"),
+        "title": TITLES.get(code, "Error"),
         "status": code,
         "detail": _detail(error, places),
         **({"errors": places} if places else {}),

@@ -77,7 +77,8 @@ export async function chat(baseUrl: string, csrfToken: string, question: string)
       }),
     );
     for (const item of page.results) {
-      shown.push(`${item.position} ${"role" in item.message ? item.message.role : textOf(item.message)}`);
+      const said = item.message === null ? item.text : "role" in item.message ? item.message.role : textOf(item.message);
+      shown.push(`${item.position} ${said}`);
     }
     cursor = page.next && new URL(page.next).searchParams.get("cursor");
   } while (cursor);

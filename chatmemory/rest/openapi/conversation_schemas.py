@@ -37,7 +37,10 @@ _MEMORY_ID = text(
     minLength=1,
     maxLength=MEMORY_ID_CHARS,
 )
-_MESSAGE = {"anyOf": [ref("ChatMessage"), ref("OpenAiMessage")], "description": "In the format that was asked for."}
+_MESSAGE = {
+    "anyOf": [ref("ChatMessage"), ref("OpenAiMessage"), {"type": "null"}],
+    "description": "In the format that was asked for; null if that cannot express it.",
+}
 _MESSAGES = {
     "anyOf": [list_of(ref("ChatMessage")), list_of(ref("OpenAiMessage"))],
     "description": "What the model gets, in order, in the format that was asked for.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Any
 
 from chatmemory.models import MAX_LIMIT
@@ -40,7 +39,7 @@ _WAIT = {
 
 def _response(name: str, status: int, description: str, detail: str, type: str = "about:blank", **more: Any) -> Schema:
     headers = more.pop("headers", None)
-    value = {"type": type, "title": HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
+    value = {"type": type, "title": problems.TITLES[status], "status": status, "detail": detail, **more}
     return {
         "description": description,
         **({"headers": headers} if headers else {}),
