@@ -84,6 +84,16 @@ def test_a_limit_lowered_behind_its_back_shows_at_once(api: Client, user: Any) -
     assert (texts(answer["messages"]), answer["limit"]) == (["1", "2"], 2)
 
 
+def test_without_history_there_is_the_memory(api: Client, user: Any, settings: Any) -> None:
+    settings.CHATMEMORY = {"KEEP_HISTORY": False}
+    conversation = ConversationFactory(owner=user, window="messages", limit=1, memory_id="x")
+    for text in ("a", "b"):
+        conversation.memory.add(UserMessage(text))
+        assert texts(api.get(url(conversation, "memory/")).json()["messages"]) == [text]
+        assert texts(api.get("/api/stores/x/").json()) == [text]
+    assert texts(post(api, url(conversation, "memory/preview/"), {"limit": 1}).json()["messages"]) == ["b"]
+
+
 def test_rewriting_makes_a_summary_the_memory(api: Client, user: Any) -> None:
     conversation = ConversationFactory(owner=user)
     conversation.memory.add(SystemMessage("s"), UserMessage("u1"), AiMessage("a2"), UserMessage("u3"))

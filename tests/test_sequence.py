@@ -44,7 +44,6 @@ class TestLongestCommonSubsequence:
         old = list(range(10_000))
         assert len(longest_common_subsequence(old, old[5_000:] + old[:5_000])) == 5_000
 
-
     def test_thousands_of_equal_elements_are_matched_in_order(self) -> None:
         assert longest_common_subsequence([0] * 3000, [1, *[0] * 2000, 2]) == [(i, i + 1) for i in range(2000)]
         pairs = longest_common_subsequence([3, *[0, 1] * 1500], [*[1, 0] * 1500, 4])
