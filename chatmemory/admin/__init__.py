@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from chatmemory.admin.conversations import ConversationAdmin
+from chatmemory.admin.messages import MessageAdmin
 
-__all__ = ["ConversationAdmin"]
+__all__ = ["ConversationAdmin", "MessageAdmin"]

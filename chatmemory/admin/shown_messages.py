@@ -50,6 +50,7 @@ ROLES = {
 _LONG_CHARS = 2000
 _LONG_LINES = 40
 _LONGEST_URL = 300
+_LONGEST_EXCERPT = 160
 
 
 class Part:
@@ -126,10 +127,20 @@ class ShownMessage:
     problem: str = ""
     """Why the row cannot be read, if it cannot."""
 
+    is_hidden: bool = False
+    """Whether its words are not for this reader."""
 
-def shown(row: Message) -> ShownMessage:
+    @property
+    def excerpt(self) -> str:
+        """How its text begins, for the line that it is folded to."""
+        return "" if self.is_hidden else " ".join(self.row.text[:_LONGEST_EXCERPT].split())
+
+
+def shown(row: Message, *, with_text: bool = True) -> ShownMessage:
     """What to show of a row. One that cannot be read does not cost the reader the others."""
     role = ROLES[ChatMessageType(row.type)]
+    if not with_text:
+        return ShownMessage(row=row, role=role, parts=[], is_hidden=True)
     try:
         message = row.message
     except ValueError as error:

@@ -1,86 +1,138 @@
-"""The messages of a conversation, page by page."""
+"""The messages of a conversation in the order of arrival, a page of fixed size at a time.
+
+Whatever is asked of the database is bounded by the page and the window, never by the length of the history.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from django.core.paginator import Paginator
+from django.db.models import OuterRef, Subquery, Sum
 from django.http import QueryDict
 
 from chatmemory.admin.shown_messages import ShownMessage, shown
-from chatmemory.managers import MessageQuerySet
-from chatmemory.models import Conversation
+from chatmemory.eviction import EvictionReason
+from chatmemory.messages import ChatMessageType
+from chatmemory.models import Conversation, Message
 
-__all__ = ["EVICTED_PER_PAGE", "RETAINED_PER_PAGE", "MessagePage", "PageLink", "evicted_messages", "retained_messages"]
+__all__ = ["PER_PAGE", "Timeline", "TimelineEntry", "window_edge"]
 
-RETAINED_PER_PAGE = 200
-EVICTED_PER_PAGE = 100
+PER_PAGE = 50
 
-
-@dataclass(frozen=True, kw_only=True)
-class PageLink:
-    """A step in the paging of a list."""
-
-    label: str
-
-    address: str
-    """Empty for the page that is shown, and for an ellipsis."""
-
-    is_current: bool
+# What left for one of these reasons had to make room for another message, or went with one that had to.
+_PUSHED_OUT = {EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value, EvictionReason.REPLACED.value}
 
 
 @dataclass(frozen=True, kw_only=True)
-class MessagePage:
-    """One page of a list of messages."""
+class TimelineEntry:
+    """One message on the timeline."""
 
-    messages: list[ShownMessage]
+    message: ShownMessage
 
-    first: int
-    """Which of all messages is the first on this page, from 1."""
+    running_total: int | None
+    """Tokens of the memory up to and with this message; None for one that has left."""
 
-    last: int
+    pushed_out_by: int | None
+    """Position of the message whose arrival pushed this one out."""
+
+    is_answer: bool
+    """Whether it is the result of a tool, which belongs to the call before it."""
+
+    begins_memory: bool
+    """Whether the memory begins here: what follows is retained, but for what was taken out of the middle."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline:
+    """One page of it."""
+
+    entries: list[TimelineEntry]
+
+    start: int
+    """Position at which the page starts, whether or not there is still a message."""
 
     total: int
-    """How many messages all pages have."""
+    """How many positions there are."""
 
-    links: list[PageLink]
-    """Empty when one page has all."""
+    edge: int | None
+    """Where the memory begins; None if it is empty."""
 
     @classmethod
-    def read(cls, rows: MessageQuerySet, query: QueryDict, *, parameter: str, per_page: int) -> MessagePage:
-        """The page that ``query`` asks for in ``parameter``; the nearest there is, if there is no such page."""
-        paginator = Paginator(rows, per_page)
-        page = paginator.get_page(query.get(parameter))
-        links = []
-        if paginator.num_pages > 1:
-            for number in paginator.get_elided_page_range(page.number):
-                is_current = number == page.number
-                is_link = isinstance(number, int) and not is_current
-                address = _address(query, parameter, number) if is_link else ""
-                links.append(PageLink(label=str(number), address=address, is_current=is_current))
-        return cls(
-            messages=[shown(row) for row in page],
-            first=page.start_index(),
-            last=page.end_index(),
-            total=paginator.count,
-            links=links,
-        )
+    def read(cls, conversation: Conversation, query: QueryDict, *, with_text: bool) -> Timeline:
+        """The page that holds ``?position=``; by default the one on which the memory begins."""
+        total = conversation.next_position
+        edge = window_edge(conversation)
+        start = _page_start(_position(query, default=total - 1 if edge is None else edge, total=total))
+        rows = _rows(conversation, start, with_text=with_text)
+        arrivals = _arrivals(conversation, rows)
+        before = conversation.messages.filter(evicted_in__isnull=True, position__lt=start)
+        tokens = before.aggregate(tokens=Sum("token_count"))["tokens"] or 0 if start else 0
+        entries = []
+        for row in rows:
+            tokens += row.token_count if row.is_retained else 0
+            entries.append(
+                TimelineEntry(
+                    message=shown(row, with_text=with_text),
+                    running_total=tokens if row.is_retained else None,
+                    pushed_out_by=arrivals.get(row.pk),
+                    is_answer=row.type == ChatMessageType.TOOL_EXECUTION_RESULT,
+                    begins_memory=row.position == edge,
+                )
+            )
+        return cls(entries=entries, start=start, total=total, edge=edge)
+
+    @property
+    def last(self) -> int:
+        """The last position that is on the page."""
+        return min(self.start + PER_PAGE, self.total) - 1
+
+    @property
+    def previous(self) -> int | None:
+        """Where the page before starts."""
+        return self.start - PER_PAGE if self.start else None
+
+    @property
+    def next(self) -> int | None:
+        """Where the page after starts."""
+        return self.start + PER_PAGE if self.start + PER_PAGE < self.total else None
 
 
-def _address(query: QueryDict, parameter: str, number: int | str) -> str:
-    """The same page of the admin, with the other list where it is."""
-    changed = query.copy()
-    changed[parameter] = str(number)
-    return f"?{changed.urlencode()}"
+def window_edge(conversation: Conversation) -> int | None:
+    """The position at which the memory begins, a system message in front aside."""
+    first = list(conversation.messages.retained().values_list("type", "position")[:2])
+    if len(first) == 2 and first[0][0] == ChatMessageType.SYSTEM:
+        return int(first[1][1])
+    return int(first[0][1]) if first else None
 
 
-def retained_messages(conversation: Conversation, query: QueryDict) -> MessagePage:
-    """What the model gets now, in the order in which it gets it."""
-    return MessagePage.read(conversation.messages.retained(), query, parameter="retained", per_page=RETAINED_PER_PAGE)
+def _position(query: QueryDict, *, default: int, total: int) -> int:
+    text = query.get("position", "")
+    position = int(text) if text.isascii() and text.isdigit() and len(text) < 11 else default
+    return max(0, min(position, total - 1))
 
 
-def evicted_messages(conversation: Conversation, query: QueryDict) -> MessagePage:
-    """What left the memory, the latest first: further down is further back."""
-    return MessagePage.read(
-        conversation.messages.evicted().order_by("-position"), query, parameter="page", per_page=EVICTED_PER_PAGE
+def _page_start(position: int) -> int:
+    return position - position % PER_PAGE
+
+
+def _rows(conversation: Conversation, start: int, *, with_text: bool) -> list[Message]:
+    # Versions ascend with positions, so the search ends at the first message that came with that version or later:
+    # about as far away as the window is long.
+    later = Message.objects.filter(
+        conversation=OuterRef("conversation"), position__gt=OuterRef("position"), added_in__gte=OuterRef("evicted_in")
     )
+    page = conversation.messages.filter(position__gte=start, position__lt=start + PER_PAGE).order_by("position")
+    return list(
+        (page if with_text else page.defer("text", "payload")).annotate(
+            next_arrival=Subquery(later.order_by("position").values("position")[:1])
+        )
+    )
+
+
+def _arrivals(conversation: Conversation, rows: list[Any]) -> dict[int, int]:
+    """By primary key of an evicted row: the position of the message that came in the version in which it left."""
+    pushed = [row for row in rows if row.eviction_reason in _PUSHED_OUT and row.next_arrival is not None]
+    candidates = {row.next_arrival for row in pushed}
+    came_in = dict(conversation.messages.filter(position__in=candidates).values_list("position", "added_in"))
+    return {row.pk: row.next_arrival for row in pushed if came_in.get(row.next_arrival) == row.evicted_in}

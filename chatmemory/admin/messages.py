@@ -1,0 +1,126 @@
+"""Messages across conversations: to search, never to edit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.text import Truncator
+from django.utils.translation import gettext_lazy as _
+
+from chatmemory.admin.access import may_read_text
+from chatmemory.admin.lists import CappedPaginator
+from chatmemory.admin.shown_messages import ROLES
+from chatmemory.messages import ChatMessageType
+from chatmemory.models import Message
+
+if TYPE_CHECKING:
+    ModelAdmin = admin.ModelAdmin[Message]
+else:
+    ModelAdmin = admin.ModelAdmin
+
+__all__ = ["MessageAdmin", "StateFilter"]
+
+
+class StateFilter(admin.SimpleListFilter):
+    """Whether the model still gets it."""
+
+    title = _("state")
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [("retained", _("retained")), ("evicted", _("evicted"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Message]) -> QuerySet[Message]:
+        if self.value() not in {"retained", "evicted"}:
+            return queryset
+        return queryset.filter(evicted_in__isnull=self.value() == "retained")
+
+
+@admin.register(Message)
+class MessageAdmin(ModelAdmin):
+    """Each leads to its place in its conversation."""
+
+    list_display = ("place", "owner", "role", "said", "token_count", "state", "created_at")
+    list_filter = ("type", StateFilter, "eviction_reason", "synthetic", "created_at")
+    list_select_related = ("conversation__owner",)
+    ordering = ("-id",)
+    sortable_by = ("token_count",)
+    paginator = CappedPaginator
+    show_full_result_count = False
+    actions = None
+    search_help_text = _("Owner, and for those who may read them what the messages say.")
+
+    class Media:
+        css = {"all": ("chatmemory/admin.css",)}
+
+    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
+        owner = f"conversation__owner__{get_user_model().USERNAME_FIELD}"
+        return (owner, "text") if may_read_text(request) else (owner,)
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        return [column for column in self.list_display if column != "said" or may_read_text(request)]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
+        rows = super().get_queryset(request).defer("payload", "conversation__metadata")
+        return rows if may_read_text(request) else rows.defer("text")
+
+    @admin.display(description=_("conversation"))
+    def place(self, row: Message) -> str:
+        """The conversation and the position in it."""
+        return format_html(
+            '<bdi>{}</bdi> <span class="chatmemory-position">{}</span>', str(row.conversation), str(row.position)
+        )
+
+    @admin.display(description=_("owner"))
+    def owner(self, row: Message) -> Any:
+        """Whose conversation it is."""
+        return row.conversation.owner
+
+    @admin.display(description=_("role"))
+    def role(self, row: Message) -> Any:
+        """Who spoke."""
+        return ROLES[ChatMessageType(row.type)]
+
+    @admin.display(description=_("text"))
+    def said(self, row: Message) -> str:
+        """How it begins."""
+        return format_html('<bdi class="chatmemory-said">{}</bdi>', Truncator(row.text).chars(160))
+
+    @admin.display(description=_("state"))
+    def state(self, row: Message) -> Any:
+        """Retained, or why it is not."""
+        return _("retained") if row.is_retained else row.get_eviction_reason_display()
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Message | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Message | None = None) -> bool:
+        # The admin asks this when a user or a conversation is erased, along with which its messages go.
+        return request.user.has_perm("chatmemory.delete_conversation")
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        raise PermissionDenied
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Lead to the timeline, where it stands among the others."""
+        row = self.get_object(request, object_id)
+        if row is None or not self.has_view_permission(request, row):
+            return super().change_view(request, object_id, form_url, extra_context)
+        address = reverse(
+            "admin:chatmemory_conversation_change", args=[row.conversation_id], current_app=self.admin_site.name
+        )
+        return HttpResponseRedirect(f"{address}?position={row.position}#message-{row.position}")

@@ -1,0 +1,48 @@
+"""Pages about one conversation, beside the admin's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+
+from chatmemory.models import Conversation
+
+__all__ = ["conversation_or_404", "conversation_page"]
+
+
+def conversation_or_404(model_admin: Any, request: HttpRequest, object_id: str, *, may: bool = True) -> Conversation:
+    """The conversation, if this member of staff may see it.
+
+    Raises:
+        Http404: there is none.
+        PermissionDenied: they may not, or ``may`` is false.
+    """
+    conversation: Conversation | None = model_admin.get_object(request, object_id)
+    if not (may and model_admin.has_view_permission(request, conversation)):
+        raise PermissionDenied
+    if conversation is None:
+        raise Http404
+    return conversation
+
+
+def conversation_page(
+    model_admin: Any, request: HttpRequest, conversation: Conversation, name: str, title: Any, **context: Any
+) -> HttpResponse:
+    """The page ``admin/chatmemory/conversation/<name>.html``."""
+    request.current_app = model_admin.admin_site.name
+    return TemplateResponse(
+        request,
+        f"admin/chatmemory/conversation/{name}.html",
+        {
+            **model_admin.admin_site.each_context(request),
+            "title": title,
+            "subtitle": str(conversation),
+            "opts": model_admin.model._meta,
+            "media": model_admin.media,
+            "original": conversation,
+            **context,
+        },
+    )
