@@ -6,9 +6,9 @@ Whatever is asked of the database is bounded by the page and the window, never b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from itertools import accumulate, islice
 
-from django.db.models import OuterRef, Subquery, Sum
+from django.db.models import Sum
 from django.http import QueryDict
 
 from chatmemory.admin.shown_messages import ShownMessage, shown
@@ -66,20 +66,17 @@ class Timeline:
         start = _page_start(_position(query, default=total - 1 if edge is None else edge, total=total))
         rows = _rows(conversation, start, with_text=with_text)
         arrivals = _arrivals(conversation, rows)
-        before = conversation.messages.filter(evicted_in__isnull=True, position__lt=start)
-        tokens = before.aggregate(tokens=Sum("token_count"))["tokens"] or 0 if start else 0
-        entries = []
-        for row in rows:
-            tokens += row.token_count if row.is_retained else 0
-            entries.append(
-                TimelineEntry(
-                    message=shown(row, with_text=with_text),
-                    running_total=tokens if row.is_retained else None,
-                    pushed_out_by=arrivals.get(row.pk),
-                    is_answer=row.type == ChatMessageType.TOOL_EXECUTION_RESULT,
-                    begins_memory=row.position == edge,
-                )
+        totals = _running_totals(conversation, rows)
+        entries = [
+            TimelineEntry(
+                message=shown(row, with_text=with_text),
+                running_total=totals.get(row.pk),
+                pushed_out_by=arrivals.get(row.pk),
+                is_answer=row.type == ChatMessageType.TOOL_EXECUTION_RESULT,
+                begins_memory=row.position == edge,
             )
+            for row in rows
+        ]
         return cls(entries=entries, start=start, total=total, edge=edge)
 
     @property
@@ -117,22 +114,40 @@ def _page_start(position: int) -> int:
 
 
 def _rows(conversation: Conversation, start: int, *, with_text: bool) -> list[Message]:
-    # Versions ascend with positions, so the search ends at the first message that came with that version or later:
-    # about as far away as the window is long.
-    later = Message.objects.filter(
-        conversation=OuterRef("conversation"), position__gt=OuterRef("position"), added_in__gte=OuterRef("evicted_in")
-    )
     page = conversation.messages.filter(position__gte=start, position__lt=start + PER_PAGE).order_by("position")
-    return list(
-        (page if with_text else page.defer("text", "payload")).annotate(
-            next_arrival=Subquery(later.order_by("position").values("position")[:1])
-        )
-    )
+    return list(page if with_text else page.defer("text", "payload"))
 
 
-def _arrivals(conversation: Conversation, rows: list[Any]) -> dict[int, int]:
+def _running_totals(conversation: Conversation, rows: list[Message]) -> dict[int, int]:
+    """By primary key of a retained row: the tokens of the memory up to and with it."""
+    orders = [row.memory_order for row in rows if row.is_retained]
+    if not orders:
+        return {}
+    # By memory order, for which there is an index that has retained rows only.
+    retained = conversation.messages.retained()
+    before = retained.filter(memory_order__lt=min(orders)).order_by().aggregate(tokens=Sum("token_count"))
+    shown_part = retained.filter(memory_order__gte=min(orders), memory_order__lte=max(orders))
+    keys_and_tokens = list(shown_part.values_list("pk", "token_count"))
+    sums = accumulate((tokens for _, tokens in keys_and_tokens), initial=before["tokens"] or 0)
+    return dict(zip((key for key, _ in keys_and_tokens), islice(sums, 1, None), strict=True))
+
+
+def _arrivals(conversation: Conversation, rows: list[Message]) -> dict[int, int]:
     """By primary key of an evicted row: the position of the message that came in the version in which it left."""
-    pushed = [row for row in rows if row.eviction_reason in _PUSHED_OUT and row.next_arrival is not None]
-    candidates = {row.next_arrival for row in pushed}
-    came_in = dict(conversation.messages.filter(position__in=candidates).values_list("position", "added_in"))
-    return {row.pk: row.next_arrival for row in pushed if came_in.get(row.next_arrival) == row.evicted_in}
+    pushed = [row for row in rows if row.eviction_reason in _PUSHED_OUT]
+    if not pushed:
+        return {}
+    latest = max(row.evicted_in or 0 for row in pushed)
+    came_with: dict[int, int] = {}
+    # Versions ascend with positions, so the search ends about as far away as the window is long.
+    start, size = pushed[0].position + 1, 4 * PER_PAGE
+    while start < conversation.next_position:
+        chunk = conversation.messages.filter(position__gte=start, position__lt=start + size).order_by("position")
+        added_in = 0
+        for position, added_in in chunk.values_list("position", "added_in"):
+            came_with.setdefault(added_in, position)
+        if added_in >= latest:
+            break
+        start, size = start + size, size * 4
+    arrivals = {row.pk: came_with.get(row.evicted_in or 0, 0) for row in pushed}
+    return {row.pk: arrivals[row.pk] for row in pushed if arrivals[row.pk] > row.position}
