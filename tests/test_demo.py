@@ -174,12 +174,18 @@ def test_the_demo_user_owns_the_conversations_and_may_do_everything(first_run: t
     assert demo.query("SELECT username, is_staff, is_superuser, is_active FROM auth_user") == [("demo", 1, 1, 1)]
     assert demo.query("SELECT count(*) FROM chatmemory_conversation c JOIN auth_user u ON c.owner_id = u.id") == [(5,)]
     for line in [
-        "http://127.0.0.1:8000/admin/",
-        "http://127.0.0.1:8000/api/conversations/",
+        "Chat      http://127.0.0.1:8000/\n",
+        "Admin     http://127.0.0.1:8000/admin/\n",
+        "API docs  http://127.0.0.1:8000/api/docs/\n",
         "User      demo",
         "Password  demo",
     ]:
         assert line in out
+
+
+def test_without_the_docs_it_prints_where_the_api_is(loaded: Demo) -> None:
+    loaded.add_setting("INSTALLED_APPS = [app for app in INSTALLED_APPS if not app.startswith('drf_spectacular')]")
+    assert "API       http://127.0.0.1:8000/api/conversations/\n" in loaded.run_well("--no-serve")
 
 
 def test_a_second_run_changes_nothing(loaded: Demo) -> None:
@@ -240,7 +246,7 @@ def answer(process: Popen[str], port: int, path: str, **headers: str) -> tuple[i
                 client.request("GET", path, headers=headers)
                 response = client.getresponse()
                 return response.status, response.read().decode()
-            except ConnectionRefusedError:
+            except (ConnectionError, http.client.HTTPException):  # refused, or cut off while it starts to listen
                 assert process.poll() is None, process.communicate()
                 assert time.monotonic() < deadline
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 
 from demo_project.database import clear_database_errors, prepare_database, remove_database
 from demo_project.demo_user import PASSWORD, USERNAME, ensure_demo_user
@@ -21,7 +21,7 @@ _INTERRUPTED = 130  # what a shell reports for Ctrl-C
 class Command(BaseCommand):
     """Sets up the demo and serves it. Whatever is there already stays as it is."""
 
-    help = "Makes the demo's database, loads the sample conversations and serves admin and API."
+    help = "Makes the demo's database, loads the sample conversations and serves chat, admin and API."
 
     # Some of them ask the database, which may be the very thing that is broken. Serving runs them later.
     requires_system_checks = []
@@ -61,9 +61,14 @@ class Command(BaseCommand):
                     progress.note(f"  {sample.memory_id}: {len(sample.messages)} messages")
 
     def _print_addresses(self, port: int) -> None:
+        try:
+            api = f"API docs  http://{HOST}:{port}{reverse('chatmemory:docs')}"
+        except NoReverseMatch:  # without the extra "demo"
+            api = f"API       http://{HOST}:{port}{reverse('chatmemory:conversation-list')}"
         self._say(
+            f"\n  Chat      http://{HOST}:{port}{reverse('chat')}"
             f"\n  Admin     http://{HOST}:{port}{reverse('admin:index')}"
-            f"\n  API       http://{HOST}:{port}{reverse('chatmemory:conversation-list')}"
+            f"\n  {api}"
             f"\n  User      {USERNAME}"
             f"\n  Password  {PASSWORD}\n"
         )

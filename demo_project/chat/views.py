@@ -1,0 +1,67 @@
+"""The chat page, and the address that makes the model answer. All else the page asks of the REST API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import LoginView
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.shortcuts import render
+from django.urls import NoReverseMatch, reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from chatmemory.models import Conversation
+from demo_project.chat.reply import reply_events
+from demo_project.chat.security import strict
+from demo_project.chat.speakers import chosen_speaker
+from demo_project.demo_user import PASSWORD, USERNAME
+
+__all__ = ["chat", "reply", "sign_in"]
+
+sign_in = strict(
+    LoginView.as_view(
+        template_name="demo/sign_in.html",
+        next_page="chat",
+        redirect_authenticated_user=True,
+        extra_context={"username": USERNAME, "password": PASSWORD},
+    )
+)
+
+
+@strict
+@require_safe
+@never_cache
+@login_required(login_url="sign-in")
+def chat(request: HttpRequest, conversation_id: UUID | None = None) -> HttpResponse:
+    """The page. Which conversation it shows without an ID, its script decides."""
+    context = {"conversation_id": conversation_id or "", "model": chosen_speaker().name, "docs": _docs()}
+    return render(request, "demo/chat.html", context)
+
+
+@require_POST
+def reply(request: HttpRequest, conversation_id: UUID) -> HttpResponseBase:
+    """Make the model answer; a stream of JSON, one event a line."""
+    if not request.user.is_authenticated:
+        return JsonResponse({"detail": "You are signed out."}, status=403)
+    conversation = Conversation.objects.owned_by(request.user).filter(pk=conversation_id).first()
+    if conversation is None:
+        return JsonResponse({"detail": "You have no such conversation."}, status=404)
+    lines = _lines(reply_events(conversation, chosen_speaker()))
+    return StreamingHttpResponse(lines, content_type="application/x-ndjson", headers={"Cache-Control": "no-store"})
+
+
+def _lines(events: Iterator[dict[str, Any]]) -> Iterator[str]:
+    for event in events:
+        yield json.dumps(event, default=str) + "\n"
+
+
+def _docs() -> str:
+    try:
+        return reverse("chatmemory:docs")
+    except NoReverseMatch:  # without drf-spectacular
+        return ""

@@ -1,0 +1,68 @@
+// The REST API, and the demo's own stream of answers.
+
+const { api, home, csrfToken } = document.body.dataset;
+
+/** What the server said is wrong; `status` is 0 if it said nothing. */
+export class ApiError extends Error {
+  constructor(status, detail) {
+    super(detail);
+    this.status = status;
+  }
+}
+
+/** Send a request; the parsed answer. `path` is a whole address or one below `conversations/`. */
+export async function call(method, path, { body, key, signal } = {}) {
+  const response = await send(method, new URL(path, new URL(api, location.href)), { body, key, signal });
+  return response.status === 204 ? null : response.json();
+}
+
+/** Every result of a list, from all of its pages. */
+export async function all(path) {
+  const results = [];
+  for (let next = path; next; ) {
+    const page = await call("GET", next);
+    results.push(...page.results);
+    next = page.next;
+  }
+  return results;
+}
+
+/** Make the model answer; yields the events of the stream. */
+export async function* replyEvents(conversationId, signal) {
+  const response = await send("POST", new URL(`${home}chat/${conversationId}/reply/`, location.href), { signal });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read().catch((error) => {
+      throw error.name === "AbortError" ? error : new ApiError(0, "The connection to the demo broke off.");
+    });
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) yield JSON.parse(line);
+  }
+}
+
+async function send(method, address, { body, key, signal }) {
+  const headers = { Accept: "application/json" };
+  if (method !== "GET") headers["X-CSRFToken"] = csrfToken;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (key) headers["Idempotency-Key"] = key;
+  let response;
+  try {
+    response = await fetch(address, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, "The demo does not answer. Does it still run?");
+  }
+  if (!response.ok) throw new ApiError(response.status, await detailOf(response));
+  return response;
+}
+
+async function detailOf(response) {
+  try {
+    return (await response.json()).detail;
+  } catch {
+    return `The demo answered ${response.status}.`;
+  }
+}

@@ -1,0 +1,138 @@
+// A conversation as the page knows it. Changes come from its own requests, from the stream and from a second look.
+
+import { all, call } from "./api.js";
+
+const PAGE = 30;
+
+export class Conversation extends EventTarget {
+  #items = new Map(); // by position: what was said, as far as it was read
+  #next = null; // the page before the oldest one read
+
+  constructor(id) {
+    super();
+    this.id = id;
+    this.path = `${encodeURIComponent(id)}/`;
+    this.settings = {};
+    this.memory = { window: "messages", limit: 1, messages: 0, tokens: 0 };
+    this.version = -1;
+    this.kept = []; // what the model gets, in its order
+  }
+
+  /** Read everything afresh. */
+  async load() {
+    const [settings, page] = await Promise.all([
+      call("GET", this.path),
+      call("GET", `${this.path}messages/?ordering=-position&page_size=${PAGE}`),
+    ]);
+    this.#settle(settings);
+    this.#next = page.next;
+    this.#items = new Map(page.results.map((item) => [item.position, item]));
+    await this.#readMemory();
+    this.dispatchEvent(new Event("loaded"));
+  }
+
+  get title() {
+    return this.settings.title || this.settings.memory_id;
+  }
+
+  /** What was said, oldest first, as far as it was read. */
+  get history() {
+    return [...this.#items.values()].sort((one, other) => one.position - other.position);
+  }
+
+  get hasOlder() {
+    return this.#next !== null;
+  }
+
+  get forgotten() {
+    return Math.max(0, this.settings.message_count - this.kept.length);
+  }
+
+  /** Read one page more of what was said before. */
+  async readOlder() {
+    const page = await call("GET", this.#next);
+    this.#next = page.next;
+    for (const item of page.results) if (!this.#items.has(item.position)) this.#items.set(item.position, item);
+    return page.results.reverse();
+  }
+
+  /** Say something. The same key never says it twice. */
+  async say(text, key) {
+    const body = { type: "USER", contents: [{ type: "TEXT", text }] };
+    await this.apply(await call("POST", `${this.path}messages/`, { body, key }));
+  }
+
+  async rename(title) {
+    this.#settle(await call("PATCH", this.path, { body: { title } }));
+  }
+
+  /** What another window would do. */
+  tryWindow(window, limit, signal) {
+    return call("POST", `${this.path}memory/preview/`, { body: { window, limit }, signal });
+  }
+
+  async setWindow(window, limit) {
+    const answer = await call("PATCH", this.path, { body: { window, limit } });
+    this.#settle(answer);
+    const newest = Math.max(...this.#items.keys(), -1);
+    // Something was said that this page was not told of yet.
+    if (answer.evicted.some((item) => item.position > newest)) await this.load();
+    else this.#notice([], answer.evicted);
+  }
+
+  /** Take in what an addition did, from wherever it is known. */
+  async apply({ added, evicted, memory, version }) {
+    const missedSome = version > this.version + 1;
+    const outOfOrder = added.some((item) => item.type === "SYSTEM"); // it may be put before others
+    this.settings.message_count = Math.max(this.settings.message_count, ...added.map((item) => item.position + 1));
+    if (version >= this.version) {
+      this.version = version;
+      this.memory = memory;
+    }
+    if (missedSome || outOfOrder) await this.load();
+    else this.#notice(added, evicted);
+  }
+
+  #settle(settings) {
+    this.settings = settings;
+    this.version = settings.version;
+    this.memory = {
+      window: settings.window,
+      limit: settings.limit,
+      messages: settings.retained_count,
+      tokens: settings.retained_tokens,
+    };
+  }
+
+  #notice(added, evicted) {
+    const fresh = [];
+    for (const item of added) {
+      if (this.#items.has(item.position)) continue; // the account of a request that came twice
+      this.#items.set(item.position, item);
+      fresh.push(item);
+      if (item.state === "retained") this.kept.push(item);
+    }
+    const gone = new Map(evicted.map((item) => [item.position, item]));
+    for (const [position, item] of gone) if (this.#items.has(position)) this.#items.set(position, item);
+    this.kept = this.kept.filter((item) => !gone.has(item.position));
+    this.dispatchEvent(new CustomEvent("changed", { detail: { added: fresh, evicted } }));
+  }
+
+  /** The memory has the order and all of it, the history what is known about each message. */
+  async #readMemory() {
+    const [memory, retained] = await Promise.all([
+      call("GET", `${this.path}memory/`),
+      all(`${this.path}messages/?state=retained&page_size=200`),
+    ]);
+    const waiting = new Map();
+    for (const item of retained) {
+      const same = waiting.get(JSON.stringify(item.message)) ?? [];
+      waiting.set(JSON.stringify(item.message), [...same, item]);
+    }
+    this.kept = memory.messages.map((message, index) => {
+      const known = waiting.get(JSON.stringify(message))?.shift();
+      // What a rewrite put in was never said, so that the history does not have it.
+      return known ?? { position: `rewritten-${index}`, type: message.type, text: "", message, token_count: null };
+    });
+  }
+}

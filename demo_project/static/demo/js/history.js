@@ -1,0 +1,110 @@
+// The chat as its user sees it: everything that was said, in pages, newest at the end.
+
+import { byId, calm, el } from "./dom.js";
+import { nameOf, reasonOf, textOf } from "./words.js";
+
+const NEAR = 80; // pixels from the end that still count as being there
+
+export class History {
+  #list = byId("history");
+  #scroller = byId("scroller");
+  #older = byId("older");
+  #answering = byId("answering");
+  #reading = false;
+
+  constructor(conversation, onProblem) {
+    this.conversation = conversation;
+    this.onProblem = onProblem;
+    conversation.addEventListener("loaded", () => this.#showAll());
+    conversation.addEventListener("changed", ({ detail }) => this.#change(detail));
+    this.#older.addEventListener("click", () => this.#showOlder());
+    new IntersectionObserver(([entry]) => entry.isIntersecting && this.#showOlder(), {
+      root: this.#scroller,
+      rootMargin: "200px 0px 0px",
+    }).observe(this.#older);
+    // A phone's keyboard makes the page smaller.
+    let height = this.#scroller.clientHeight;
+    new ResizeObserver(() => {
+      const shrunk = height - this.#scroller.clientHeight;
+      height = this.#scroller.clientHeight;
+      if (this.#isAtEnd(NEAR + Math.max(0, shrunk))) this.toEnd();
+    }).observe(this.#scroller);
+  }
+
+  /** Show more of the answer that is being made; an empty text is the wait for it. */
+  showAnswering(text) {
+    const follow = this.#isAtEnd();
+    this.#answering.hidden = false;
+    if (text) this.#answering.replaceChildren(el("p", { class: "bubble", dir: "auto" }, text));
+    else this.#answering.replaceChildren(el("p", { class: "bubble waiting" }, el("span", {}, "Answering …")));
+    if (follow) this.toEnd();
+  }
+
+  hideAnswering() {
+    this.#answering.hidden = true;
+    this.#answering.replaceChildren();
+  }
+
+  toEnd(smooth = false) {
+    this.#scroller.scrollTo({ top: this.#scroller.scrollHeight, behavior: smooth && !calm() ? "smooth" : "instant" });
+  }
+
+  #isAtEnd(near = NEAR) {
+    const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
+    return scrollHeight - scrollTop - clientHeight < near;
+  }
+
+  #showAll() {
+    this.#list.replaceChildren(...this.conversation.history.map(bubble));
+    this.#updateEdges();
+    this.toEnd();
+  }
+
+  #change({ added, evicted }) {
+    const follow = this.#isAtEnd();
+    for (const item of evicted) this.#list.querySelector(`[data-position="${item.position}"]`)?.replaceWith(bubble(item));
+    this.#list.append(...added.map((item) => bubble(evicted.find((gone) => gone.position === item.position) ?? item)));
+    this.#updateEdges();
+    if (follow || added.some((item) => item.type === "USER")) this.toEnd(true);
+  }
+
+  async #showOlder() {
+    if (this.#reading || !this.conversation.hasOlder) return;
+    this.#reading = true;
+    try {
+      const items = await this.conversation.readOlder();
+      const { scrollHeight, scrollTop } = this.#scroller;
+      this.#list.prepend(...items.map(bubble));
+      this.#updateEdges();
+      this.#scroller.scrollTop = scrollTop + this.#scroller.scrollHeight - scrollHeight;
+    } catch (error) {
+      this.onProblem(error);
+    } finally {
+      this.#reading = false;
+    }
+  }
+
+  #updateEdges() {
+    this.#older.hidden = !this.conversation.hasOlder;
+    byId("welcome").hidden = this.conversation.history.some((item) => item.type !== "SYSTEM");
+  }
+}
+
+function bubble(item) {
+  const said = item.type === "USER" || item.type === "AI";
+  const text = textOf(item);
+  const children = [];
+  if (item.type === "SYSTEM") {
+    children.push(el("details", {}, el("summary", {}, "Instructions to the model"), el("p", { dir: "auto" }, text)));
+  } else if (said && text) {
+    // Who says it is not part of the text, whose first letter decides its direction.
+    children.push(el("span", { class: "unseen" }, `${nameOf(item)}: `), el("p", { class: "bubble", dir: "auto" }, text));
+  } else if (item.type !== "AI") {
+    children.push(el("p", { class: "tool" }, el("code", {}, item.message.toolName ?? "message"), " ", el("bdi", {}, text)));
+  }
+  const gone = item.state === "evicted";
+  if (gone && children.length) children.push(el("p", { class: "gone" }, item.reason === "window" ? "Forgotten" : `Forgotten: ${reasonOf(item)}`));
+  // A call without words is the model's affair: its result is shown, and the memory has the call.
+  const silent = children.length === 0;
+  return el("li", { class: `said ${item.type.toLowerCase()}${gone ? " is-gone" : ""}`, "data-position": item.position, hidden: silent }, ...children);
+}

@@ -1,0 +1,137 @@
+"""A real browser for tests: import the fixture ``new_page``, and mark the test ``browser``.
+
+Playwright's synchronous calls keep an event loop running in their thread, and there Django refuses to touch a database.
+So all of them run in one thread of their own, and what a test holds are stand-ins that pass its calls on.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import axe_playwright_python
+import pytest
+from playwright.sync_api import expect as playwright_expect
+from playwright.sync_api import sync_playwright
+
+__all__ = ["Pages", "axe_violations", "browser_thread", "chromium", "expect", "new_page"]
+
+_AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
+_SECONDS = 15
+
+
+class Remote:
+    """Something of Playwright's, each use of which happens in the browser's thread."""
+
+    def __init__(self, thread: ThreadPoolExecutor, target: Any) -> None:
+        self._thread = thread
+        self._target = target
+
+    def __getattr__(self, name: str) -> Any:
+        value = self._run(getattr, self._target, name)
+        return value if isinstance(value, Remote) or not callable(value) else self._method(value)
+
+    def __enter__(self) -> Any:
+        return self._run(self._target.__enter__)
+
+    def __exit__(self, *error: object) -> Any:
+        return self._run(self._target.__exit__, *error)
+
+    def _method(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: self._run(method, *args, **kwargs)
+
+    def _run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        plain = [_plain(arg) for arg in args]
+        named = {name: _plain(arg) for name, arg in kwargs.items()}
+        return self._stand_in(self._thread.submit(function, *plain, **named).result())
+
+    def _stand_in(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._stand_in(each) for each in value]
+        return Remote(self._thread, value) if type(value).__module__.startswith("playwright.") else value
+
+
+def _plain(value: Any) -> Any:
+    return value._target if isinstance(value, Remote) else value
+
+
+def expect(of: Remote) -> Any:
+    """Playwright's ``expect`` of a stand-in."""
+    return of._run(playwright_expect, of)
+
+
+class Pages:
+    """Opens pages; ``problems`` is what their consoles complained of."""
+
+    def __init__(self, chromium: Remote) -> None:
+        self._chromium = chromium
+        self._contexts: list[Remote] = []
+        self.problems: list[str] = []
+
+    def __call__(self, **options: Any) -> Any:
+        """A page in a context of its own.
+
+        Args:
+            options: of Playwright's ``new_context``.
+        """
+        context = self._chromium.new_context(**options)
+        self._contexts.append(context)
+        context.set_default_timeout(_SECONDS * 1000)
+        page = context.new_page()
+        page.on("console", self._note)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        return page
+
+    def close(self) -> None:
+        for context in self._contexts:
+            context.close()
+
+    def _note(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(f"{message.text} ({message.location.get('url')})")
+
+
+def axe_violations(page: Any, **options: Any) -> list[str]:
+    """What axe-core finds on a page, whose context has to have ``bypass_csp=True``."""
+    page.add_script_tag(path=str(_AXE))
+    found = page.evaluate("options => axe.run(document, options)", options)
+    return [
+        f"{violation['id']}: {violation['help']}: {node['html']} {node['failureSummary']}"
+        for violation in found["violations"]
+        for node in violation["nodes"]
+    ]
+
+
+@pytest.fixture(scope="session")
+def browser_thread() -> Iterator[ThreadPoolExecutor]:
+    """The one thread that talks to Playwright."""
+    with ThreadPoolExecutor(1, "browser") as thread:
+        yield thread
+
+
+@pytest.fixture(scope="session")
+def chromium(browser_thread: ThreadPoolExecutor) -> Iterator[Remote]:
+    """The browser."""
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.fail("chromium is missing: apt-get install chromium")
+    manager = browser_thread.submit(sync_playwright).result()
+    playwright = Remote(browser_thread, manager).__enter__()
+    playwright_expect.set_options(timeout=_SECONDS * 1000)
+    browser = playwright.chromium.launch(
+        executable_path=path, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    )
+    yield browser
+    browser.close()
+    playwright.stop()
+
+
+@pytest.fixture
+def new_page(chromium: Remote) -> Iterator[Pages]:
+    """Opens pages, and closes them after the test."""
+    pages = Pages(chromium)
+    yield pages
+    pages.close()

@@ -1,0 +1,246 @@
+"""The demo's embedded bot: what it understands, and that it knows nothing but what it is given."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from chatmemory import (
+    AiMessage,
+    ImageContent,
+    SystemMessage,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+from chatmemory.messages import ChatMessage
+from demo_project.chat.arithmetic import ArithmeticProblem, calculate
+from demo_project.chat.bot import answer
+from demo_project.chat.tools import SPECIFICATIONS, run_tool
+from tests.strategies import messages as any_message
+
+
+def talk(*texts: str, memory: list[ChatMessage] | None = None) -> str:
+    """Say the texts one after the other; the last answer."""
+    said = memory if memory is not None else []
+    for text in texts:
+        said.append(UserMessage(text))
+        while (reply := answer(said)).tool_execution_requests:
+            said += [reply, *map(run_tool, reply.tool_execution_requests)]
+        said.append(reply)
+    return reply.text or ""
+
+
+class TestMemory:
+    @pytest.mark.parametrize(
+        ("told", "asked", "known"),
+        [
+            ("My name is Ann", "What is my name?", "Your name is Ann."),
+            ("hi, my name's Zoë!", "who am I", "Your name is Zoë."),
+            ("Call me Al", "What's my name", "Your name is Al."),
+            ("My favorite color is blue.", "what is my favourite colour?", "Your favourite colour is blue."),
+            ("my name is Ann and my cat is Rex", "Do you know my cat?", "Your cat is Rex."),
+            ("My name is Ann, what is 1+1?", "Do you still remember my name?", "Your name is Ann."),
+            ("Remember the number 7", "What was the number?", "The number is 7."),
+            ("Please remember 12.5", "Which number did I tell you?", "The number is 12.5."),
+            ("Remember that the door code is 47x", "What is the door code again?", "The door code is 47x."),
+            ("Remember to buy milk", "What do you remember?", "You asked me to remember: buy milk."),
+            (
+                "My name is Ann. Remember the number 7.",
+                "What do you know about me?",
+                "Your name is Ann. The number is 7.",
+            ),
+            ("My dog is called Rex", "what is my dog", "Your dog is called Rex."),
+        ],
+    )
+    def test_what_it_was_told(self, told: str, asked: str, known: str) -> None:
+        assert talk(told).startswith("Noted") or "1+1" in told
+        assert talk(told, asked) == known
+        forgotten = talk(asked)
+        assert "left" in forgotten
+        assert known not in forgotten
+
+    def test_the_latest_counts(self) -> None:
+        assert talk("My name is Ann", "My name is Bob", "What is my name?") == "Your name is Bob."
+
+    def test_it_greets_by_name(self) -> None:
+        assert talk("My name is Ann", "Hello") == "Hello, Ann!"
+
+    def test_a_question_teaches_nothing(self) -> None:
+        assert "no longer" in talk("Is my name Ann?", "What is my name?")
+
+    def test_its_own_answer_may_outlive_the_message(self) -> None:
+        memory: list[ChatMessage] = []
+        talk("My name is Ann", "What is my name?", memory=memory)
+        said = talk("What is my name?", memory=memory[2:])
+        assert said == ("Your own message has left my memory, but an answer of mine is still there: your name is Ann.")
+        assert talk("What do you know about me?", memory=memory[2:]) == "Your name is Ann."
+
+    # Words without a meaning of their own to the bot.
+    @given(
+        st.text("bcdfghjkmn", min_size=1, max_size=12),
+        st.lists(st.sampled_from(["Hello", "1+1", "Thanks"]), max_size=5),
+    )
+    def test_a_fact_is_known_exactly_as_long_as_it_is_there(self, name: str, between: list[str]) -> None:
+        memory: list[ChatMessage] = []
+        talk(f"My name is {name}", *between, memory=memory)
+        assert talk("What is my name?", memory=list(memory)) == f"Your name is {name}."
+        without = [message for message in memory[1:] if f", {name}!" not in (getattr(message, "text", None) or "")]
+        assert "no longer" in talk("What is my name?", memory=without)
+
+    @given(st.lists(any_message(), max_size=8))
+    def test_any_memory_has_an_answer_and_always_the_same(self, memory: list[ChatMessage]) -> None:
+        before = list(memory)
+        first = answer(memory)
+        assert isinstance(first, AiMessage)
+        assert first.text or first.tool_execution_requests
+        assert answer(memory) == first
+        assert memory == before
+
+    @given(st.text(max_size=200))
+    @example("remember")
+    @example("my  is ")
+    @example("order")
+    def test_any_text_has_an_answer(self, text: str) -> None:
+        assert talk(text, "What do you know about me?")
+
+    @pytest.mark.parametrize("text", ["my " * 50_000, "1+" * 50_000, "what is my " + "a " * 50_000, "(" * 100_000])
+    def test_a_long_text_takes_no_long_time(self, text: str) -> None:
+        started = time.monotonic()
+        assert talk(text)
+        assert time.monotonic() - started < 1
+
+    @pytest.mark.parametrize("text", ["Tell me a joke", "Who are you?", "¿Qué tal?", "What can you do?"])
+    def test_it_is_honest_about_what_it_is(self, text: str) -> None:
+        assert "not a language model" in talk(text)
+
+    def test_without_anything_to_answer(self) -> None:
+        assert answer([]) == answer([SystemMessage("Be brief.")])
+        assert "text only" in (answer([UserMessage([ImageContent("https://example.com/cat.png")])]).text or "")
+
+
+class TestTools:
+    @pytest.mark.parametrize(
+        ("text", "calls"),
+        [
+            ("What is 12*(3+4)?", [("calculator", "12*(3+4)")]),
+            ("12/5 =", [("calculator", "12/5")]),
+            ("(what is 5-3)", [("calculator", "5-3")]),
+            ("Where is order 1001?", [("look_up_order", "1001")]),
+            ("Look up order #1001 and calculate 3 * 4", [("look_up_order", "1001"), ("calculator", "3 * 4")]),
+            ("Calculate 3*4 and look up order 1002", [("calculator", "3*4"), ("look_up_order", "1002")]),
+            ("orders 1001 and 1002", [("look_up_order", "1001"), ("look_up_order", "1002")]),
+            ("I moved on 2024-05-01", []),
+            ("My number is 12-34", []),
+        ],
+    )
+    def test_which_it_calls(self, text: str, calls: list[tuple[str, str]]) -> None:
+        requests = answer([UserMessage(text)]).tool_execution_requests
+        given = [(request.name, *json.loads(request.arguments or "").values()) for request in requests]
+        assert given == calls
+        assert len({request.id for request in requests}) == len(requests)
+
+    def test_it_tells_what_they_gave(self) -> None:
+        said = talk("Calculate 3*4 and look up order 1002")
+        assert said == "3*4 = 12. Order 1002: two mugs, being packed, leave tomorrow."
+
+    def test_it_says_that_it_does_two_things_at_a_time(self) -> None:
+        assert "ask me again" in talk("What is 1+1, 2+2 and 3+3?")
+
+    def test_it_recalls_and_calculates_in_one_answer(self) -> None:
+        assert talk("My name is Ann", "What is my name and what is 2+2?") == "2+2 = 4. Your name is Ann."
+
+    def test_results_whose_call_and_question_left(self) -> None:
+        assert answer([ToolExecutionResultMessage("1", "calculator", "1+1 = 2")]).text == "1+1 = 2."
+
+    @pytest.mark.parametrize(
+        ("name", "arguments", "words"),
+        [
+            ("calculator", '{"expression": "1/0"}', "divided by zero"),
+            ("calculator", "{", "not JSON"),
+            ("calculator", "[" * 100_000, "not JSON"),
+            ("calculator", "[]", "need a string 'expression'"),
+            ("calculator", None, "need a string 'expression'"),
+            ("calculator", '{"expression": true}', "need a string 'expression'"),
+            ("look_up_order", '{"number": "77"}', "There is no order 77"),
+            ("delete_everything", "{}", "There is no tool 'delete_everything'"),
+            (None, "{}", "There is no tool None"),
+        ],
+    )
+    def test_errors_are_results(self, name: str | None, arguments: str | None, words: str) -> None:
+        result = run_tool(ToolExecutionRequest(id="1", name=name, arguments=arguments))
+        assert result.is_error
+        assert words in result.text
+
+    def test_a_number_does_for_its_digits(self) -> None:
+        result = run_tool(ToolExecutionRequest(id="1", name="look_up_order", arguments='{"number": 1003}'))
+        assert not result.is_error
+        assert result.id == "1"
+
+    def test_every_tool_that_is_offered_runs(self) -> None:
+        for specification in SPECIFICATIONS:
+            function = specification["function"]
+            [argument] = function["parameters"]["required"]
+            request = ToolExecutionRequest(id="1", name=function["name"], arguments=json.dumps({argument: "1001"}))
+            assert not run_tool(request).is_error
+
+
+_NUMBERS = st.integers(0, 99).map(str)
+_EXPRESSIONS = st.recursive(
+    _NUMBERS,
+    lambda inner: st.builds("({}{}{})".format, inner, st.sampled_from("+-*"), inner),
+    max_leaves=8,
+)
+
+
+class TestArithmetic:
+    @pytest.mark.parametrize(
+        ("expression", "value"),
+        [
+            ("12*(3+4)", "84"),
+            ("0.1+0.2", "0.3"),
+            ("1/3", "0.333333333333"),
+            ("7//2 + 7%2", "4"),
+            ("-2^3", "-8"),
+            ("2**-1", "0.5"),
+            ("3 × 4 ÷ 6 − 1", "1"),
+            ("1/3*3", "1"),
+            ("+5", "5"),
+            ("1**100", "1"),
+        ],
+    )
+    def test_values(self, expression: str, value: str) -> None:
+        assert calculate(expression) == value
+
+    @given(_EXPRESSIONS)
+    def test_it_agrees_with_python(self, expression: str) -> None:
+        try:
+            value = calculate(expression)
+        except ArithmeticProblem:
+            return
+        assert Fraction(value) == eval(expression)
+
+    @pytest.mark.parametrize(
+        "expression",
+        [
+            *["", "1+", "1 2", "007", "a", "1,2", "1<2", "1(2)", "[1]", "٣+٤", "." * 50, "(" * 190],
+            *["1/0", "1%0", "0**-1", "2**0.5", "9**9**9", "9**60*9**60", "1e999", "9" * 150, "1" * 300],
+            *["9" * 190 + ".5", "__import__('os')", "().__class__", "1if 1else 2"],
+        ],
+    )
+    def test_what_is_refused(self, expression: str) -> None:
+        with pytest.raises(ArithmeticProblem):
+            calculate(expression)
+
+    @given(st.text("0123456789.+-*/%() ", max_size=60))
+    def test_any_expression_ends_soon(self, expression: str) -> None:
+        started = time.monotonic()
+        with suppress(ArithmeticProblem):
+            calculate(expression)
+        assert time.monotonic() - started < 0.2
