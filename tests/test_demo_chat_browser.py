@@ -49,7 +49,6 @@ def served(demo: Demo) -> Iterator[str]:
                 except OSError:
                     assert process.poll() is None, process.stderr and process.stderr.read()
                     assert time.monotonic() < deadline
-                    time.sleep(0.1)
             # Nobody else reads what the server says of each request, and a full pipe would stop it.
             threading.Thread(target=lambda: process.stderr and process.stderr.read(), daemon=True).start()
             yield address

@@ -1,0 +1,154 @@
+"""The admin's pages in a real browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from chatmemory import (
+    AiMessage,
+    CustomMessage,
+    ImageContent,
+    SystemMessage,
+    TextContent,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+from chatmemory.models import Conversation
+from tests.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
+from tests.factories import ConversationFactory
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)> \u202egnp.exe " + "Z\u0351\u0343\u0342" * 200
+WIDE = {"width": 1400, "height": 900}
+PHONE = {"width": 360, "height": 740}
+
+
+@pytest.fixture
+def conversation() -> Conversation:
+    """A hundred messages of every kind, of which a window of ten retains the last."""
+    made = ConversationFactory(title="Tea " + "x" * 200, window="messages", limit=10)
+    call = AiMessage(None, [ToolExecutionRequest("1", "look_up", '{"what": "tea", "deep": {"er": [1, 2]}}')])
+    made.memory.add(SystemMessage("Be kind."), *(UserMessage(f"question {number}") for number in range(90)))
+    made.memory.add(
+        UserMessage([TextContent("look"), ImageContent("https://evil.example/pixel.png")]),
+        call,
+        ToolExecutionResultMessage("1", "look_up", "A leaf."),
+        UserMessage(EVIL),
+        UserMessage("a" * 400_000),
+        CustomMessage({"card": EVIL}),
+    )
+    made.refresh_from_db()
+    return made
+
+
+@pytest.fixture
+def signed_in(live_server: Any, admin_user: Any, new_page: Pages) -> Any:  # noqa: F811
+    """Opens pages that are signed in."""
+    client = Client()
+    client.force_login(admin_user)
+    cookie = {"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}
+
+    def open_page(**options: Any) -> Any:
+        page = new_page(base_url=live_server.url, **options)
+        page.context.add_cookies([cookie])
+        return page
+
+    return open_page
+
+
+def addresses(conversation: Conversation) -> list[str]:
+    base = f"/admin/chatmemory/conversation/{conversation.pk}"
+    return [
+        "/admin/chatmemory/",
+        "/admin/chatmemory/conversation/",
+        "/admin/chatmemory/message/",
+        f"{base}/change/",
+        f"{base}/change/?position=0",
+        f"{base}/memory/?version=1",
+        f"{base}/what-if/?window=messages&limit=5",
+        f"{base}/what-if/?window=messages&limit=0",
+        f"{base}/window/?window=messages&limit=5",
+        f"{base}/clear/",
+        f"{base}/delete/",
+        f"{base}/history/",
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+def test_every_page_is_accessible(signed_in: Any, conversation: Conversation, scheme: str, viewport: Any) -> None:
+    page = signed_in(color_scheme=scheme, viewport=viewport, bypass_csp=True)
+    found = {}
+    for address in addresses(conversation):
+        page.goto(address)
+        # What surrounds our part is the admin's own.
+        violations = axe_violations(page, **{"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]})
+        ours = [violation for violation in violations if "chatmemory-" in violation]
+        if ours:
+            found[address] = ours
+    assert found == {}
+
+
+def test_a_strict_policy_is_kept_and_nothing_is_fetched(
+    signed_in: Any,
+    conversation: Conversation,
+    new_page: Pages,  # noqa: F811
+    live_server: Any,
+) -> None:
+    page = signed_in(viewport=WIDE)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("dialog", lambda dialog: new_page.problems.append(dialog.message))
+    for address in addresses(conversation):
+        page.goto(address)
+        for summary in page.locator(".chatmemory-folded > summary").all():
+            summary.click()
+    assert new_page.problems == []
+    assert [url for url in asked if not url.startswith((live_server.url, "data:"))] == []
+
+
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+def test_nothing_makes_a_page_wider_than_the_screen(signed_in: Any, conversation: Conversation, viewport: Any) -> None:
+    page = signed_in(viewport=viewport)
+    for address in addresses(conversation)[3:10]:
+        page.goto(address)
+        assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], address
+
+
+def test_a_link_to_a_folded_message_opens_it(signed_in: Any, conversation: Conversation) -> None:
+    page = signed_in(viewport=WIDE)
+    page.goto(f"/admin/chatmemory/conversation/{conversation.pk}/change/?position=7#message-7")
+    expect(page.locator("#message-7")).to_be_visible()
+    expect(page.locator("#message-8")).to_be_hidden()
+
+
+def test_with_the_keyboard_alone(signed_in: Any, conversation: Conversation) -> None:
+    """From a conversation to a changed window: each step by keys, with the focus seen."""
+    page = signed_in(viewport=WIDE)
+    page.goto(f"/admin/chatmemory/conversation/{conversation.pk}/change/")
+
+    def press_on(text: str) -> None:
+        for _ in range(200):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.innerText || document.activeElement.value || ''").strip() == text:
+                assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle !== 'none'"), text
+                with page.expect_navigation():
+                    page.keyboard.press("Enter")
+                return
+        raise AssertionError(f"no key leads to {text!r}")
+
+    press_on("What if")
+    page.locator("#id_limit").focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("4")
+    press_on("Try it")
+    expect(page.locator("#chatmemory-outcome")).to_contain_text("4 would stay")
+    press_on("Apply …")
+    press_on("Yes, change it")
+    expect(page.locator(".messagelist")).to_contain_text("6 messages were evicted")
+    assert conversation.messages.retained().count() == 4
