@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from chatmemory import (
     AiMessage,
@@ -17,7 +18,8 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.models import Conversation
+from chatmemory.models import Conversation, Message
+from chatmemory.sequence import ORDER_STEP
 from tests.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
 from tests.factories import ConversationFactory
 
@@ -152,3 +154,83 @@ def test_with_the_keyboard_alone(signed_in: Any, conversation: Conversation) -> 
     press_on("Yes, change it")
     expect(page.locator(".messagelist")).to_contain_text("6 messages were evicted")
     assert conversation.messages.retained().count() == 4
+
+
+def test_acting_on_a_conversation(signed_in: Any, conversation: Conversation) -> None:
+    page = signed_in(viewport=WIDE)
+    address = f"/admin/chatmemory/conversation/{conversation.pk}/change/"
+    for name, suffix in (("Export JSON lines", ".jsonl"), ("Export for LangChain4j", "-langchain4j.json")):
+        page.goto(address)
+        with page.expect_download() as download:
+            page.get_by_role("link", name=name).click()
+        assert download.value.suggested_filename.endswith(suffix)
+    page.get_by_role("link", name="Clear memory").click()
+    page.get_by_role("button", name="Yes, clear it").click()
+    expect(page.locator(".messagelist")).to_contain_text("10 messages were evicted")
+    expect(page.locator("#timeline")).to_contain_text("The memory is empty")
+    page.get_by_role("link", name="History", exact=True).click()
+    expect(page.locator("#change-history")).to_contain_text("The memory was cleared")
+    page.goto(address)
+    page.get_by_role("link", name="Erase").click()
+    page.locator("input[type=submit]").click()
+    expect(page.locator("#changelist")).to_be_visible()
+    assert not Conversation.objects.exists()
+
+
+def test_finding_messages(signed_in: Any, conversation: Conversation) -> None:
+    page = signed_in(viewport=WIDE)
+    page.goto("/admin/chatmemory/message/")
+    page.fill("#searchbar", "question 42")
+    page.keyboard.press("Enter")
+    page.locator("#result_list tbody th a").click()
+    expect(page.locator("#message-43")).to_be_visible()
+    expect(page.locator("#message-43 + .chatmemory-text")).to_have_text("question 42")
+
+
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+def test_from_right_to_left(signed_in: Any, conversation: Conversation, viewport: Any, settings: Any) -> None:
+    settings.LANGUAGE_CODE = "ar"
+    page = signed_in(viewport=viewport)
+    for address in addresses(conversation)[:10]:
+        page.goto(address)
+        assert page.evaluate("document.documentElement.dir") == "rtl"
+        if "chatmemory/conversation/" in address and "change" in address:
+            assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], address
+
+
+def test_a_long_conversation_opens_as_fast_as_a_short_one(signed_in: Any) -> None:
+    """Side by side in one run, and the best of each, for this machine may be busy."""
+    moment = timezone.now()
+    opened: dict[int, list[float]] = {}
+    for size in (100, 100_000):
+        made = ConversationFactory(window="messages", limit=20)
+        Message.objects.bulk_create((row(made, position, size, moment) for position in range(size)), batch_size=2000)
+        Conversation.objects.filter(pk=made.pk).update(
+            version=size, next_position=size, message_count=size, retained_count=20, retained_tokens=180
+        )
+        opened[size] = []
+    page = signed_in(viewport=WIDE)
+    conversations = dict(Conversation.objects.values_list("message_count", "pk"))
+    for _ in range(12):
+        for size, times in opened.items():
+            page.goto(f"/admin/chatmemory/conversation/{conversations[size]}/change/")
+            times.append(page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd"))
+    assert min(opened[100_000]) <= 1.5 * min(opened[100]), opened
+
+
+def row(conversation: Conversation, position: int, size: int, moment: Any) -> Message:
+    """One of ``size`` messages, of which the last twenty are retained."""
+    leaves = position < size - 20
+    return Message(
+        conversation=conversation,
+        position=position,
+        type="USER",
+        text=f"message number {position} with some words",
+        token_count=9,
+        memory_order=position * ORDER_STEP,
+        added_in=position + 1,
+        evicted_in=position + 21 if leaves else None,
+        evicted_at=moment if leaves else None,
+        eviction_reason="window" if leaves else "",
+        created_at=moment,
+    )

@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -133,6 +133,12 @@ class ConversationAdmin(ModelAdmin):
         to_delete, counts, perms_needed, protected = super().get_deleted_objects(objs, request)
         few = [_shortened(item) if isinstance(item, list) else item for item in to_delete]
         return few, counts, perms_needed, protected
+
+    def response_delete(self, request: HttpRequest, obj_display: str, obj_id: int) -> HttpResponse:
+        super().response_delete(request, obj_display, obj_id)  # says so, but leads away, for nobody may change one
+        return HttpResponseRedirect(
+            reverse("admin:chatmemory_conversation_changelist", current_app=self.admin_site.name)
+        )
 
     def change_view(
         self,
