@@ -16,8 +16,6 @@ from django.utils.translation import gettext_lazy as _
 
 from chatmemory.admin.access import may_read_text
 from chatmemory.admin.lists import CappedPaginator
-from chatmemory.admin.shown_messages import ROLES
-from chatmemory.messages import ChatMessageType
 from chatmemory.models import Message
 
 if TYPE_CHECKING:
@@ -86,7 +84,7 @@ class MessageAdmin(ModelAdmin):
     @admin.display(description=_("role"))
     def role(self, row: Message) -> Any:
         """Who spoke."""
-        return ROLES[ChatMessageType(row.type)]
+        return row.get_type_display()
 
     @admin.display(description=_("text"))
     def said(self, row: Message) -> str:

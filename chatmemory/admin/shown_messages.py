@@ -25,7 +25,6 @@ from chatmemory.json_text import dumps
 from chatmemory.messages import (
     AiMessage,
     ChatMessage,
-    ChatMessageType,
     CustomMessage,
     SystemMessage,
     ToolExecutionRequest,
@@ -38,14 +37,6 @@ if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
 __all__ = ["MediaPlaceholder", "Part", "Passage", "ShownMessage", "ToolCall", "shown"]
-
-ROLES = {
-    ChatMessageType.SYSTEM: _("System"),
-    ChatMessageType.USER: _("User"),
-    ChatMessageType.AI: _("AI"),
-    ChatMessageType.TOOL_EXECUTION_RESULT: _("Tool result"),
-    ChatMessageType.CUSTOM: _("Custom"),
-}
 
 _LONG_CHARS = 2000
 _LONG_LINES = 40
@@ -138,7 +129,7 @@ class ShownMessage:
 
 def shown(row: Message, *, with_text: bool = True) -> ShownMessage:
     """What to show of a row. One that cannot be read does not cost the reader the others."""
-    role = ROLES[ChatMessageType(row.type)]
+    role = row.get_type_display()
     if not with_text:
         return ShownMessage(row=row, role=role, parts=[], is_hidden=True)
     try:

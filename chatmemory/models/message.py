@@ -18,7 +18,13 @@ from chatmemory.rows import from_columns
 
 __all__ = ["EVICTION_REASONS", "TYPES", "Message"]
 
-TYPES = [(kind.value, kind.value) for kind in ChatMessageType]
+TYPES = [
+    (ChatMessageType.SYSTEM.value, _("System")),
+    (ChatMessageType.USER.value, _("User")),
+    (ChatMessageType.AI.value, _("AI")),
+    (ChatMessageType.TOOL_EXECUTION_RESULT.value, _("Tool result")),
+    (ChatMessageType.CUSTOM.value, _("Custom")),
+]
 EVICTION_REASONS = [
     (EvictionReason.WINDOW.value, _("no room in the window")),
     (EvictionReason.ORPHAN.value, _("its tool call left")),

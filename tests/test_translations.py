@@ -1,0 +1,285 @@
+"""The translations: complete, and as compiled as they are written."""
+
+from __future__ import annotations
+
+import ast
+import gettext
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import translation
+from django.utils.translation.template import templatize
+
+import chatmemory
+from chatmemory import (
+    AiMessage,
+    SystemMessage,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+from chatmemory.models import Conversation
+from tests.factories import ConversationFactory, UserFactory
+
+APP = Path(chatmemory.__file__).parent
+LOCALES = {"zh-hans": "zh_Hans", "ja": "ja"}
+
+Key = tuple[str | None, str, str | None]
+"""Context, message and plural, by which a string is known."""
+
+# Where the arguments of these functions have the context, the message and the plural.
+MARKERS = {
+    "_": (None, 0, None),
+    "gettext": (None, 0, None),
+    "gettext_lazy": (None, 0, None),
+    "gettext_noop": (None, 0, None),
+    "ngettext": (None, 0, 1),
+    "ngettext_lazy": (None, 0, 1),
+    "pgettext": (0, 1, None),
+    "pgettext_lazy": (0, 1, None),
+    "npgettext": (0, 1, 2),
+    "npgettext_lazy": (0, 1, 2),
+}
+
+
+@dataclass
+class Entry:
+    """One string of a .po file."""
+
+    flags: set[str] = field(default_factory=set)
+
+    texts: dict[str, str] = field(default_factory=dict)
+    """By keyword: msgctxt, msgid, msgid_plural, msgstr, msgstr[0] …"""
+
+    @property
+    def key(self) -> Key:
+        return self.texts.get("msgctxt"), self.texts["msgid"], self.texts.get("msgid_plural")
+
+    @property
+    def translations(self) -> list[str]:
+        return [text for keyword, text in self.texts.items() if keyword.startswith("msgstr")]
+
+
+def entries(path: Path) -> list[Entry]:
+    """A .po file's entries, the first of which is its header."""
+    found = []
+    for block in path.read_text(encoding="utf-8").strip().split("\n\n"):
+        entry, keyword = Entry(), ""
+        for line in block.splitlines():
+            if line.startswith("#"):
+                assert not line.startswith("#~"), f"obsolete: {line}"
+                if line.startswith("#,"):
+                    entry.flags |= {flag.strip() for flag in line[2:].split(",")}
+                continue
+            if not line.startswith('"'):
+                keyword, line = line.split(" ", 1)
+            entry.texts[keyword] = entry.texts.get(keyword, "") + ast.literal_eval(line)
+        found.append(entry)
+    return found
+
+
+def compiled(path: Path) -> tuple[gettext.GNUTranslations, int]:
+    """A .mo file, and how many entries it has."""
+    with path.open("rb") as file:
+        content = file.read()
+        file.seek(0)
+        order = "<" if content[:4] == b"\xde\x12\x04\x95" else ">"
+        return gettext.GNUTranslations(file), struct.unpack_from(f"{order}I", content, 8)[0]
+
+
+def marked_in_python(source: str) -> Iterator[Key]:
+    """The strings that a module's calls mark."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+        if name in MARKERS:
+            given = [
+                argument.value if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else None
+                for argument in node.args
+            ]
+            context, message, plural = (None if index is None else given[index] for index in MARKERS[name])
+            assert message is not None, f"no literal: {ast.unparse(node)}"
+            yield context, message, plural
+
+
+_LITERAL = r"""u?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_CALL = re.compile(rf"(?<!\w)(?:{'|'.join(MARKERS)})\({_LITERAL}(?:, {_LITERAL})*")
+
+
+def marked_in_template(source: str) -> Iterator[Key]:
+    """The strings that a template marks, by what makemessages makes of it."""
+    for call in _CALL.findall(templatize(source)):
+        yield from marked_in_python(f"{call})")
+
+
+def marked() -> set[Key]:
+    """Every translatable string of the app."""
+    found: set[Key] = set()
+    for path in APP.rglob("*.py"):
+        found.update(marked_in_python(path.read_text(encoding="utf-8")))
+    for path in APP.rglob("*.html"):
+        found.update(marked_in_template(path.read_text(encoding="utf-8")))
+    return found
+
+
+def placeholders(text: str) -> list[str]:
+    return sorted(re.findall(r"%\(\w+\)[a-z]|\{\w*\}", text))
+
+
+@pytest.fixture(params=LOCALES.values())
+def folder(request: pytest.FixtureRequest) -> Path:
+    """Where a language's catalog is."""
+    return APP / "locale" / str(request.param) / "LC_MESSAGES"
+
+
+def test_the_search_finds_what_is_marked() -> None:
+    source = '_("a"); ngettext("b", "bs", 2); pgettext("c", "d"); other("e"); translation.gettext_lazy("f" "g")'
+    assert set(marked_in_python(source)) == {
+        (None, "a", None),
+        (None, "b", "bs"),
+        ("c", "d", None),
+        (None, "fg", None),
+    }
+    template = (
+        """{% load i18n %}{% translate "It's (a) \\"b\\"" %}{{ x|default:_("none") }}{% translate "c" context "d" %}"""
+        "{% blocktranslate trimmed count n=1 %}\n one {{ n }} {% plural %} many {{ n }} {% endblocktranslate %}"
+    )
+    assert {key[1] for key in marked_in_template(template)} >= {"none", "c", "one %(n)s"}
+    assert len(set(marked_in_template(template))) == 4
+
+
+def test_every_string_of_the_app_is_there_and_no_other(folder: Path) -> None:
+    assert {entry.key for entry in entries(folder / "django.po")[1:]} == marked(), "run makemessages"
+
+
+def test_every_string_is_translated(folder: Path) -> None:
+    for entry in entries(folder / "django.po"):
+        assert "fuzzy" not in entry.flags, entry
+        assert len(entry.translations) == 1, entry
+        assert entry.translations[0].strip(), entry
+
+
+def test_placeholders_are_kept(folder: Path) -> None:
+    for entry in entries(folder / "django.po")[1:]:
+        _, message, plural = entry.key
+        assert placeholders(entry.translations[0]) == placeholders(plural or message), entry
+        if placeholders(message):
+            assert not re.search(r"%(?!%|\()", entry.translations[0].replace("%%", "")), entry
+
+
+def test_it_is_compiled_as_it_is_written(folder: Path) -> None:
+    written = entries(folder / "django.po")
+    catalog, count = compiled(folder / "django.mo")
+    assert count == len(written), "run compilemessages"
+    assert catalog.gettext("") == written[0].translations[0]
+    for entry in written[1:]:
+        context, message, plural = entry.key
+        if plural is None:
+            said = catalog.pgettext(context, message) if context else catalog.gettext(message)
+            assert said == entry.translations[0], entry
+        else:
+            for number in (0, 1, 2):
+                said = (
+                    catalog.npgettext(context, message, plural, number)
+                    if context
+                    else catalog.ngettext(message, plural, number)
+                )
+                assert said == entry.translations[0], entry
+
+
+@pytest.fixture
+def conversation(db: None) -> Conversation:
+    """It has something of everything: a tool call, evicted messages, a synthetic one."""
+    made: Conversation = ConversationFactory(
+        owner=UserFactory(username="marta"), memory_id="tea-7", title="春茶", window="messages", limit=4
+    )
+    made.memory.add(SystemMessage("甲"), *(UserMessage("乙") for _ in range(4)))
+    call = ToolExecutionRequest("call_1", "weather", '{"city":"Oslo"}')
+    made.memory.add(AiMessage(None, [call]), ToolExecutionResultMessage("call_1", "weather", "丙"))
+    made.memory.set([SystemMessage("甲"), UserMessage("丁")])
+    made.refresh_from_db()
+    return made
+
+
+def visible(page: str) -> str:
+    """What a page says where our templates and columns are, its labels for screen readers included."""
+    part = page[page.index('id="content-main"') : page.rindex('id="footer"')]
+    part = re.sub(r"<(textarea|script).*?</\1>", " ", part, flags=re.DOTALL)
+    part = re.sub(r'\s(?:aria-label|title|placeholder)="([^"]*)"', r">\1<i ", part)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", part)).split())
+
+
+def english(locale: str) -> Iterator[tuple[str, re.Pattern[str]]]:
+    """The English strings of the app that have no place in a page of this language."""
+    for entry in entries(APP / "locale" / locale / "LC_MESSAGES" / "django.po")[1:]:
+        for message in filter(None, entry.key[1:]):
+            pattern = re.compile(r"(?<!\w)" + re.sub(r"%\\\(\w+\\\)[sd]", r"\\S+", re.escape(message)) + r"(?!\w)")
+            if not pattern.search(entry.translations[0]):
+                yield message, pattern
+
+
+@pytest.mark.parametrize("language", LOCALES)
+@pytest.mark.parametrize(
+    ("action", "query", "message"),
+    [
+        ("changelist", "", "fullness"),
+        ("change", "", "Timeline"),
+        ("change", "", "Where the memory begins"),
+        ("change", "", "left out when the memory was rewritten"),
+        ("memory", "?version=1", "As JSON, to copy"),
+        ("what_if", "?window=messages&limit=1", "Outcome"),
+        ("window", "", "Go on"),
+        ("window", "?window=messages&limit=1", "Yes, change it"),
+        ("clear", "", "Yes, clear it"),
+        ("history", "", None),
+        ("messages", "", "retained"),
+        ("dashboard", "", "Why messages were evicted"),
+    ],
+)
+def test_pages_speak_the_language(
+    admin_client: Client,
+    settings: Any,
+    conversation: Conversation,
+    language: str,
+    action: str,
+    query: str,
+    message: str | None,
+) -> None:
+    settings.LANGUAGE_CODE = language
+    addresses = {
+        "changelist": reverse("admin:chatmemory_conversation_changelist"),
+        "messages": reverse("admin:chatmemory_message_changelist"),
+        "dashboard": reverse("admin:app_list", args=["chatmemory"]),
+    }
+    address = addresses.get(action) or reverse(f"admin:chatmemory_conversation_{action}", args=[conversation.pk])
+    response = admin_client.get(address + query)
+    assert response.status_code == 200
+    shown = visible(response.content.decode())
+    assert [said for said, pattern in english(LOCALES[language]) if pattern.search(shown)] == []
+    if message:
+        with translation.override(language):
+            assert translation.gettext(message) in shown
+
+
+@pytest.mark.parametrize("language", LOCALES)
+def test_what_was_done_is_said_in_the_language(
+    admin_client: Client, settings: Any, conversation: Conversation, language: str
+) -> None:
+    settings.LANGUAGE_CODE = language
+    change = reverse("admin:chatmemory_conversation_window", args=[conversation.pk])
+    response = admin_client.post(change, {"window": "messages", "limit": "1"}, follow=True)
+    assert response.status_code == 200
+    expected = {
+        "zh-hans": "窗口已改为 1（消息）；已移出 1 条消息。",
+        "ja": "ウィンドウを1（メッセージ）に変更しました。1件のメッセージが除外されました。",
+    }
+    assert expected[language] in response.content.decode()
