@@ -149,7 +149,7 @@ class TestPage:
         assert "2 pushed out by" not in before
         row = conversation.messages.get(position=0)
         assert (
-            f"{row.token_count} tokens question 0 Evicted: no room in the window pushed out by message 4 "
+            f"{row.token_count} tokens What the model saw question 0 Evicted: no room in the window pushed out by message 4 "
             f"in version {row.evicted_in}"
         ) in before
         assert shown.count("<details") == 2
@@ -349,6 +349,9 @@ class TestWhatTheModelSaw:
         assert "question 0" in shown
         assert "question 1" not in shown
         assert "Evicted:" not in shown
+
+    def test_each_message_leads_there(self, admin_client, conversation):
+        assert f'href="{self.address(conversation)}?message=3"' in html(admin_client, page(conversation))
 
     def test_any_message(self, admin_client, conversation):
         shown = words(html(admin_client, self.address(conversation, "?message=3")))
@@ -575,12 +578,20 @@ class TestMessages:
             ("type__exact=AI", 3),
             ("q=question", 3),
             ("q=marta", 6),
+            ("conversation__owner__pk__exact=0", 0),
             ("q=nobody", 0),
         ],
     )
     def test_are_searched_and_filtered(self, admin_client, conversation, query, found):
         shown = html(admin_client, f"{self.MESSAGES}?{query}")
         assert len(re.findall(r'<th class="field-place"', shown)) == found
+
+    def test_an_owner_leads_to_their_messages(self, admin_client, conversation):
+        ConversationFactory().memory.add(UserMessage("someone else's"))
+        link = f"?conversation__owner__pk__exact={conversation.owner_id}"
+        assert f'href="{link}"' in html(admin_client, self.MESSAGES)
+        shown = html(admin_client, self.MESSAGES + link)
+        assert len(re.findall(r'<th class="field-place"', shown)) == 6
 
     def test_each_leads_to_its_place(self, admin_client, conversation):
         row = conversation.messages.get(position=3)

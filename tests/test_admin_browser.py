@@ -88,11 +88,10 @@ def test_every_page_is_accessible(signed_in: Any, conversation: Conversation, sc
     found = {}
     for address in addresses(conversation):
         page.goto(address)
-        # What surrounds our part is the admin's own.
-        violations = axe_violations(page, **{"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]})
-        ours = [violation for violation in violations if "chatmemory-" in violation]
-        if ours:
-            found[address] = ours
+        # Of best practices beyond WCAG the admin's own frame breaks some.
+        violations = axe_violations(page, runOnly=["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"])
+        if violations:
+            found[address] = sorted({violation[:300] for violation in violations})
     assert found == {}
 
 

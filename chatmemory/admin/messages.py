@@ -26,6 +26,9 @@ else:
 __all__ = ["MessageAdmin", "StateFilter"]
 
 
+_BY_OWNER = "conversation__owner__pk__exact"
+
+
 class StateFilter(admin.SimpleListFilter):
     """Whether the model still gets it."""
 
@@ -78,8 +81,14 @@ class MessageAdmin(ModelAdmin):
 
     @admin.display(description=_("owner"))
     def owner(self, row: Message) -> Any:
-        """Whose conversation it is."""
-        return row.conversation.owner
+        """Whose conversation it is, and a way to theirs only."""
+        owner = row.conversation.owner
+        if owner is None:
+            return None
+        return format_html('<a href="?{}={}"><bdi>{}</bdi></a>', _BY_OWNER, owner.pk, str(owner))
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        return lookup == _BY_OWNER or super().lookup_allowed(lookup, value, request)
 
     @admin.display(description=_("role"))
     def role(self, row: Message) -> Any:
