@@ -149,8 +149,8 @@ class TestPage:
         assert "2 pushed out by" not in before
         row = conversation.messages.get(position=0)
         assert (
-            f"{row.token_count} tokens What the model saw question 0 Evicted: no room in the window pushed out by message 4 "
-            f"in version {row.evicted_in}"
+            f"{row.token_count} tokens What the model saw question 0 "
+            f"Evicted: no room in the window pushed out by message 4 in version {row.evicted_in}"
         ) in before
         assert shown.count("<details") == 2
         assert "Evicted:" not in after
@@ -397,8 +397,10 @@ class TestWhatIf:
         shown = unescape(html(admin_client, page(conversation, "what_if") + "?window=messages&limit=1"))
         address = page(conversation, "window") + "?window=messages&limit=1"
         assert f'href="{address}"' in shown
-        asked = words(html(admin_client, address))
-        assert "With the new one 3 messages leave the memory at once" in asked
+        asked = html(admin_client, address)
+        assert "With the new one 3 messages leave the memory at once" in words(asked)
+        assert "4 messages → 1 messages" in words(asked)
+        assert not re.search(r'<(select|input type="number")', asked)
         assert conversation.messages.retained().count() == 4
         done = admin_client.post(address, {"window": "messages", "limit": "1"}, follow=True)
         assert "3 messages were evicted" in words(done.content.decode())

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from chatmemory.admin.access import may_act
 from chatmemory.admin.pages import conversation_or_404, conversation_page
 from chatmemory.admin.what_if import WindowForm
-from chatmemory.models import Conversation
+from chatmemory.models import WINDOWS, Conversation
 
 __all__ = ["change_window", "clear_memories", "clear_memory"]
 
@@ -38,7 +38,9 @@ def change_window(model_admin: Any, request: HttpRequest, object_id: str) -> Htt
                 "count": len(change.evicted),
             }
             return _done(model_admin, request, conversation, said)
+        # What was asked about is what is confirmed, so the form is not there to be changed again.
         context["leaving"] = len(conversation.try_window(**form.cleaned_data).evicted)
+        context["new_kind"] = dict(WINDOWS)[form.cleaned_data["window"]]
     return conversation_page(model_admin, request, conversation, "change_window", _("Change window"), **context)
 
 

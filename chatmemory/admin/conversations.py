@@ -43,6 +43,7 @@ class ConversationAdmin(ModelAdmin):
     ordering = ("-updated_at",)
     paginator = CappedPaginator
     show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
     actions = (acts.clear_memories, export.export_selected)
     search_help_text = _("Title, memory ID, owner, and for those who may read them what the messages say.")
 

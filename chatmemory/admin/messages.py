@@ -55,6 +55,7 @@ class MessageAdmin(ModelAdmin):
     sortable_by = ("token_count",)
     paginator = CappedPaginator
     show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
     actions = None
     search_help_text = _("Owner, and for those who may read them what the messages say.")
 
