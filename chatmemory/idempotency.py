@@ -13,7 +13,6 @@ from chatmemory.codec import messages_to_json
 from chatmemory.exceptions import IdempotencyConflictError
 from chatmemory.json_text import dumps, loads
 from chatmemory.ledger import Change, MemorySize, chunks, rows_of
-from chatmemory.managers import owner_key_text
 from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, IdempotencyKey, Message
 from chatmemory.reader import require_storable
@@ -43,7 +42,7 @@ def scope_of(conversation: Conversation) -> str:
 
 def scope_of_owner(owner: Any) -> str:
     """Where the keys of creations are unique."""
-    return f"owner {owner_key_text(owner)}"
+    return f"owner {owner.pk}"
 
 
 def find_key(database: str, scope: str, key: str, request: str) -> IdempotencyKey | None:

@@ -10,7 +10,7 @@ from django.db.models.functions import Cast
 if TYPE_CHECKING:
     from chatmemory.models import Conversation, Message  # noqa: F401
 
-__all__ = ["ConversationQuerySet", "MessageQuerySet", "owner_key", "owner_key_text", "require_owner"]
+__all__ = ["ConversationQuerySet", "MessageQuerySet", "owner_key", "require_owner"]
 
 
 def require_owner(owner: Any) -> Any:
@@ -33,11 +33,6 @@ def owner_key(owner: Any) -> Any:
         return ""
     # The database casts it, for a UUID has another text on each engine.
     return Cast(models.Value(owner.pk, output_field=owner._meta.pk), models.CharField(max_length=255))
-
-
-def owner_key_text(owner: Any) -> str:
-    """A text that only ``owner`` has, the same on every database."""
-    return "" if owner is None else str(owner.pk)
 
 
 class ConversationQuerySet(models.QuerySet["Conversation"]):

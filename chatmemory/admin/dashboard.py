@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from django.db.models import Case, Count, F, FloatField, PositiveBigIntegerField, Sum, When
+from django.db.models import Count, F, FloatField, Sum
 from django.db.models.functions import Cast, TruncDate
 from django.utils import timezone
 
-from chatmemory.admin.gauge import Gauge
+from chatmemory.admin.gauge import Gauge, used_in_window
 from chatmemory.models import EVICTION_REASONS, Conversation, Message
-from chatmemory.window import WindowKind
 
 __all__ = ["Dashboard", "Day"]
 
@@ -88,14 +87,9 @@ def _reasons(counts: dict[str, int]) -> list[tuple[Any, int, int]]:
 
 
 def _fullest(since: datetime) -> list[tuple[Conversation, Gauge]]:
-    used = Case(
-        When(window=WindowKind.TOKENS.value, then=F("retained_tokens")),
-        default=F("retained_count"),
-        output_field=PositiveBigIntegerField(),
-    )
     rows = (
         Conversation.objects.filter(updated_at__gte=since)
-        .alias(fullness=Cast(used, FloatField()) / F("limit"))
+        .alias(fullness=Cast(used_in_window(), FloatField()) / F("limit"))
         .order_by("-fullness", "-updated_at")
         .defer("metadata")[:FULLEST]
     )

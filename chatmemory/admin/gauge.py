@@ -5,13 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from django.db.models import Case, F, PositiveBigIntegerField, When
 from django.utils.formats import number_format
 from django.utils.translation import gettext, ngettext
 
 from chatmemory.models import Conversation
 from chatmemory.window import WindowKind
 
-__all__ = ["Gauge"]
+__all__ = ["Gauge", "used_in_window"]
+
+
+def used_in_window() -> Case:
+    """What a conversation's window counts, for the database."""
+    return Case(
+        When(window=WindowKind.TOKENS.value, then=F("retained_tokens")),
+        default=F("retained_count"),
+        output_field=PositiveBigIntegerField(),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.core.paginator import Paginator
-from django.db.models import Case, F, PositiveBigIntegerField, Q, QuerySet, When
+from django.db.models import F, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
+from chatmemory.admin.gauge import used_in_window
 from chatmemory.models import Conversation
-from chatmemory.window import WindowKind
 
 if TYPE_CHECKING:
     Pages = Paginator[Conversation]
@@ -50,18 +50,13 @@ class FullnessFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Conversation]) -> QuerySet[Conversation]:
         if self.value() is None:
             return queryset
-        used = Case(
-            When(window=WindowKind.TOKENS.value, then=F("retained_tokens")),
-            default=F("retained_count"),
-            output_field=PositiveBigIntegerField(),
-        )
         conditions = {
             "empty": Q(used=0),
             "low": Q(used__gt=0, used__lt=F("limit") / 2.0),
             "high": Q(used__gte=F("limit") / 2.0),
             "full": Q(used__gte=F("limit") * 0.9),
         }
-        return queryset.alias(used=used).filter(conditions.get(self.value() or "", Q()))
+        return queryset.alias(used=used_in_window()).filter(conditions.get(self.value() or "", Q()))
 
 
 class HasEvictedFilter(admin.SimpleListFilter):

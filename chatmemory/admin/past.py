@@ -29,12 +29,10 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
     with_text = may_read_text(request)
     rows = conversation.messages.in_memory_at(version)
     rows = list(rows if with_text else rows.defer("text", "payload"))
-    # The message that came with this version is what the memory was made ready to answer.
-    asked = request.GET.get("message", "")
     context: dict[str, Any] = {
         "version": version,
         "problem": problem,
-        "asked": asked,
+        "asked": request.GET.get("message", ""),
         "shown_messages": [shown(row, with_text=with_text) for row in rows[-_MOST_SHOWN:]],
         "left_out": max(0, len(rows) - _MOST_SHOWN),
         "count": len(rows),
