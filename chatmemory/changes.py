@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from chatmemory import signals
 from chatmemory.conf import setting
-from chatmemory.counting import check_model, estimator_for, model_of, new_rows, window_of
+from chatmemory.counting import check_model, estimator_for, model_of, window_of
 from chatmemory.eviction import Entry, EvictionReason, Retained
+from chatmemory.hot_path import Key, instance, read_oldest
 from chatmemory.idempotency import check_key, recall, remember
 from chatmemory.ledger import Change, Target, after_commit, rows_of, write
 from chatmemory.memory import require_messages
-from chatmemory.messages import ChatMessage, SystemMessage
+from chatmemory.messages import ChatMessage, ChatMessageType
 from chatmemory.models import MAX_LIMIT, Conversation, Message
 from chatmemory.rewriting import plan_rewrite
+from chatmemory.rows import from_columns, to_columns
 from chatmemory.sequence import ORDER_STEP
 from chatmemory.tokens import TokenCountEstimator, stored_count
 from chatmemory.window import Window, WindowKind, check_kind, check_limit
@@ -23,8 +25,14 @@ __all__ = ["add", "clear", "erase", "rewrite", "set_window"]
 
 # Rows of the window's old end that are read at once when something must go. Should that not do, the next chunks are
 # larger, so that a system message anywhere in a large window is found in a few statements.
-_CHUNK = 16
+_CHUNK = 8
 _GROWTH = 8
+
+# Where hot_path.read_oldest() has what an entry needs.
+_TYPE, _TEXT, _PAYLOAD, _TOKENS = (
+    [field.attname for field in Message._meta.concrete_fields].index(name)
+    for name in ("type", "text", "payload", "token_count")
+)
 
 
 def _apply_window(conversation: Conversation, window: Window) -> None:
@@ -60,11 +68,22 @@ def _entry(row: Message, window: Window) -> Entry:
 
 def _oldest_first(conversation: Conversation, window: Window) -> Iterator[Entry]:
     """The retained rows, in memory order, read in chunks as far as somebody asks."""
-    rows = rows_of(conversation).retained()
+    tokens = window.kind is WindowKind.TOKENS
     start, size = 0, _CHUNK
-    while chunk := list(rows[start : start + size]):
-        yield from (_entry(row, window) for row in chunk)
-        start, size = start + size, size * _GROWTH
+    while chunk := read_oldest(conversation, start, size):
+        for row in chunk:
+            message = from_columns(row[_TYPE], row[_TEXT], row[_PAYLOAD])
+            yield Entry(message, row[_TOKENS] if tokens else 1, row)
+        start, size = start + len(chunk), size * _GROWTH
+
+
+def _evicted(conversation: Conversation, retained: Retained) -> list[tuple[Message, EvictionReason]]:
+    """What left, as objects: only of these few is one made."""
+    database = conversation._state.db or "default"
+    return [
+        (entry.row if isinstance(entry.row, Message) else instance(Message, entry.row, database), reason)
+        for entry, reason in retained.evicted
+    ]
 
 
 def _retained(conversation: Conversation, window: Window, entries: Iterable[Entry]) -> Retained:
@@ -79,11 +98,27 @@ def _estimator(window: Window | None, model: str) -> TokenCountEstimator:
 
 def _counted_beforehand(
     target: Target, messages: list[ChatMessage], window: Window | None
-) -> tuple[TokenCountEstimator, list[Message]]:
-    """New rows. Counting is what takes time, so it comes before the lock, by the model that most likely is right."""
+) -> Callable[[Conversation, Window], list[Message]]:
+    """What gives new rows for the locked conversation.
+
+    Counting is what takes time, so it comes before the lock, by the model that most likely is right.
+    """
     known = target.instance.model if target.instance is not None else setting("DEFAULT_MODEL")
+    columns = [to_columns(message) for message in messages]
+
+    def count(estimator: TokenCountEstimator) -> list[int]:
+        return [estimator.estimate_token_count_in_message(message) for message in messages]
+
     estimator = _estimator(window, known)
-    return estimator, new_rows(messages, estimator)
+    counted = {model_of(estimator): count(estimator)}
+
+    def rows(conversation: Conversation, bound: Window) -> list[Message]:
+        if conversation.model not in counted:
+            counted[conversation.model] = count(_estimator(bound, conversation.model))
+        tokens = counted[conversation.model]
+        return [Message(**values, token_count=number) for values, number in zip(columns, tokens, strict=True)]
+
+    return rows
 
 
 def add(
@@ -110,29 +145,29 @@ def add(
     given = require_messages(messages)
     if idempotency_key is not None:
         check_key(idempotency_key)
-    estimator, rows = _counted_beforehand(target, given, window)
-    with target.change() as change:
+    new_rows = _counted_beforehand(target, given, window)
+
+    def work(change: Change) -> None:
         conversation = change.conversation
         if idempotency_key is not None and recall(change, idempotency_key, given):
-            return change
+            return
         bound = window or window_of(conversation)
         _apply_window(conversation, bound)
-        if model_of(estimator) != conversation.model:
-            rows = new_rows(given, _estimator(bound, conversation.model))
         retained = _retained(conversation, bound, _oldest_first(conversation, bound))
-        for row in rows:
+        for row in new_rows(conversation, bound):
             retained.add(_entry(row, bound), system_message_first=bound.always_keep_system_message_first)
         added = [entry.row for entry in retained.added]
         for row in added:
             row.position = conversation.next_position
             conversation.next_position += 1
-            first = bound.always_keep_system_message_first and isinstance(row.message, SystemMessage)
+            first = bound.always_keep_system_message_first and row.type == ChatMessageType.SYSTEM
             row.memory_order = (-row.position if first else row.position) * ORDER_STEP
         if added:
-            write(change, added, [(entry.row, reason) for entry, reason in retained.evicted])
+            write(change, added, _evicted(conversation, retained))
         if idempotency_key is not None:
             remember(change, idempotency_key, given)
-    return change
+
+    return target.change(work)
 
 
 def rewrite(
@@ -154,24 +189,25 @@ def rewrite(
         ValueError: a text that no database can hold.
     """
     given = require_messages(messages)
-    estimator, new = _counted_beforehand(target, given, window)
-    with target.change() as change:
+    new_rows = _counted_beforehand(target, given, window)
+
+    def work(change: Change) -> None:
         conversation = change.conversation
         bound = window or window_of(conversation)
         _apply_window(conversation, bound)
         old = list(rows_of(conversation).retained())
-        if model_of(estimator) != conversation.model:
-            new = new_rows(given, _estimator(bound, conversation.model))
+        new = new_rows(conversation, bound)
         plan = plan_rewrite(old, new, conversation.next_position, from_foreign_memory=from_foreign_memory)
         evicted = [(row, EvictionReason.REWRITTEN) for row in plan.left_out]
         if not from_foreign_memory:
             retained = bound.fit([_entry(row, bound) for row in plan.memory])
-            evicted += [(entry.row, reason) for entry, reason in retained.evicted]
+            evicted += _evicted(conversation, retained)
         if plan.inserted or evicted:
             conversation.next_position += len(plan.inserted)
             rewritten = not from_foreign_memory or any(row.synthetic for row in plan.inserted)
             write(change, plan.inserted, evicted, rewritten=rewritten)
-    return change
+
+    return target.change(work)
 
 
 def clear(target: Target) -> Change:
@@ -180,12 +216,14 @@ def clear(target: Target) -> Change:
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
     """
-    with target.change() as change:
+
+    def work(change: Change) -> None:
         rows = list(rows_of(change.conversation).retained())
         if rows:
             write(change, [], [(row, EvictionReason.CLEARED) for row in rows])
             after_commit(signals.memory_cleared, change.conversation)
-    return change
+
+    return target.change(work)
 
 
 def erase(target: Target) -> None:
@@ -194,16 +232,18 @@ def erase(target: Target) -> None:
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
     """
-    conversation = target.instance
-    if conversation is not None:
+    known = target.instance
+    if known is not None:
         # Programs that use stores lock by the memory ID. Locking by the primary key could deadlock with them on
         # MariaDB, whose DELETE locks the entry of the memory ID after the row.
-        same = {"memory_id": conversation.memory_id, "owner_key": conversation.owner_key}
-        target = replace(target, queryset=Conversation.objects.using(target.queryset.db).filter(**same))
-    with target.change() as change:
-        if conversation is not None and change.conversation.pk != conversation.pk:
+        target = replace(target, key=Key(target.key.database, "memory_id", (known.memory_id, known.owner_key)))
+
+    def work(change: Change) -> None:
+        if known is not None and change.conversation.pk != known.pk:
             raise Conversation.DoesNotExist("the conversation has been erased")
         change.conversation.delete()
+
+    target.change(work)
 
 
 def set_window(
@@ -226,7 +266,8 @@ def set_window(
         raise ValueError(f"limit must be at most {MAX_LIMIT}, but is: {limit}")
     if model is not None:
         check_model(model)
-    with target.change() as change:
+
+    def work(change: Change) -> None:
         conversation = change.conversation
         if window is not None:
             conversation.window = window
@@ -240,5 +281,6 @@ def set_window(
         bound = window_of(conversation)
         retained = _retained(conversation, bound, _oldest_first(conversation, bound))
         retained.evict()
-        write(change, [], [(entry.row, reason) for entry, reason in retained.evicted])
-    return change
+        write(change, [], _evicted(conversation, retained))
+
+    return target.change(work)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from django.db import router
+
 from chatmemory import changes
+from chatmemory.hot_path import Key
 from chatmemory.ledger import Target
 from chatmemory.memory import ChatMemory, require_messages
 from chatmemory.messages import ChatMessage
-from chatmemory.models import Conversation
+from chatmemory.models import Conversation, Message
 from chatmemory.reading import read_window
 
 __all__ = ["ConversationMemory"]
@@ -36,7 +39,8 @@ class ConversationMemory(ChatMemory):
         changes.rewrite(Target.of(self._conversation), messages)
 
     def messages(self) -> list[ChatMessage]:
-        return read_window(self._conversation.messages.retained())
+        database = router.db_for_read(Message, instance=self._conversation)
+        return read_window(Key.of(self._conversation, database))
 
     def clear(self) -> None:
         changes.clear(Target.of(self._conversation))

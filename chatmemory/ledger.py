@@ -1,49 +1,35 @@
 """How a change gets into the rows of a conversation: lock, write, tell.
 
-The first statement of every change is a write to the conversation's row. It takes the row's lock on PostgreSQL and
-MariaDB and the write lock on SQLite, so changes of one conversation queue; reading first would deadlock or fail on
-SQLite. Inside a transaction of the caller's the lock is held until that one ends.
+The first statement of every change locks the conversation's row, on SQLite the whole file, so changes of one
+conversation queue. Inside a transaction of the caller's the lock is held until that one ends; there a collision with
+other transactions reaches the caller, who alone can begin anew. Elsewhere the change is tried again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 from django.db import connections, router, transaction
-from django.db.models import F
 from django.utils import timezone
 
-from chatmemory import signals
+from chatmemory import hot_path, signals
 from chatmemory.conf import setting
 from chatmemory.eviction import EvictionReason
-from chatmemory.managers import ConversationQuerySet, MessageQuerySet, owner_key
+from chatmemory.hot_path import COUNTERS, MOST_ROWS, Key, save_counters, save_rows
+from chatmemory.managers import MessageQuerySet
 from chatmemory.models import Conversation, Message
+from chatmemory.retrying import retried
 
-__all__ = ["WRITTEN", "Change", "MemorySize", "Target", "after_commit", "chunks", "rows_of", "write"]
+__all__ = ["Change", "MemorySize", "Target", "after_commit", "chunks", "rows_of", "write"]
 
 T = TypeVar("T")
 
 # SQLite bounds the parameters of a statement, MariaDB its bytes.
 _ROWS_AT_ONCE = 500
 _CHARS_AT_ONCE = 1_000_000
-
-# What a change writes of the conversation's row.
-WRITTEN = [
-    "window",
-    "limit",
-    "model",
-    "always_keep_system_message_first",
-    "version",
-    "next_position",
-    "message_count",
-    "retained_count",
-    "retained_tokens",
-    "updated_at",
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +81,9 @@ class Change:
 
 @dataclass(frozen=True)
 class Target:
-    """The conversation to change: its queryset of one, and what to insert where it may be missing."""
+    """The conversation to change, on the database that is written to, and what to insert where it may be missing."""
 
-    queryset: ConversationQuerySet
-    """On the database that is written to, so that nothing is read from a replica that lags behind."""
+    key: Key
 
     new: Callable[[], Conversation] | None = None
     """Makes the unsaved row, for a conversation that may be missing."""
@@ -118,9 +103,8 @@ class Target:
         """
         if conversation._state.adding:
             raise ValueError("save the conversation before you change its memory")
-        alias = router.db_for_write(Conversation, instance=conversation)
-        queryset = Conversation.objects.using(alias).filter(pk=conversation.pk)
-        return cls(queryset, instance=conversation, precondition=precondition)
+        database = router.db_for_write(Conversation, instance=conversation)
+        return cls(Key.of(conversation, database), instance=conversation, precondition=precondition)
 
     @classmethod
     def named(
@@ -131,30 +115,42 @@ class Target:
         precondition: Callable[[Conversation], None] | None = None,
     ) -> Target:
         """The conversation that ``owner`` has under ``memory_id``."""
-        alias = router.db_for_write(Conversation)
-        queryset = Conversation.objects.using(alias).filter(memory_id=memory_id, owner_key=owner_key(owner))
-        return cls(queryset, new, precondition=precondition)
+        database = router.db_for_write(Conversation)
+        return cls(Key.named(owner, memory_id, database), new, precondition=precondition)
 
-    @contextmanager
-    def change(self) -> Iterator[Change]:
-        """An empty change of the locked row, to be filled within the transaction.
+    def change(self, work: Callable[[Change], None]) -> Change:
+        """Do ``work`` on the locked row, within one transaction.
+
+        Args:
+            work: fills the empty change that it gets. It is called again with another one if the database had to undo
+                the transaction, so it must not rely on what it did before.
 
         Raises:
             Conversation.DoesNotExist: the conversation is missing, and must not be made.
         """
+        database = self.key.database
+
+        def transact() -> Change | None:
+            with transaction.atomic(using=database):
+                conversation = hot_path.lock(self.key)
+                if conversation is None:
+                    return None
+                self._check(conversation)
+                change = Change(conversation)
+                work(change)
+                return change
+
         for _attempt in range(10):
-            with transaction.atomic(using=self.queryset.db):
-                if self.queryset.update(version=F("version")):
-                    change = Change(self.queryset.get())
-                    self._check(change.conversation)
-                    yield change
-                    break
-            self._make()
+            change = retried(database, transact)
+            if change is not None:
+                break
+            retried(database, self._make)
         else:
             raise Conversation.DoesNotExist("the conversation is erased whenever it is made")
         if self.instance is not None:
-            for name in WRITTEN:
+            for name in COUNTERS:
                 setattr(self.instance, name, getattr(change.conversation, name))
+        return change
 
     def _check(self, conversation: Conversation) -> None:
         if self.precondition is not None:
@@ -167,8 +163,8 @@ class Target:
         self._check(new)
         # Another process may make it first. An error at that would leave a lock behind on MariaDB, by which two
         # transactions of callers could deadlock; an upsert does not, and changes nothing of a row that is there.
-        with_target = connections[self.queryset.db].features.supports_update_conflicts_with_target
-        self.queryset.bulk_create(
+        with_target = connections[self.key.database].features.supports_update_conflicts_with_target
+        Conversation.objects.using(self.key.database).bulk_create(
             [new],
             update_conflicts=True,
             update_fields=["memory_id"],
@@ -208,7 +204,8 @@ def write(
         conversation.retained_tokens -= row.token_count
     gone = [row for row, _ in evicted]
     _write_rows(conversation, added, gone)
-    conversation.save(update_fields=WRITTEN)
+    conversation.updated_at = now
+    save_counters(conversation)
     if gone:
         after_commit(signals.messages_evicted, conversation, messages=gone)
     if rewritten:
@@ -225,6 +222,11 @@ def _write_rows(conversation: Conversation, added: list[Message], evicted: list[
             rows_of(conversation).filter(pk__in=[row.pk for row in chunk]).delete()
         added = [row for row in added if row.evicted_in is None]
         stored = []
+    chars = sum(len(row.text) + len(row.payload or "") for row in (*added, *stored))
+    if len(added) + len(stored) <= MOST_ROWS and chars <= _CHARS_AT_ONCE:
+        if added or stored:
+            save_rows(conversation, added, stored)
+        return
     longest = max((len(row.text) + len(row.payload or "") for row in added), default=0)
     batch_size = max(1, min(_ROWS_AT_ONCE, _CHARS_AT_ONCE // max(1, longest)))
     Message.objects.using(conversation._state.db).bulk_create(added, batch_size=batch_size)

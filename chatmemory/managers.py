@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
-from django.db.models.functions import Cast
 
 if TYPE_CHECKING:
     from chatmemory.models import Conversation, Message  # noqa: F401
 
-__all__ = ["ConversationQuerySet", "MessageQuerySet", "owner_key", "require_owner"]
+__all__ = ["ConversationQuerySet", "MessageQuerySet", "require_owner"]
 
 
 def require_owner(owner: Any) -> Any:
@@ -22,17 +21,6 @@ def require_owner(owner: Any) -> Any:
     if owner is not None and (getattr(owner, "pk", None) is None or owner._state.adding):
         raise ValueError(f"owner must be a saved user, or None for nobody, but is: {owner!r}")
     return owner
-
-
-def owner_key(owner: Any) -> Any:
-    """What the column ``owner_key`` has for ``owner``, for look-ups of one memory ID.
-
-    Such look-ups use the columns that are unique together, and so lock no other row on MariaDB.
-    """
-    if owner is None:
-        return ""
-    # The database casts it, for a UUID has another text on each engine.
-    return Cast(models.Value(owner.pk, output_field=owner._meta.pk), models.CharField(max_length=255))
 
 
 class ConversationQuerySet(models.QuerySet["Conversation"]):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from chatmemory.conf import setting
 from chatmemory.counting import estimator_for, model_of
 from chatmemory.eviction import Entry
-from chatmemory.managers import MessageQuerySet
+from chatmemory.hot_path import Key, read_memory
 from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, Message
 from chatmemory.rows import from_columns
 from chatmemory.tokens import stored_count
 from chatmemory.window import Window, WindowKind
 
-__all__ = ["read_window"]
+__all__ = ["read_rows", "read_window"]
 
 
 def read_rows(conversation: Conversation) -> list[Message]:
@@ -30,30 +30,24 @@ def read_rows(conversation: Conversation) -> list[Message]:
             return rows
 
 
-def read_window(retained: MessageQuerySet, window: Window | None = None) -> list[ChatMessage]:
-    """The messages of one conversation's retained rows that fit ``window``, by default that of their conversation.
+def read_window(key: Key, window: Window | None = None) -> list[ChatMessage]:
+    """The messages of one conversation's memory that fit ``window``, by default its own; none if it is missing.
 
     A window may have become smaller since the last change; the view is trimmed then, and nothing is written.
     """
-    columns = list(
-        retained.values_list(
-            "type",
-            "text",
-            "payload",
-            "token_count",
-            "conversation__model",
-            "conversation__window",
-            "conversation__limit",
-        )
-    )
-    if not columns:
+    rows = read_memory(key)
+    if not rows:
         return []
-    model, kind, limit = columns[0][4:]
+    model, kind, limit = rows[0][4:]
     if window is None:
         window = Window(kind=WindowKind(kind), limit=limit, estimator=estimator_for(model))
-    entries = [Entry(from_columns(type, text, payload), 1) for type, text, payload, *_ in columns]
+    messages = [from_columns(type, text, payload) for type, text, payload, *_ in rows]
+    costs = [1] * len(rows)
     if window.kind is WindowKind.TOKENS and window.estimator is not None:
-        is_counted = model == model_of(window.estimator)
-        for entry, row in zip(entries, columns, strict=True):
-            entry.cost = row[3] if is_counted else stored_count(entry.message, window.estimator)
-    return [entry.message for entry in window.fit(entries).entries()]
+        if model == model_of(window.estimator):
+            costs = [row[3] for row in rows]
+        else:
+            costs = [stored_count(message, window.estimator) for message in messages]
+    if window.overhead + sum(costs) <= window.limit:
+        return messages
+    return [entry.message for entry in window.fit(list(map(Entry, messages, costs))).entries()]

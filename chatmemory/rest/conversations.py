@@ -82,7 +82,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         given = serializer.validated_data
         window = {name: given[name] for name in WINDOW_FIELDS if name in given}
         described = {name: given[name] for name in ("title", "metadata") if name in given}
-        with transaction.atomic(using=target.queryset.db):
+        with transaction.atomic(using=target.key.database):
             change = changes.set_window(target, **window)
             changed = change.conversation
             for name, value in described.items():

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from django.db import router
+
 from chatmemory import changes
 from chatmemory.conf import setting
 from chatmemory.counting import model_of
+from chatmemory.hot_path import Key, read_memory
 from chatmemory.identifiers import memory_id_text
 from chatmemory.ledger import Target
-from chatmemory.managers import MessageQuerySet, owner_key, require_owner
+from chatmemory.managers import require_owner
 from chatmemory.messages import ChatMessage
 from chatmemory.models import MAX_LIMIT, Conversation, Message
 from chatmemory.reading import read_window
@@ -44,7 +47,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
 
     def get_messages(self, memory_id: Any) -> list[ChatMessage]:
         """All messages retained, in order."""
-        return [from_columns(*columns) for columns in self._retained(memory_id).values_list("type", "text", "payload")]
+        return [from_columns(*columns) for *columns, _, _, _, _ in read_memory(self._key(memory_id))]
 
     def update_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
         """Make ``messages`` the memory: what they leave out is evicted, what is new is inserted.
@@ -62,7 +65,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
 
     def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
         """The messages that fit ``window``; nothing is written, and nothing is counted that was counted before."""
-        return read_window(self._retained(memory_id), window)
+        return read_window(self._key(memory_id), window)
 
     def add_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
         """Add ``messages`` and evict what does not fit, in one transaction."""
@@ -72,10 +75,8 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         """Make ``messages`` the memory and evict what does not fit, in one transaction."""
         changes.rewrite(self._target(memory_id, window), messages, window=window)
 
-    def _retained(self, memory_id: Any) -> MessageQuerySet:
-        return Message.objects.filter(
-            conversation__memory_id=memory_id_text(memory_id), conversation__owner_key=owner_key(self._owner)
-        ).retained()
+    def _key(self, memory_id: Any) -> Key:
+        return Key.named(self._owner, memory_id_text(memory_id), router.db_for_read(Message))
 
     def _target(self, memory_id: Any, window: Window | None = None, *, create: bool = True) -> Target:
         text = memory_id_text(memory_id)

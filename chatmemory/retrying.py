@@ -1,0 +1,58 @@
+"""What the database undoes because two transactions collided is done again."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import OperationalError, connections
+
+__all__ = ["retried"]
+
+T = TypeVar("T")
+
+# How long in all, in seconds; the pauses grow from the first to the longest.
+_PATIENCE = 30.0
+_FIRST_PAUSE = 0.005
+_LONGEST_PAUSE = 0.5
+
+# Serialization failure and deadlock on PostgreSQL, deadlock on MariaDB (also a Galera cluster's refusal to certify),
+# busy and locked on SQLite. Each means that nothing of the transaction was done.
+_SQLSTATES = {"40001", "40P01"}
+_MYSQL_CODES = {1213}
+_SQLITE_CODES = {5, 6}
+
+
+def _collided(error: OperationalError) -> bool:
+    cause = error.__cause__
+    if getattr(cause, "sqlstate", None) in _SQLSTATES or getattr(cause, "pgcode", None) in _SQLSTATES:
+        return True
+    if getattr(cause, "sqlite_errorcode", 0) & 0xFF in _SQLITE_CODES:
+        return True
+    return bool(error.args) and error.args[0] in _MYSQL_CODES
+
+
+def retried(database: str, transaction: Callable[[], T]) -> T:
+    """What ``transaction`` gives, tried again as long as it collides with others, for half a minute at most.
+
+    Within a transaction of the caller's it is tried once: only the caller can begin that anew.
+
+    Args:
+        database: the alias.
+        transaction: runs one whole transaction, and leaves nothing else behind if that fails.
+    """
+    connection = connections[database]
+    if connection.in_atomic_block or not connection.get_autocommit():
+        return transaction()
+    until = time.monotonic() + _PATIENCE
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return transaction()
+        except OperationalError as error:
+            if not _collided(error) or time.monotonic() > until:
+                raise
+        time.sleep(random.uniform(0, pause))
+        pause = min(2 * pause, _LONGEST_PAUSE)
