@@ -9,7 +9,7 @@ from chatmemory import signals
 from chatmemory.conf import setting
 from chatmemory.counting import check_model, estimator_for, model_of, window_of
 from chatmemory.eviction import Entry, EvictionReason, Retained
-from chatmemory.hot_path import Key, instance, read_oldest
+from chatmemory.hot_path import Key, Row, essentials, read_oldest
 from chatmemory.idempotency import check_key, recall, remember
 from chatmemory.ledger import Change, Target, after_commit, rows_of, write
 from chatmemory.memory import require_messages
@@ -27,12 +27,6 @@ __all__ = ["add", "clear", "erase", "rewrite", "set_window"]
 # larger, so that a system message anywhere in a large window is found in a few statements.
 _CHUNK = 8
 _GROWTH = 8
-
-# Where hot_path.read_oldest() has what an entry needs.
-_TYPE, _TEXT, _PAYLOAD, _TOKENS = (
-    [field.attname for field in Message._meta.concrete_fields].index(name)
-    for name in ("type", "text", "payload", "token_count")
-)
 
 
 def _apply_window(conversation: Conversation, window: Window) -> None:
@@ -72,18 +66,13 @@ def _oldest_first(conversation: Conversation, window: Window) -> Iterator[Entry]
     start, size = 0, _CHUNK
     while chunk := read_oldest(conversation, start, size):
         for row in chunk:
-            message = from_columns(row[_TYPE], row[_TEXT], row[_PAYLOAD])
-            yield Entry(message, row[_TOKENS] if tokens else 1, row)
+            type, text, payload, token_count = essentials(row)
+            yield Entry(from_columns(type, text, payload), token_count if tokens else 1, row)
         start, size = start + len(chunk), size * _GROWTH
 
 
-def _evicted(conversation: Conversation, retained: Retained) -> list[tuple[Message, EvictionReason]]:
-    """What left, as objects: only of these few is one made."""
-    database = conversation._state.db or "default"
-    return [
-        (entry.row if isinstance(entry.row, Message) else instance(Message, entry.row, database), reason)
-        for entry, reason in retained.evicted
-    ]
+def _evicted(retained: Retained) -> list[tuple[Row | Message, EvictionReason]]:
+    return [(entry.row, reason) for entry, reason in retained.evicted]
 
 
 def _retained(conversation: Conversation, window: Window, entries: Iterable[Entry]) -> Retained:
@@ -163,7 +152,7 @@ def add(
             first = bound.always_keep_system_message_first and row.type == ChatMessageType.SYSTEM
             row.memory_order = (-row.position if first else row.position) * ORDER_STEP
         if added:
-            write(change, added, _evicted(conversation, retained))
+            write(change, added, _evicted(retained))
         if idempotency_key is not None:
             remember(change, idempotency_key, given)
 
@@ -198,10 +187,10 @@ def rewrite(
         old = list(rows_of(conversation).retained())
         new = new_rows(conversation, bound)
         plan = plan_rewrite(old, new, conversation.next_position, from_foreign_memory=from_foreign_memory)
-        evicted = [(row, EvictionReason.REWRITTEN) for row in plan.left_out]
+        evicted: list[tuple[Row | Message, EvictionReason]] = [(row, EvictionReason.REWRITTEN) for row in plan.left_out]
         if not from_foreign_memory:
             retained = bound.fit([_entry(row, bound) for row in plan.memory])
-            evicted += _evicted(conversation, retained)
+            evicted += _evicted(retained)
         if plan.inserted or evicted:
             conversation.next_position += len(plan.inserted)
             rewritten = not from_foreign_memory or any(row.synthetic for row in plan.inserted)
@@ -236,7 +225,8 @@ def erase(target: Target) -> None:
     if known is not None:
         # Programs that use stores lock by the memory ID. Locking by the primary key could deadlock with them on
         # MariaDB, whose DELETE locks the entry of the memory ID after the row.
-        target = replace(target, key=Key(target.key.database, "memory_id", (known.memory_id, known.owner_key)))
+        key = Key(target.key.database, "memory_id", (known.memory_id, known.owner_key))
+        target = replace(target, key=key, instance=None)
 
     def work(change: Change) -> None:
         if known is not None and change.conversation.pk != known.pk:
@@ -281,6 +271,6 @@ def set_window(
         bound = window_of(conversation)
         retained = _retained(conversation, bound, _oldest_first(conversation, bound))
         retained.evict()
-        write(change, [], _evicted(conversation, retained))
+        write(change, [], _evicted(retained))
 
     return target.change(work)

@@ -1,56 +1,57 @@
-"""The statements of every turn, in SQL that is built once.
+"""What every turn asks of the database, in SQL that is built once.
 
-Lock the conversation, read the old end of its memory, write, read the memory: the ORM builds such queries anew each
-time, and that takes several times what the database needs to run them. Tables and columns are named by the models, and
-what differs between databases comes from Django's backends. What is rarer, or larger, goes through the ORM.
+Lock the conversation, read the old end of its memory, write, read the memory: the ORM builds such queries, and objects
+of whole rows, anew each time, and that takes several times what the database needs. What is rarer, or larger, goes
+through the ORM.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models.constants import OnConflict
 
+from chatmemory.eviction import EvictionReason
 from chatmemory.models import Conversation, Message
+from chatmemory.statements import COUNTERS, EVICTION, INSERTED, statements
 
 __all__ = [
-    "COUNTERS",
     "MOST_ROWS",
     "Key",
-    "instance",
+    "Row",
+    "essentials",
     "lock",
+    "message_of",
+    "primary_key",
     "read_memory",
     "read_oldest",
-    "save_counters",
-    "save_rows",
+    "save",
 ]
 
-Row = tuple[Any, ...]
 M = TypeVar("M", bound=models.Model)
 
+Row = tuple[Any, ...]
+"""A message with all its columns, as the driver gave it."""
+
 MOST_ROWS = 50
-"""The most that :func:`save_rows` takes: SQLite bounds the parameters of a statement."""
+"""The most that :func:`save` takes: SQLite bounds the parameters of a statement."""
 
-COUNTERS = (
-    "window",
-    "limit",
-    "model",
-    "always_keep_system_message_first",
-    "version",
-    "next_position",
-    "message_count",
-    "retained_count",
-    "retained_tokens",
-    "updated_at",
-)
-"""What a change writes of the conversation's row."""
+_COLUMNS = [field.attname for field in Message._meta.concrete_fields]
+_PLACES = {name: INSERTED.index(name) for name in ("conversation_id", "created_at", *EVICTION)}
 
-_EVICTION = ("evicted_in", "evicted_at", "eviction_reason")
+essentials = itemgetter(*map(_COLUMNS.index, ("type", "text", "payload", "token_count")))
+"""Type, text, payload and tokens of a row."""
+
+primary_key = itemgetter(_COLUMNS.index("id"))
+"""Of a row."""
+
+_written = itemgetter(*map(_COLUMNS.index, INSERTED))
 
 
 @dataclass(frozen=True)
@@ -80,92 +81,97 @@ class Key:
         return cls(database, "memory_id", (memory_id, prepared))
 
 
-@dataclass(frozen=True)
-class _Sql:
-    lock: dict[str, tuple[str, ...]]
-    """By the key's column; all but the last statement give no row."""
+def lock(key: Key, known: Conversation | None = None) -> Conversation | None:
+    """The conversation, locked until the transaction ends; None if it is missing.
 
-    oldest: str
-    insert: str
-    upsert: str
-    returning: str
-    save_counters: str
-    memory: dict[str, str]
-
-
-@cache
-def _sql(database: str) -> _Sql:
-    connection = connections[database]
-    ops, features = connection.ops, connection.features
-    quote = ops.quote_name
-    conversations, messages = quote(Conversation._meta.db_table), quote(Message._meta.db_table)
-
-    def column(model: type[models.Model], name: str) -> str:
-        return quote(_column(model, name))
-
-    def columns(model: type[models.Model]) -> str:
-        return ", ".join(column(model, field.name) for field in model._meta.concrete_fields)
-
-    key, owner_key, memory_id = (f"{conversations}.{column(Conversation, n)}" for n in ("id", "owner_key", "memory_id"))
-    text = models.CharField(max_length=255).cast_db_type(connection)
-    where = {
-        "id": f"{key} = %s",
-        # The database makes a text of the owner's key as it did for the column: a UUID has another one on each.
-        "memory_id": f"{memory_id} = %s AND {owner_key} = CAST(%s AS {text})",
-    }
-    version = column(Conversation, "version")
-    if features.has_select_for_update:
-        no_key = features.has_select_for_no_key_update
-        lock = [f"SELECT {columns(Conversation)} FROM {conversations} WHERE {{}} {ops.for_update_sql(no_key=no_key)}"]
-    else:
-        # Only a write takes SQLite's lock, and one that comes after a read may be refused.
-        lock = [f"UPDATE {conversations} SET {version} = {version} WHERE {{}}"]
-        if features.can_return_columns_from_insert:
-            lock[0] += f" RETURNING {columns(Conversation)}"
-        else:
-            lock.append(f"SELECT {columns(Conversation)} FROM {conversations} WHERE {{}}")
-    of_conversation, evicted_in = column(Message, "conversation"), column(Message, "evicted_in")
-    memory_order = column(Message, "memory_order")
-    names = [column(Message, field.attname) for field in _inserted()]
-    conflict = ops.on_conflict_suffix_sql(
-        names,
-        OnConflict.UPDATE,
-        [_column(Message, name) for name in _EVICTION],
-        [_column(Message, name) for name in ("conversation", "position")],
-    )
-    read = [f"{messages}.{column(Message, name)}" for name in ("type", "text", "payload", "token_count")]
-    read += [f"{conversations}.{column(Conversation, name)}" for name in ("model", "window", "limit")]
-    # evicted_in is null in all of these; ordering by it lets PostgreSQL read the index in order.
-    retained = f"{{}}{evicted_in} IS NULL ORDER BY {{}}{evicted_in}, {{}}{memory_order}"
-    settings = ", ".join(f"{column(Conversation, name)} = %s" for name in COUNTERS)
-    return _Sql(
-        lock={name: tuple(statement.format(where[name]) for statement in lock) for name in where},
-        oldest=f"SELECT {columns(Message)} FROM {messages} WHERE {of_conversation} = %s AND "
-        f"{retained.format('', '', '')} LIMIT %s OFFSET %s",
-        insert=f"INSERT INTO {messages} ({', '.join(names)}) VALUES ",
-        upsert=f" {conflict}",
-        returning=f" RETURNING {column(Message, 'position')}, {column(Message, 'id')}"
-        if features.can_return_rows_from_bulk_insert
-        else "",
-        save_counters=f"UPDATE {conversations} SET {settings} WHERE {where['id']}",
-        memory={
-            name: f"SELECT {', '.join(read)} FROM {messages} INNER JOIN {conversations} ON "
-            f"{messages}.{of_conversation} = {key} WHERE {where[name]} AND "
-            f"{retained.format(*[f'{messages}.'] * 3)}"
-            for name in where
-        },
-    )
+    Args:
+        key: its name.
+        known: the same conversation, read before, if what a change writes is all that must be read anew.
+    """
+    sql = statements(key.database)
+    with connections[key.database].cursor() as cursor:
+        for statement in (sql.lock_whole if known is None else sql.lock)[key.column]:
+            cursor.execute(statement, key.values)
+        rows = cursor.fetchall()
+    if not rows:
+        return None
+    if known is None:
+        return _instance(Conversation, rows[0], key.database)
+    conversation = copy.copy(known)
+    conversation._state.db = key.database
+    for name, value in zip(COUNTERS, rows[0], strict=True):
+        setattr(conversation, name, value)
+    conversation.always_keep_system_message_first = bool(conversation.always_keep_system_message_first)
+    return conversation
 
 
-def _column(model: type[models.Model], name: str) -> str:
-    field = model._meta.get_field(name)
-    assert isinstance(field, models.Field)
-    return str(field.column)
+def read_oldest(conversation: Conversation, start: int, size: int) -> list[Row]:
+    """``size`` rows of the memory, in its order, after the first ``start``."""
+    connection, database = _connection(conversation)
+    with connection.cursor() as cursor:
+        cursor.execute(statements(database).oldest, [_prepared_id(conversation, connection), size, start])
+        return list(cursor.fetchall())
 
 
-@cache
-def _inserted() -> tuple[models.Field[Any, Any], ...]:
-    return tuple(field for field in Message._meta.concrete_fields if not field.primary_key)
+def read_memory(key: Key) -> list[Row]:
+    """The memory in order: type, text, payload and tokens of each message; model, window and limit of the row."""
+    with connections[key.database].cursor() as cursor:
+        cursor.execute(statements(key.database).memory[key.column], key.values)
+        return list(cursor.fetchall())
+
+
+def message_of(row: Row, database: str) -> Message:
+    """The object of a row."""
+    return _instance(Message, row, database)
+
+
+def save(
+    conversation: Conversation, added: Sequence[Message], evicted: Sequence[tuple[Row | Message, EvictionReason]]
+) -> None:
+    """Insert new rows, mark stored ones as evicted, and write what the conversation has become.
+
+    The rows are locked by their conversation, so what conflicts with a position is the very row that is given.
+    """
+    connection, database = _connection(conversation)
+    sql = statements(database)
+    adapted = connection.ops.adapt_datetimefield_value
+    key, now = _prepared_id(conversation, connection), adapted(conversation.updated_at)
+    counters = [*[getattr(conversation, name) for name in COUNTERS[:-1]], now, key]
+    rows = [_values(row, key, adapted) for row in added]
+    for row, reason in evicted:
+        values = _values(row, key, adapted) if isinstance(row, Message) else list(_written(row))
+        for name, value in zip(EVICTION, (conversation.version, now, reason.value), strict=True):
+            values[_PLACES[name]] = value
+        rows.append(values)
+    with connection.cursor() as cursor:
+        if not (rows and sql.counters_in_insert):
+            cursor.execute(sql.counters, counters)
+        if rows:
+            places = f"({', '.join(['%s'] * len(INSERTED))})"
+            statement = sql.insert + ", ".join([places] * len(rows)) + (sql.upsert if evicted else "") + sql.returning
+            written = [value for values in rows for value in values]
+            cursor.execute(statement, [*counters, *written] if sql.counters_in_insert else written)
+            keys = dict(cursor.fetchall()) if sql.returning else {}
+            for row in added:
+                row.pk = keys.get(row.position)
+                row._state.adding, row._state.db = False, database
+
+
+def _values(row: Message, key: Any, adapted: Any) -> list[Any]:
+    values = [getattr(row, name) for name in INSERTED]
+    values[_PLACES["conversation_id"]] = key
+    for name in ("created_at", "evicted_at"):
+        values[_PLACES[name]] = adapted(values[_PLACES[name]])
+    return values
+
+
+def _connection(conversation: Conversation) -> tuple[BaseDatabaseWrapper, str]:
+    database = conversation._state.db or "default"
+    return connections[database], database
+
+
+def _prepared_id(conversation: Conversation, connection: BaseDatabaseWrapper) -> Any:
+    return Conversation._meta.pk.get_db_prep_value(conversation.pk, connection, prepared=False)
 
 
 @cache
@@ -179,80 +185,11 @@ def _converted(model: type[models.Model]) -> tuple[tuple[int, Any], ...]:
     )
 
 
-def _prepared_id(conversation: Conversation, connection: BaseDatabaseWrapper) -> Any:
-    return Conversation._meta.pk.get_db_prep_value(conversation.pk, connection, prepared=False)
-
-
-def instance(model: type[M], row: Row, database: str) -> M:
-    """The object of a row that has all columns of ``model``."""
+def _instance(model: type[M], row: Row, database: str) -> M:
     connection = connections[database]
     values = list(row)
     for index, column in _converted(model):
-        field = column.output_field
-        for convert in (*connection.ops.get_db_converters(column), *field.get_db_converters(connection)):
+        converters = connection.ops.get_db_converters(column) + column.output_field.get_db_converters(connection)
+        for convert in converters:
             values[index] = convert(values[index], column, connection)
     return model.from_db(database, [field.attname for field in model._meta.concrete_fields], values)
-
-
-def lock(key: Key) -> Conversation | None:
-    """The conversation, locked until the transaction ends."""
-    with connections[key.database].cursor() as cursor:
-        for statement in _sql(key.database).lock[key.column]:
-            cursor.execute(statement, key.values)
-        rows: list[Row] = cursor.fetchall()
-    return instance(Conversation, rows[0], key.database) if rows else None
-
-
-def read_oldest(conversation: Conversation, start: int, size: int) -> list[Row]:
-    """Rows of the memory in its order, for :func:`instance`: ``size`` of them after the first ``start``."""
-    database = conversation._state.db or "default"
-    connection = connections[database]
-    with connection.cursor() as cursor:
-        cursor.execute(_sql(database).oldest, [_prepared_id(conversation, connection), size, start])
-        return list(cursor.fetchall())
-
-
-def read_memory(key: Key) -> list[Row]:
-    """The memory in order: type, text, payload and tokens of each message; model, window and limit of the row."""
-    with connections[key.database].cursor() as cursor:
-        cursor.execute(_sql(key.database).memory[key.column], key.values)
-        return list(cursor.fetchall())
-
-
-def save_rows(conversation: Conversation, added: Sequence[Message], evicted: Sequence[Message]) -> None:
-    """Insert new rows and mark stored ones as evicted, in one statement.
-
-    The rows are locked by their conversation, so what conflicts with a position is the very row that is given.
-    """
-    database = conversation._state.db or "default"
-    connection = connections[database]
-    sql = _sql(database)
-    names = [field.attname for field in _inserted()]
-    key, adapted = _prepared_id(conversation, connection), connection.ops.adapt_datetimefield_value
-    values: list[Any] = []
-    for row in (*added, *evicted):
-        for name in names:
-            value = getattr(row, name)
-            if name == "conversation_id":
-                value = key
-            elif name in ("created_at", "evicted_at"):
-                value = adapted(value)
-            values.append(value)
-    places = f"({', '.join(['%s'] * len(names))})"
-    statement = sql.insert + ", ".join([places] * (len(added) + len(evicted)))
-    with connection.cursor() as cursor:
-        cursor.execute(statement + (sql.upsert if evicted else "") + sql.returning, values)
-        keys = dict(cursor.fetchall()) if sql.returning else {}
-    for row in added:
-        row.pk = keys.get(row.position)
-        row._state.adding, row._state.db = False, database
-
-
-def save_counters(conversation: Conversation) -> None:
-    """Write :data:`COUNTERS`."""
-    database = conversation._state.db or "default"
-    connection = connections[database]
-    values = [getattr(conversation, name) for name in COUNTERS[:-1]]
-    values.append(connection.ops.adapt_datetimefield_value(conversation.updated_at))
-    with connection.cursor() as cursor:
-        cursor.execute(_sql(database).save_counters, [*values, _prepared_id(conversation, connection)])

@@ -7,21 +7,22 @@ other transactions reaches the caller, who alone can begin anew. Elsewhere the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from django.db import connections, router, transaction
 from django.utils import timezone
 
-from chatmemory import hot_path, signals
+from chatmemory import signals
 from chatmemory.conf import setting
 from chatmemory.eviction import EvictionReason
-from chatmemory.hot_path import COUNTERS, MOST_ROWS, Key, save_counters, save_rows
+from chatmemory.hot_path import MOST_ROWS, Key, Row, essentials, lock, message_of, primary_key, save
 from chatmemory.managers import MessageQuerySet
 from chatmemory.models import Conversation, Message
 from chatmemory.retrying import retried
+from chatmemory.statements import COUNTERS
 
 __all__ = ["Change", "MemorySize", "Target", "after_commit", "chunks", "rows_of", "write"]
 
@@ -60,11 +61,22 @@ class Change:
     added: list[Message] = field(default_factory=list)
     """The new rows, in the order said. Some may be evicted already."""
 
-    evicted: list[Message] = field(default_factory=list)
-    """The rows that left the memory, each with its reason."""
+    gone: list[tuple[Row | Message, EvictionReason]] = field(default_factory=list)
+    """What :attr:`evicted` is made of."""
 
     recalled: MemorySize | None = None
     """What :attr:`memory` was, if the change happened before and its idempotency key came again."""
+
+    @cached_property
+    def evicted(self) -> list[Message]:
+        """The rows that left the memory, each with its reason; made when somebody asks."""
+        conversation = self.conversation
+        messages = []
+        for row, reason in self.gone:
+            message = row if isinstance(row, Message) else message_of(row, conversation._state.db or "default")
+            mark_evicted(message, conversation, reason)
+            messages.append(message)
+        return messages
 
     @property
     def memory(self) -> MemorySize:
@@ -132,7 +144,7 @@ class Target:
 
         def transact() -> Change | None:
             with transaction.atomic(using=database):
-                conversation = hot_path.lock(self.key)
+                conversation = lock(self.key, None if self.precondition is not None else self.instance)
                 if conversation is None:
                     return None
                 self._check(conversation)
@@ -180,13 +192,20 @@ def rows_of(conversation: Conversation) -> MessageQuerySet:
 def write(
     change: Change,
     added: list[Message],
-    evicted: list[tuple[Message, EvictionReason]],
+    evicted: Sequence[tuple[Row | Message, EvictionReason]],
     *,
     rewritten: bool = False,
 ) -> None:
-    """Write rows and counters, as one version, and tell the receivers when it is committed."""
+    """Write rows and counters, as one version, and tell the receivers when it is committed.
+
+    Args:
+        change: becomes the account of it.
+        added: unsaved rows that have their places.
+        evicted: stored rows, or some of ``added``.
+        rewritten: whether the memory was set anew.
+    """
     conversation = change.conversation
-    now = timezone.now()
+    now = conversation.updated_at = timezone.now()
     if added or evicted:
         conversation.version += 1
     for row in added:
@@ -196,45 +215,63 @@ def write(
         conversation.message_count += not row.synthetic
         conversation.retained_count += 1
         conversation.retained_tokens += row.token_count
-    for row, reason in evicted:
-        row.evicted_in = conversation.version
-        row.evicted_at = now
-        row.eviction_reason = reason.value
+    stored = []
+    for gone, reason in evicted:
         conversation.retained_count -= 1
-        conversation.retained_tokens -= row.token_count
-    gone = [row for row, _ in evicted]
-    _write_rows(conversation, added, gone)
-    conversation.updated_at = now
-    save_counters(conversation)
-    if gone:
-        after_commit(signals.messages_evicted, conversation, messages=gone)
+        if isinstance(gone, Message):
+            conversation.retained_tokens -= gone.token_count
+            mark_evicted(gone, conversation, reason)
+        else:
+            conversation.retained_tokens -= essentials(gone)[-1]
+        if not isinstance(gone, Message) or gone.pk is not None:
+            stored.append((gone, reason))
+    _write_rows(conversation, added, stored)
+    change.added, change.gone = added, list(evicted)
+    if evicted and signals.messages_evicted.has_listeners(Conversation):
+        after_commit(signals.messages_evicted, conversation, messages=change.evicted)
     if rewritten:
         after_commit(signals.memory_rewritten, conversation, messages=added)
     elif added:
         after_commit(signals.messages_added, conversation, messages=added)
-    change.added, change.evicted = added, gone
 
 
-def _write_rows(conversation: Conversation, added: list[Message], evicted: list[Message]) -> None:
-    stored = [row for row in evicted if row.pk is not None]
+def mark_evicted(message: Message, conversation: Conversation, reason: EvictionReason) -> None:
+    """Say that ``message`` left in the latest change of ``conversation``."""
+    message.evicted_in = conversation.version
+    message.evicted_at = conversation.updated_at
+    message.eviction_reason = reason.value
+
+
+def _write_rows(
+    conversation: Conversation, added: list[Message], evicted: list[tuple[Row | Message, EvictionReason]]
+) -> None:
     if not setting("KEEP_HISTORY"):
-        for chunk in chunks(stored):
-            rows_of(conversation).filter(pk__in=[row.pk for row in chunk]).delete()
+        for chunk in chunks(evicted):
+            rows_of(conversation).filter(pk__in=[_key(row) for row, _ in chunk]).delete()
         added = [row for row in added if row.evicted_in is None]
-        stored = []
-    chars = sum(len(row.text) + len(row.payload or "") for row in (*added, *stored))
-    if len(added) + len(stored) <= MOST_ROWS and chars <= _CHARS_AT_ONCE:
-        if added or stored:
-            save_rows(conversation, added, stored)
+        evicted = []
+    chars = sum(map(_chars, added)) + sum(_chars(row) for row, _ in evicted)
+    if len(added) + len(evicted) <= MOST_ROWS and chars <= _CHARS_AT_ONCE:
+        save(conversation, added, evicted)
         return
-    longest = max((len(row.text) + len(row.payload or "") for row in added), default=0)
+    longest = max(map(_chars, added), default=0)
     batch_size = max(1, min(_ROWS_AT_ONCE, _CHARS_AT_ONCE // max(1, longest)))
     Message.objects.using(conversation._state.db).bulk_create(added, batch_size=batch_size)
-    for reason in sorted({row.eviction_reason for row in stored}):
-        for chunk in chunks([row for row in stored if row.eviction_reason == reason]):
-            rows_of(conversation).filter(pk__in=[row.pk for row in chunk]).update(
-                evicted_in=conversation.version, evicted_at=chunk[0].evicted_at, eviction_reason=reason
+    for reason in sorted({reason for _, reason in evicted}):
+        for keys in chunks([_key(row) for row, why in evicted if why is reason]):
+            rows_of(conversation).filter(pk__in=keys).update(
+                evicted_in=conversation.version, evicted_at=conversation.updated_at, eviction_reason=reason.value
             )
+    save(conversation, [], [])
+
+
+def _key(row: Row | Message) -> Any:
+    return row.pk if isinstance(row, Message) else primary_key(row)
+
+
+def _chars(row: Row | Message) -> int:
+    _, text, payload, _ = (0, row.text, row.payload, 0) if isinstance(row, Message) else essentials(row)
+    return len(text) + len(payload or "")
 
 
 def chunks(rows: list[T]) -> Iterator[list[T]]:
@@ -245,5 +282,7 @@ def chunks(rows: list[T]) -> Iterator[list[T]]:
 
 def after_commit(signal: Any, conversation: Conversation, **kwargs: Any) -> None:
     """Send a signal once the transaction is committed."""
+    if not signal.has_listeners(Conversation):
+        return
     send = partial(signal.send_robust, sender=Conversation, conversation=conversation, **kwargs)
     transaction.on_commit(send, using=conversation._state.db, robust=True)

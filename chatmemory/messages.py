@@ -43,9 +43,13 @@ class ChatMessage(ShortRepr):
     type: ClassVar[ChatMessageType]
 
 
+# One for all that have none: it cannot change.
+_NO_ATTRIBUTES = FrozenDict()
+
+
 def _attributes(value: Mapping[str, Any] | None) -> FrozenDict:
     if value is None:
-        return FrozenDict()
+        return _NO_ATTRIBUTES
     if not isinstance(value, Mapping):
         raise TypeError(f"attributes must be a dict, but is: {type(value).__name__}")
     frozen: FrozenDict = freeze(value)
@@ -90,13 +94,14 @@ class UserMessage(ChatMessage):
     ) -> None:
         if text is not None and contents is not None:
             raise ValueError("Either text or contents must be provided, not both")
-        given = [TextContent(text)] if isinstance(text, str) else contents if text is None else text
-        object.__setattr__(self, "contents", tuple_of(Content, given, "contents"))
-        if not self.contents:
+        if isinstance(text, str):
+            parts: tuple[Content, ...] = (TextContent(text),)
+        else:
+            parts = tuple_of(Content, contents if text is None else text, "contents")
+        if not parts:
             raise ValueError("contents cannot be null or empty")
         require_optional_str(name, "name")
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "attributes", _attributes(attributes))
+        vars(self).update(contents=parts, name=name, attributes=_attributes(attributes))
 
     def single_text(self) -> str:
         """The text of a message that is nothing but one text.
@@ -144,10 +149,12 @@ class AiMessage(ChatMessage):
         require_optional_str(text, "text")
         require_optional_str(thinking, "thinking")
         requests = tuple_of(ToolExecutionRequest, tool_execution_requests, "tool_execution_requests")
-        object.__setattr__(self, "text", text)
-        object.__setattr__(self, "tool_execution_requests", requests)
-        object.__setattr__(self, "thinking", thinking)
-        object.__setattr__(self, "attributes", _attributes(attributes))
+        vars(self).update(
+            text=text,
+            tool_execution_requests=requests,
+            thinking=thinking,
+            attributes=_attributes(attributes),
+        )
 
 
 @dataclass(frozen=True, repr=False, init=False)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from django.db import models
 from django.db.models import F, Q
 from django.utils.functional import cached_property
-from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.eviction import EvictionReason
@@ -92,7 +91,8 @@ class Message(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.position} {self.type}: {Truncator(self.text).chars(80)}"
+        # No text: the admin shows this to people who may not read what was said.
+        return f"{self.position} {self.type}"
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         """Insert the row.
