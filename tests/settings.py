@@ -1,8 +1,10 @@
 """The project that the tests run in. ``CHATMEMORY_TEST_DATABASE`` picks the engine: sqlite, postgres or mysql."""
 
+import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 SECRET_KEY = "only-for-tests"
 USE_TZ = True
@@ -44,7 +46,7 @@ TEMPLATES = [
 STATIC_URL = "/static/"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
-_ENGINES = {
+_ENGINES: dict[str, dict[str, Any]] = {
     # A file, for several processes write to it. Otherwise Django's default settings.
     "sqlite": {
         "ENGINE": "django.db.backends.sqlite3",
@@ -73,6 +75,9 @@ _ENGINES = {
 if "CHATMEMORY_TEST_NAME" in os.environ:
     for engine in _ENGINES.values():
         engine["NAME"] = os.environ["CHATMEMORY_TEST_NAME"]
+if "CHATMEMORY_TEST_OPTIONS" in os.environ:
+    for engine in _ENGINES.values():
+        engine["OPTIONS"] = engine.get("OPTIONS", {}) | json.loads(os.environ["CHATMEMORY_TEST_OPTIONS"])
 DATABASES = {
     "default": _ENGINES[os.environ.get("CHATMEMORY_TEST_DATABASE", "sqlite")],
     "other": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"},

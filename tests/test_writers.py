@@ -1,0 +1,115 @@
+"""Real processes that write to one conversation at once, and some that are killed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from chatmemory.models import Conversation
+from tests.factories import ConversationFactory
+from tests.traffic_check import check_history, check_order, read_logs
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+WRITERS = 8
+EACH = int(os.environ.get("CHATMEMORY_TEST_ADDS", "60"))
+KILLS = int(os.environ.get("CHATMEMORY_TEST_KILLS", "12"))
+
+
+# What a project may set for its connections, beside Django's defaults.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "sqlite": {"recommended": {"init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"}},
+    "postgresql": {
+        "serializable": {"isolation_level": 4},
+        "repeatable read": {"isolation_level": 3},
+        "pool": {"pool": True},
+        "prepared statements": {"server_side_binding": True},
+    },
+    "mysql": {
+        "serializable": {"isolation_level": "serializable"},
+        "repeatable read": {"isolation_level": "repeatable read"},
+    },
+}
+
+
+def start(
+    role: str,
+    name: str,
+    count: int,
+    conversation: Conversation,
+    folder: Path,
+    options: dict[str, Any] | None = None,
+    **kwargs: Any,
+) -> subprocess.Popen[bytes]:
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "tests.settings",
+        "CHATMEMORY_TEST_NAME": str(connection.settings_dict["NAME"]),
+        "CHATMEMORY_TEST_OPTIONS": json.dumps(options or {}),
+    }
+    log = folder / f"{name}.jsonl"
+    arguments = [role, name, str(count), name, str(conversation.pk), str(log)]
+    return subprocess.Popen([sys.executable, "-m", "tests.traffic", *arguments], env=environment, **kwargs)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    with process:
+        process.kill()
+
+
+def test_all_is_as_if_one_process_had_done_it(tmp_path: Path) -> None:
+    """Batches and single messages, keys delivered twice; others read, rewrite, clear and change the window."""
+    conversation = ConversationFactory(window="messages", limit=7)
+    before = copy.copy(conversation)
+    processes = [start("add", f"w{number}", EACH, conversation, tmp_path) for number in range(WRITERS)]
+    processes.append(start("meddle", "m", EACH // 2, conversation, tmp_path))
+    readers = [start("read", f"r{number}", 20, conversation, tmp_path) for number in range(2)]
+    assert [process.wait(timeout=600) for process in processes] == [0] * len(processes)
+    (tmp_path / "stop").touch()
+    assert [process.wait(timeout=60) for process in readers] == [0] * len(readers)
+    logs = read_logs(tmp_path)
+    assert check_history(conversation, logs) == WRITERS * EACH
+    assert check_order(conversation, before, logs) >= 40
+
+
+@pytest.mark.parametrize("way", OPTIONS[connection.vendor])
+def test_nothing_is_lost_whatever_the_connections_are_set_to(way: str, tmp_path: Path) -> None:
+    conversation = ConversationFactory(window="tokens", limit=60)
+    before = copy.copy(conversation)
+    given = 20, conversation, tmp_path, OPTIONS[connection.vendor][way]
+    processes = [start("add", f"w{number}", *given) for number in range(3)]
+    assert [process.wait(timeout=300) for process in processes] == [0] * len(processes)
+    logs = read_logs(tmp_path)
+    assert check_history(conversation, logs) == 60
+    check_order(conversation, before, logs)
+
+
+def test_killed_writers_leave_whole_batches_or_nothing(tmp_path: Path) -> None:
+    conversation = ConversationFactory(window="tokens", limit=100)
+    before = copy.copy(conversation)
+    chance = random.Random(1)
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    number = 0
+    for _ in range(KILLS):
+        while len(running) < 4:
+            running[f"k{number}"] = start("add", f"k{number}", 100_000, conversation, tmp_path, stdout=subprocess.PIPE)
+            number += 1
+        process = running.pop(chance.choice(list(running)))
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"  # killed while it starts, it would prove nothing
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=chance.random() * 0.1)
+        end(process)
+    for process in running.values():
+        end(process)
+    logs = read_logs(tmp_path)
+    assert check_history(conversation, logs) > 0
+    check_order(conversation, before, logs)

@@ -1,0 +1,101 @@
+"""A process that works on one conversation, and writes down what it asked for and what it was told.
+
+``python -m tests.traffic ROLE NAME COUNT SEED CONVERSATION LOG``. The log is a file of JSON lines of its own; an
+``"asked"`` without its ``"done"`` may have happened or not. ROLE is ``add`` (COUNT messages), ``meddle`` (COUNT times
+rewrite, clear or change the window) or ``read`` (until the log's folder has a file ``stop``, at least COUNT times).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import django
+
+Log = Callable[..., None]
+
+
+def open_log(path: Path) -> Log:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def log(act: str, **what: Any) -> None:
+        os.write(file, (json.dumps({"act": act, **what}) + "\n").encode())  # in one piece, whoever is killed
+
+    return log
+
+
+def add(conversation: Any, name: str, count: int, chance: random.Random, log: Log) -> None:
+    from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
+
+    number = 0
+    while number < count:
+        size = min(chance.choice([1, 1, 1, 1, 2, 3, 5]), count - number)
+        said = [f"{name} {n}" for n in range(number, number + size)]
+        batch: list[Any] = [(AiMessage if chance.random() < 0.5 else UserMessage)(text) for text in said]
+        if size > 1 and chance.random() < 0.5:  # a call and its results
+            batch[0] = AiMessage(said[0], [ToolExecutionRequest(str(n), "tool", "{}") for n in range(1, size)])
+            batch[1:] = [ToolExecutionResultMessage(str(n), "tool", said[n]) for n in range(1, size)]
+        key = f"{name} {number}" if chance.random() < 0.3 else None
+        log("asked", said=said, key=key)
+        change = conversation.add_messages(batch, idempotency_key=key)
+        positions = [row.position for row in change.added]
+        log("done", said=said, version=change.memory.version, positions=positions)
+        if key is not None:
+            again = conversation.add_messages(batch, idempotency_key=key)
+            assert [row.position for row in again.added] == positions, "a key that came twice has another account"
+            assert again.memory == change.memory
+        number += size
+
+
+def meddle(conversation: Any, name: str, count: int, chance: random.Random, log: Log) -> None:
+    from chatmemory import UserMessage, messages_to_json
+    from chatmemory.changes import clear, rewrite
+    from chatmemory.ledger import Target
+
+    for number in range(count):
+        act = chance.choice(["set", "clear", "window", "window"])
+        if act == "set":
+            given = [UserMessage(f"{name} summary {number}"), *conversation.memory.messages()[-2:]]
+            change = rewrite(Target.of(conversation), given)
+            log("set", version=change.memory.version, given=messages_to_json(given))
+        elif act == "clear":
+            change = clear(Target.of(conversation))
+            log("clear", version=change.memory.version, evicted=len(change.evicted))
+        else:
+            window, limit = chance.choice([("messages", 3), ("messages", 9), ("tokens", 40), ("tokens", 90)])
+            change = conversation.set_window(window=window, limit=limit)
+            kind = {"window": window, "limit": limit}
+            log("window", version=change.memory.version, evicted=len(change.evicted), **kind)
+
+
+def read(conversation: Any, name: str, count: int, chance: random.Random, log: Log, stop: Path) -> None:
+    while count > 0 or not stop.exists():
+        count -= 1
+        log("read", texts=[text_of(message) for message in conversation.memory.messages()])
+
+
+def text_of(message: Any) -> str:
+    """What tells one message of the traffic from another."""
+    if hasattr(message, "contents"):
+        return "".join(content.text for content in message.contents)
+    return str(message.text)
+
+
+if __name__ == "__main__":
+    django.setup()
+
+    from chatmemory.models import Conversation
+
+    role, name, count, seed, key, path = sys.argv[1:]
+    given = (Conversation.objects.get(pk=key), name, int(count), random.Random(seed), open_log(Path(path)))
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    if role == "read":
+        read(*given, stop=Path(path).parent / "stop")
+    else:
+        {"add": add, "meddle": meddle}[role](*given)
