@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,23 +42,35 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def start(
-    role: str,
-    name: str,
-    count: int,
-    conversation: Conversation,
-    folder: Path,
-    options: dict[str, Any] | None = None,
-    **kwargs: Any,
-) -> subprocess.Popen[bytes]:
-    environment = os.environ | {
-        "DJANGO_SETTINGS_MODULE": "tests.settings",
-        "CHATMEMORY_TEST_NAME": str(connection.settings_dict["NAME"]),
-        "CHATMEMORY_TEST_OPTIONS": json.dumps(options or {}),
-    }
-    log = folder / f"{name}.jsonl"
-    arguments = [role, name, str(count), name, str(conversation.pk), str(log)]
-    return subprocess.Popen([sys.executable, "-m", "tests.traffic", *arguments], env=environment, **kwargs)
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a process of traffic; at the end of the test none is left."""
+    processes = []
+
+    def start(
+        role: str,
+        name: str,
+        count: int,
+        conversation: Conversation,
+        options: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> subprocess.Popen[bytes]:
+        environment = os.environ | {
+            "DJANGO_SETTINGS_MODULE": "tests.settings",
+            "CHATMEMORY_TEST_NAME": str(connection.settings_dict["NAME"]),
+            "CHATMEMORY_TEST_OPTIONS": json.dumps(options or {}),
+        }
+        arguments = [role, name, str(count), name, str(conversation.pk), str(tmp_path / f"{name}.jsonl")]
+        command = [sys.executable, "-m", "tests.traffic", *arguments]
+        processes.append(subprocess.Popen(command, env=environment, **kwargs))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        end(process)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -65,13 +78,13 @@ def end(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
-def test_all_is_as_if_one_process_had_done_it(tmp_path: Path) -> None:
+def test_all_is_as_if_one_process_had_done_it(start: Start, tmp_path: Path) -> None:
     """Batches and single messages, keys delivered twice; others read, rewrite, clear and change the window."""
     conversation = ConversationFactory(window="messages", limit=7)
     before = copy.copy(conversation)
-    processes = [start("add", f"w{number}", EACH, conversation, tmp_path) for number in range(WRITERS)]
-    processes.append(start("meddle", "m", EACH // 2, conversation, tmp_path))
-    readers = [start("read", f"r{number}", 20, conversation, tmp_path) for number in range(2)]
+    processes = [start("add", f"w{number}", EACH, conversation) for number in range(WRITERS)]
+    processes.append(start("meddle", "m", EACH // 2, conversation))
+    readers = [start("read", f"r{number}", 20, conversation) for number in range(2)]
     assert [process.wait(timeout=600) for process in processes] == [0] * len(processes)
     (tmp_path / "stop").touch()
     assert [process.wait(timeout=60) for process in readers] == [0] * len(readers)
@@ -81,10 +94,10 @@ def test_all_is_as_if_one_process_had_done_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", OPTIONS[connection.vendor])
-def test_nothing_is_lost_whatever_the_connections_are_set_to(way: str, tmp_path: Path) -> None:
+def test_nothing_is_lost_whatever_the_connections_are_set_to(way: str, start: Start, tmp_path: Path) -> None:
     conversation = ConversationFactory(window="tokens", limit=60)
     before = copy.copy(conversation)
-    given = 20, conversation, tmp_path, OPTIONS[connection.vendor][way]
+    given = 20, conversation, OPTIONS[connection.vendor][way]
     processes = [start("add", f"w{number}", *given) for number in range(3)]
     assert [process.wait(timeout=300) for process in processes] == [0] * len(processes)
     logs = read_logs(tmp_path)
@@ -92,7 +105,7 @@ def test_nothing_is_lost_whatever_the_connections_are_set_to(way: str, tmp_path:
     check_order(conversation, before, logs)
 
 
-def test_killed_writers_leave_whole_batches_or_nothing(tmp_path: Path) -> None:
+def test_killed_writers_leave_whole_batches_or_nothing(start: Start, tmp_path: Path) -> None:
     conversation = ConversationFactory(window="tokens", limit=100)
     before = copy.copy(conversation)
     chance = random.Random(1)
@@ -100,7 +113,7 @@ def test_killed_writers_leave_whole_batches_or_nothing(tmp_path: Path) -> None:
     number = 0
     for _ in range(KILLS):
         while len(running) < 4:
-            running[f"k{number}"] = start("add", f"k{number}", 100_000, conversation, tmp_path, stdout=subprocess.PIPE)
+            running[f"k{number}"] = start("add", f"k{number}", 100_000, conversation, stdout=subprocess.PIPE)
             number += 1
         process = running.pop(chance.choice(list(running)))
         assert process.stdout is not None
