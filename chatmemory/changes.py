@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from chatmemory import signals
 from chatmemory.conf import setting
-from chatmemory.counting import check_model, estimator_for, model_of, window_of
-from chatmemory.eviction import Entry, EvictionReason, Retained
-from chatmemory.hot_path import Key, Row, essentials, read_oldest
+from chatmemory.counting import check_model, estimator_for, window_of
+from chatmemory.eviction import Entry, EvictionReason
+from chatmemory.hot_path import Key, read_oldest
 from chatmemory.idempotency import check_key, recall, remember
-from chatmemory.ledger import Change, Target, after_commit, rows_of, write
+from chatmemory.ledger import Change, Gone, Target, after_commit, rows_of, write
 from chatmemory.memory import require_messages
-from chatmemory.messages import ChatMessage, ChatMessageType
+from chatmemory.messages import ChatMessage
 from chatmemory.models import MAX_LIMIT, Conversation, Message
+from chatmemory.optimistic import try_to_add
+from chatmemory.planning import (
+    NewRows,
+    count_beforehand,
+    entries,
+    entry,
+    estimator_of,
+    evicted,
+    plan_addition,
+    retained,
+    settings_of,
+)
 from chatmemory.rewriting import plan_rewrite
-from chatmemory.rows import from_columns, to_columns
-from chatmemory.sequence import ORDER_STEP
 from chatmemory.tokens import TokenCountEstimator, stored_count
-from chatmemory.window import Window, WindowKind, check_kind, check_limit
+from chatmemory.window import Window, check_kind, check_limit
 
 __all__ = ["add", "clear", "erase", "rewrite", "set_window"]
 
@@ -31,13 +41,8 @@ _GROWTH = 8
 
 def _apply_window(conversation: Conversation, window: Window) -> None:
     """Make the row say what bounds the memory now, and its counts be by the window's estimator."""
-    estimator = _estimator(window, conversation.model)
-    wanted = {
-        "window": window.kind.value,
-        "limit": min(window.limit, MAX_LIMIT),
-        "always_keep_system_message_first": window.always_keep_system_message_first,
-        "model": model_of(estimator),
-    }
+    wanted = settings_of(window, conversation)
+    estimator = estimator_of(window, conversation.model)
     changed = [name for name, value in wanted.items() if getattr(conversation, name) != value]
     for name in changed:
         setattr(conversation, name, wanted[name])
@@ -56,58 +61,17 @@ def _recount(conversation: Conversation, estimator: TokenCountEstimator) -> None
     conversation.retained_tokens = sum(row.token_count for row in rows)
 
 
-def _entry(row: Message, window: Window) -> Entry:
-    return Entry(row.message, row.token_count if window.kind is WindowKind.TOKENS else 1, row)
-
-
 def _oldest_first(conversation: Conversation, window: Window) -> Iterator[Entry]:
     """The retained rows, in memory order, read in chunks as far as somebody asks."""
-    tokens = window.kind is WindowKind.TOKENS
     start, size = 0, _CHUNK
     while chunk := read_oldest(conversation, start, size):
-        for row in chunk:
-            type, text, payload, token_count = essentials(row)
-            yield Entry(from_columns(type, text, payload), token_count if tokens else 1, row)
+        yield from entries(chunk, window)
         start, size = start + len(chunk), size * _GROWTH
 
 
-def _evicted(retained: Retained) -> list[tuple[Row | Message, EvictionReason]]:
-    return [(entry.row, reason) for entry, reason in retained.evicted]
-
-
-def _retained(conversation: Conversation, window: Window, entries: Iterable[Entry]) -> Retained:
-    tokens = window.kind is WindowKind.TOKENS
-    total = conversation.retained_tokens + window.overhead if tokens else conversation.retained_count
-    return Retained(entries, total=total, limit=window.limit)
-
-
-def _estimator(window: Window | None, model: str) -> TokenCountEstimator:
-    return window.estimator if window is not None and window.estimator is not None else estimator_for(model)
-
-
-def _counted_beforehand(
-    target: Target, messages: list[ChatMessage], window: Window | None
-) -> Callable[[Conversation, Window], list[Message]]:
-    """What gives new rows for the locked conversation.
-
-    Counting is what takes time, so it comes before the lock, by the model that most likely is right.
-    """
+def _new_rows(target: Target, messages: list[ChatMessage], window: Window | None) -> NewRows:
     known = target.instance.model if target.instance is not None else setting("DEFAULT_MODEL")
-    columns = [to_columns(message) for message in messages]
-
-    def count(estimator: TokenCountEstimator) -> list[int]:
-        return [estimator.estimate_token_count_in_message(message) for message in messages]
-
-    estimator = _estimator(window, known)
-    counted = {model_of(estimator): count(estimator)}
-
-    def rows(conversation: Conversation, bound: Window) -> list[Message]:
-        if conversation.model not in counted:
-            counted[conversation.model] = count(_estimator(bound, conversation.model))
-        tokens = counted[conversation.model]
-        return [Message(**values, token_count=number) for values, number in zip(columns, tokens, strict=True)]
-
-    return rows
+    return count_beforehand(messages, window, known)
 
 
 def add(
@@ -134,7 +98,11 @@ def add(
     given = require_messages(messages)
     if idempotency_key is not None:
         check_key(idempotency_key)
-    new_rows = _counted_beforehand(target, given, window)
+    new_rows = _new_rows(target, given, window)
+    if idempotency_key is None:
+        change = try_to_add(target, new_rows, window)
+        if change is not None:
+            return change
 
     def work(change: Change) -> None:
         conversation = change.conversation
@@ -142,17 +110,10 @@ def add(
             return
         bound = window or window_of(conversation)
         _apply_window(conversation, bound)
-        retained = _retained(conversation, bound, _oldest_first(conversation, bound))
-        for row in new_rows(conversation, bound):
-            retained.add(_entry(row, bound), system_message_first=bound.always_keep_system_message_first)
-        added = [entry.row for entry in retained.added]
-        for row in added:
-            row.position = conversation.next_position
-            conversation.next_position += 1
-            first = bound.always_keep_system_message_first and row.type == ChatMessageType.SYSTEM
-            row.memory_order = (-row.position if first else row.position) * ORDER_STEP
+        oldest_first = _oldest_first(conversation, bound)
+        added, gone = plan_addition(conversation, bound, new_rows(conversation, bound), oldest_first)
         if added:
-            write(change, added, _evicted(retained))
+            write(change, added, gone)
         if idempotency_key is not None:
             remember(change, idempotency_key, given)
 
@@ -178,7 +139,7 @@ def rewrite(
         ValueError: a text that no database can hold.
     """
     given = require_messages(messages)
-    new_rows = _counted_beforehand(target, given, window)
+    new_rows = _new_rows(target, given, window)
 
     def work(change: Change) -> None:
         conversation = change.conversation
@@ -187,14 +148,13 @@ def rewrite(
         old = list(rows_of(conversation).retained())
         new = new_rows(conversation, bound)
         plan = plan_rewrite(old, new, conversation.next_position, from_foreign_memory=from_foreign_memory)
-        evicted: list[tuple[Row | Message, EvictionReason]] = [(row, EvictionReason.REWRITTEN) for row in plan.left_out]
+        gone: list[Gone] = [(row, EvictionReason.REWRITTEN) for row in plan.left_out]
         if not from_foreign_memory:
-            retained = bound.fit([_entry(row, bound) for row in plan.memory])
-            evicted += _evicted(retained)
-        if plan.inserted or evicted:
+            gone += evicted(bound.fit([entry(row, bound) for row in plan.memory]))
+        if plan.inserted or gone:
             conversation.next_position += len(plan.inserted)
             rewritten = not from_foreign_memory or any(row.synthetic for row in plan.inserted)
-            write(change, plan.inserted, evicted, rewritten=rewritten)
+            write(change, plan.inserted, gone, rewritten=rewritten)
 
     return target.change(work)
 
@@ -269,8 +229,8 @@ def set_window(
             conversation.model = model
             _recount(conversation, estimator_for(model))
         bound = window_of(conversation)
-        retained = _retained(conversation, bound, _oldest_first(conversation, bound))
-        retained.evict()
-        write(change, [], _evicted(retained))
+        memory = retained(conversation, bound, _oldest_first(conversation, bound))
+        memory.evict()
+        write(change, [], evicted(memory))
 
     return target.change(work)

@@ -14,7 +14,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from django.db import connections, models
+from django.db import connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from chatmemory.eviction import EvictionReason
@@ -31,7 +31,9 @@ __all__ = [
     "primary_key",
     "read_memory",
     "read_oldest",
+    "read_snapshot",
     "save",
+    "save_at_once",
 ]
 
 M = TypeVar("M", bound=models.Model)
@@ -97,9 +99,33 @@ def lock(key: Key, known: Conversation | None = None) -> Conversation | None:
         return None
     if known is None:
         return _instance(Conversation, rows[0], key.database)
+    return _as_it_is(known, rows[0], key.database)
+
+
+def read_snapshot(key: Key, known: Conversation | None, size: int) -> tuple[Conversation, list[Row]] | None:
+    """The conversation and the oldest ``size`` rows of its memory, at one moment; None if it is missing.
+
+    Args:
+        key: its name.
+        known: the same conversation, read before. Without, all that a change does not write is read when asked for.
+        size: of the rows.
+    """
+    with connections[key.database].cursor() as cursor:
+        cursor.execute(statements(key.database).snapshot[key.column], (*key.values, size, *key.values))
+        found = cursor.fetchall()
+    if not found:
+        return None
+    if known is None:
+        known = Conversation.from_db(key.database, ["id"], [Conversation._meta.pk.to_python(found[0][0])])
+    end = 1 + len(COUNTERS)
+    rows = [row[end:] for row in found]
+    return _as_it_is(known, found[0][1:end], key.database), [row for row in rows if primary_key(row) is not None]
+
+
+def _as_it_is(known: Conversation, counters: Row, database: str) -> Conversation:
     conversation = copy.copy(known)
-    conversation._state.db = key.database
-    for name, value in zip(COUNTERS, rows[0], strict=True):
+    conversation._state.db = database
+    for name, value in zip(COUNTERS, counters, strict=True):
         setattr(conversation, name, value)
     conversation.always_keep_system_message_first = bool(conversation.always_keep_system_message_first)
     return conversation
@@ -126,35 +152,92 @@ def message_of(row: Row, database: str) -> Message:
 
 
 def save(
-    conversation: Conversation, added: Sequence[Message], evicted: Sequence[tuple[Row | Message, EvictionReason]]
-) -> None:
-    """Insert new rows, mark stored ones as evicted, and write what the conversation has become.
+    conversation: Conversation,
+    added: Sequence[Message],
+    evicted: Sequence[tuple[Row | Message, EvictionReason]],
+    guards: Sequence[Any] = (),
+) -> bool:
+    """Insert new rows, mark stored ones as evicted, and write what the conversation has become, in a transaction.
 
-    The rows are locked by their conversation, so what conflicts with a position is the very row that is given.
+    The conversation is locked then, so that what conflicts with a position is the very row that is given.
+
+    Args:
+        conversation: locked, unless there are ``guards``.
+        added: unsaved rows with their places.
+        evicted: stored rows.
+        guards: what the columns :data:`GUARDS` must be still.
+
+    Returns:
+        False if they are not, and nothing was written.
     """
     connection, database = _connection(conversation)
     sql = statements(database)
+    with connection.cursor() as cursor:
+        where = sql.if_unchanged if guards else ""
+        cursor.execute(sql.counters + where, [*_counters(conversation, connection), *guards])
+        if guards and not cursor.rowcount:
+            return False
+        if added or evicted:
+            rows = _rows(conversation, added, evicted, connection)
+            values = ", ".join([f"({', '.join(['%s'] * len(INSERTED))})"] * len(rows))
+            statement = sql.insert + values + (sql.upsert if evicted else "") + sql.returning
+            cursor.execute(statement, [value for row in rows for value in row])
+            _learn(added, cursor.fetchall() if sql.returning else [], database)
+    return True
+
+
+def save_at_once(
+    conversation: Conversation,
+    added: Sequence[Message],
+    evicted: Sequence[tuple[Row | Message, EvictionReason]],
+    guards: Sequence[Any],
+) -> bool:
+    """What :func:`save` does with ``guards``, in a transaction of its own; in one statement where that is possible."""
+    connection, database = _connection(conversation)
+    sql = statements(database)
+    if sql.at_once is None:
+        with transaction.atomic(using=database):
+            return save(conversation, added, evicted, guards)
+    before, between, after = sql.at_once
+    rows = _rows(conversation, added, evicted, connection)
+    values = between.join(["", *[f"({', '.join(['%s'] * len(INSERTED))})"] * (len(rows) - 1)])
+    statement = before + values + after + (sql.upsert if evicted else "") + sql.returning
+    with connection.cursor() as cursor:
+        written = [value for row in rows for value in row]
+        cursor.execute(statement, [*_counters(conversation, connection), *guards, *written])
+        found = cursor.fetchall()
+    _learn(added, found, database)
+    return bool(found)
+
+
+def _counters(conversation: Conversation, connection: BaseDatabaseWrapper) -> list[Any]:
+    values = [getattr(conversation, name) for name in COUNTERS[:-1]]
+    values.append(connection.ops.adapt_datetimefield_value(conversation.updated_at))
+    return [*values, _prepared_id(conversation, connection)]
+
+
+def _rows(
+    conversation: Conversation,
+    added: Sequence[Message],
+    evicted: Sequence[tuple[Row | Message, EvictionReason]],
+    connection: BaseDatabaseWrapper,
+) -> list[list[Any]]:
     adapted = connection.ops.adapt_datetimefield_value
     key, now = _prepared_id(conversation, connection), adapted(conversation.updated_at)
-    counters = [*[getattr(conversation, name) for name in COUNTERS[:-1]], now, key]
     rows = [_values(row, key, adapted) for row in added]
     for row, reason in evicted:
         values = _values(row, key, adapted) if isinstance(row, Message) else list(_written(row))
         for name, value in zip(EVICTION, (conversation.version, now, reason.value), strict=True):
             values[_PLACES[name]] = value
         rows.append(values)
-    with connection.cursor() as cursor:
-        if not (rows and sql.counters_in_insert):
-            cursor.execute(sql.counters, counters)
-        if rows:
-            places = f"({', '.join(['%s'] * len(INSERTED))})"
-            statement = sql.insert + ", ".join([places] * len(rows)) + (sql.upsert if evicted else "") + sql.returning
-            written = [value for values in rows for value in values]
-            cursor.execute(statement, [*counters, *written] if sql.counters_in_insert else written)
-            keys = dict(cursor.fetchall()) if sql.returning else {}
-            for row in added:
-                row.pk = keys.get(row.position)
-                row._state.adding, row._state.db = False, database
+    return rows
+
+
+def _learn(added: Sequence[Message], written: Sequence[Row], database: str) -> None:
+    keys: dict[Any, Any] = dict(written)
+    for row in added:
+        row.pk = keys.get(row.position)
+        row._state.adding, row._state.db = False, database
 
 
 def _values(row: Message, key: Any, adapted: Any) -> list[Any]:

@@ -28,6 +28,9 @@ __all__ = ["Change", "MemorySize", "Target", "after_commit", "chunks", "rows_of"
 
 T = TypeVar("T")
 
+Gone = tuple[Row | Message, EvictionReason]
+"""What left the memory, and why."""
+
 # SQLite bounds the parameters of a statement, MariaDB its bytes.
 _ROWS_AT_ONCE = 500
 _CHARS_AT_ONCE = 1_000_000
@@ -61,7 +64,7 @@ class Change:
     added: list[Message] = field(default_factory=list)
     """The new rows, in the order said. Some may be evicted already."""
 
-    gone: list[tuple[Row | Message, EvictionReason]] = field(default_factory=list)
+    gone: list[Gone] = field(default_factory=list)
     """What :attr:`evicted` is made of."""
 
     recalled: MemorySize | None = None
@@ -74,7 +77,7 @@ class Change:
         messages = []
         for row, reason in self.gone:
             message = row if isinstance(row, Message) else message_of(row, conversation._state.db or "default")
-            mark_evicted(message, conversation, reason)
+            _mark_evicted(message, conversation, reason)
             messages.append(message)
         return messages
 
@@ -159,10 +162,14 @@ class Target:
             retried(database, self._make)
         else:
             raise Conversation.DoesNotExist("the conversation is erased whenever it is made")
+        self.learn(change)
+        return change
+
+    def learn(self, change: Change) -> None:
+        """Let the caller's object know what its row has become."""
         if self.instance is not None:
             for name in COUNTERS:
                 setattr(self.instance, name, getattr(change.conversation, name))
-        return change
 
     def _check(self, conversation: Conversation) -> None:
         if self.precondition is not None:
@@ -192,11 +199,11 @@ def rows_of(conversation: Conversation) -> MessageQuerySet:
 def write(
     change: Change,
     added: list[Message],
-    evicted: Sequence[tuple[Row | Message, EvictionReason]],
+    evicted: Sequence[Gone],
     *,
     rewritten: bool = False,
 ) -> None:
-    """Write rows and counters, as one version, and tell the receivers when it is committed.
+    """Write rows and counters of a locked conversation, as one version, and tell the receivers when it is committed.
 
     Args:
         change: becomes the account of it.
@@ -204,6 +211,13 @@ def write(
         evicted: stored rows, or some of ``added``.
         rewritten: whether the memory was set anew.
     """
+    account(change, added, evicted)
+    _write_rows(change.conversation, added, stored(evicted))
+    tell(change, rewritten=rewritten)
+
+
+def account(change: Change, added: list[Message], evicted: Sequence[Gone]) -> None:
+    """Count what is to be written, see :func:`write`."""
     conversation = change.conversation
     now = conversation.updated_at = timezone.now()
     if added or evicted:
@@ -215,43 +229,52 @@ def write(
         conversation.message_count += not row.synthetic
         conversation.retained_count += 1
         conversation.retained_tokens += row.token_count
-    stored = []
     for gone, reason in evicted:
         conversation.retained_count -= 1
         if isinstance(gone, Message):
             conversation.retained_tokens -= gone.token_count
-            mark_evicted(gone, conversation, reason)
+            _mark_evicted(gone, conversation, reason)
         else:
             conversation.retained_tokens -= essentials(gone)[-1]
-        if not isinstance(gone, Message) or gone.pk is not None:
-            stored.append((gone, reason))
-    _write_rows(conversation, added, stored)
     change.added, change.gone = added, list(evicted)
-    if evicted and signals.messages_evicted.has_listeners(Conversation):
+
+
+def stored(evicted: Sequence[Gone]) -> list[Gone]:
+    """Those that are in the database already."""
+    return [(row, reason) for row, reason in evicted if not isinstance(row, Message) or row.pk is not None]
+
+
+def tell(change: Change, *, rewritten: bool = False) -> None:
+    """Tell the receivers of a change when it is committed."""
+    conversation = change.conversation
+    if change.gone and signals.messages_evicted.has_listeners(Conversation):
         after_commit(signals.messages_evicted, conversation, messages=change.evicted)
     if rewritten:
-        after_commit(signals.memory_rewritten, conversation, messages=added)
-    elif added:
-        after_commit(signals.messages_added, conversation, messages=added)
+        after_commit(signals.memory_rewritten, conversation, messages=change.added)
+    elif change.added:
+        after_commit(signals.messages_added, conversation, messages=change.added)
 
 
-def mark_evicted(message: Message, conversation: Conversation, reason: EvictionReason) -> None:
+def _mark_evicted(message: Message, conversation: Conversation, reason: EvictionReason) -> None:
     """Say that ``message`` left in the latest change of ``conversation``."""
     message.evicted_in = conversation.version
     message.evicted_at = conversation.updated_at
     message.eviction_reason = reason.value
 
 
-def _write_rows(
-    conversation: Conversation, added: list[Message], evicted: list[tuple[Row | Message, EvictionReason]]
-) -> None:
+def fits_one_statement(added: Sequence[Message], evicted: Sequence[Gone]) -> bool:
+    """Whether so many rows, as long as they are, can be written in one statement."""
+    chars = sum(map(_chars, added)) + sum(_chars(row) for row, _ in evicted)
+    return len(added) + len(evicted) <= MOST_ROWS and chars <= _CHARS_AT_ONCE
+
+
+def _write_rows(conversation: Conversation, added: list[Message], evicted: list[Gone]) -> None:
     if not setting("KEEP_HISTORY"):
         for chunk in chunks(evicted):
             rows_of(conversation).filter(pk__in=[_key(row) for row, _ in chunk]).delete()
         added = [row for row in added if row.evicted_in is None]
         evicted = []
-    chars = sum(map(_chars, added)) + sum(_chars(row) for row, _ in evicted)
-    if len(added) + len(evicted) <= MOST_ROWS and chars <= _CHARS_AT_ONCE:
+    if fits_one_statement(added, evicted):
         save(conversation, added, evicted)
         return
     longest = max(map(_chars, added), default=0)

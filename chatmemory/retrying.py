@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from django.db import OperationalError, connections
 
-__all__ = ["retried"]
+__all__ = ["has_collided", "retried"]
 
 T = TypeVar("T")
 
@@ -25,7 +25,8 @@ _MYSQL_CODES = {1213}
 _SQLITE_CODES = {5, 6}
 
 
-def _collided(error: OperationalError) -> bool:
+def has_collided(error: OperationalError) -> bool:
+    """Whether the database undid a transaction because of others."""
     cause = error.__cause__
     if getattr(cause, "sqlstate", None) in _SQLSTATES or getattr(cause, "pgcode", None) in _SQLSTATES:
         return True
@@ -52,7 +53,7 @@ def retried(database: str, transaction: Callable[[], T]) -> T:
         try:
             return transaction()
         except OperationalError as error:
-            if not _collided(error) or time.monotonic() > until:
+            if not has_collided(error) or time.monotonic() > until:
                 raise
         time.sleep(random.uniform(0, pause))
         pause = min(2 * pause, _LONGEST_PAUSE)

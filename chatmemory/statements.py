@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from django.db import connections, models
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.constants import OnConflict
 
 from chatmemory.models import Conversation, Message
 
-__all__ = ["COUNTERS", "EVICTION", "INSERTED", "Statements", "column_of", "statements"]
+__all__ = ["COUNTERS", "EVICTION", "GUARDS", "INSERTED", "Statements", "column_of", "statements"]
 
 COUNTERS = (
     "window",
@@ -28,6 +29,9 @@ COUNTERS = (
     "updated_at",
 )
 """What a change writes of the conversation's row."""
+
+GUARDS = ("version", "window", "limit", "model", "always_keep_system_message_first")
+"""What must be as it was, if a plan made without a lock is to hold."""
 
 EVICTION = ("evicted_in", "evicted_at", "eviction_reason")
 """What an eviction writes of a message's row."""
@@ -58,8 +62,12 @@ class Statements:
     counters: str
     """Sets :data:`COUNTERS` of a primary key."""
 
-    counters_in_insert: bool
-    """Whether ``insert`` begins with ``counters``, for a database that can do both at once."""
+    if_unchanged: str
+    """Follows ``counters``: only if the columns :data:`GUARDS` have these values."""
+
+    snapshot: dict[str, str]
+    """With the key twice, and a limit between: primary key and :data:`COUNTERS` of the conversation with each of its
+    oldest rows in memory, or with nulls if there is none."""
 
     insert: str
     """Up to ``VALUES``."""
@@ -69,6 +77,10 @@ class Statements:
 
     returning: str
     """Gives position and primary key of each row written; empty where the database cannot."""
+
+    at_once: tuple[str, str, str] | None
+    """What precedes, is between and follows the values where ``counters``, ``if_unchanged`` and ``insert`` are one
+    statement, and the values of the first row need types."""
 
 
 def column_of(model: type[models.Model], name: str) -> str:
@@ -122,18 +134,26 @@ def statements(database: str) -> Statements:
     settings = ", ".join(f"{quote(column_of(Conversation, name))} = %s" for name in COUNTERS)
     counters = f"UPDATE {conversations} SET {settings} WHERE {where['id']}"
     inserted = [quote(column_of(Message, name)) for name in INSERTED]
-    insert = f"INSERT INTO {messages} ({', '.join(inserted)}) VALUES "
-    counters_in_insert = connection.vendor == "postgresql"
+    insert = f"INSERT INTO {messages} ({', '.join(inserted)}) "
+    if_unchanged = "".join(f" AND {name} = %s" for name in of_conversation(*GUARDS))
+    oldest = f"SELECT {', '.join(whole_message)} FROM {messages} WHERE {conversation} = {{}} AND {retained} LIMIT %s"
+    hers = ", ".join(of_conversation("id", *COUNTERS))
+    its = ", ".join(f"oldest.{name.partition('.')[2]}" for name in whole_message)
+    snapshot = (
+        f"SELECT {hers}, {its} FROM {conversations} LEFT JOIN "
+        f"({oldest.format(f'(SELECT {key} FROM {conversations} WHERE {{0}})')}) oldest ON 1 = 1 "
+        f"WHERE {{0}} ORDER BY oldest.{memory_order.partition('.')[2]}"
+    )
     returning = [quote(column_of(Message, name)) for name in ("position", "id")]
     return Statements(
         lock=lock(list(COUNTERS)),
         lock_whole=lock([field.attname for field in Conversation._meta.concrete_fields]),
         memory={name: f"{memory} WHERE {condition} AND {retained}" for name, condition in where.items()},
-        oldest=f"SELECT {', '.join(whole_message)} FROM {messages} WHERE {conversation} = %s AND {retained} "
-        "LIMIT %s OFFSET %s",
+        oldest=f"{oldest.format('%s')} OFFSET %s",
         counters=counters,
-        counters_in_insert=counters_in_insert,
-        insert=f"WITH counted AS ({counters}) {insert}" if counters_in_insert else insert,
+        if_unchanged=if_unchanged,
+        snapshot={name: snapshot.format(condition) for name, condition in where.items()},
+        insert=f"{insert}VALUES ",
         upsert=" "
         + ops.on_conflict_suffix_sql(
             inserted,
@@ -142,4 +162,14 @@ def statements(database: str) -> Statements:
             [column_of(Message, name) for name in ("conversation", "position")],
         ),
         returning=f" RETURNING {', '.join(returning)}" if features.can_return_rows_from_bulk_insert else "",
+        at_once=_at_once(connection, f"{counters}{if_unchanged} RETURNING 1", insert),
     )
+
+
+def _at_once(connection: BaseDatabaseWrapper, counters: str, insert: str) -> tuple[str, str, str] | None:
+    if connection.vendor != "postgresql":
+        return None
+    types = [Message._meta.get_field(name).cast_db_type(connection) for name in INSERTED]  # type: ignore[union-attr]
+    first = ", ".join(f"CAST(%s AS {type})" for type in types)
+    select = f"{insert}SELECT given.* FROM (VALUES ({first})"
+    return f"WITH counted AS ({counters}) {select}", ", ", ") given CROSS JOIN counted"
