@@ -12,7 +12,7 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-_WIDTHS = [1400, 390]
+_WIDTHS = [1400, 360]
 
 
 def _pages(page: Page, site: str) -> dict[str, str]:
@@ -20,7 +20,9 @@ def _pages(page: Page, site: str) -> dict[str, str]:
     page.goto(f"{site}/admin/login/?next=/admin/chatmemory/conversation/")
     page.fill("#id_username", "demo")
     page.fill("#id_password", "demo")
-    page.click("input[type=submit]")
+    with page.expect_navigation():
+        page.click("input[type=submit]")
+    page.wait_for_selector("#result_list")
     found = page.locator("#result_list tbody th a").evaluate_all("links => links.map(link => link.href)")
     base = max(found, key=len).partition("change/")[0]
     return {

@@ -35,7 +35,7 @@ def test_days_count_what_was_said_in_them() -> None:
     now = timezone.now()
     Message.objects.filter(position__lt=2).update(created_at=now - timedelta(days=3))
     Message.objects.filter(position=2).update(created_at=now - timedelta(days=40))
-    days = {day.day: (day.messages, day.tokens) for day in Dashboard.read().days}
+    days = {day.day: (day.messages, day.tokens) for day in Dashboard.read(Conversation.objects.all()).days}
     today = now.astimezone(UTC).date()
     assert len(days) == 30
     assert (days[today], days[today - timedelta(days=3)], days[today - timedelta(days=1)]) == ((2, 10), (2, 10), (0, 0))
@@ -45,7 +45,7 @@ def test_a_conversation_that_was_not_active_is_not_looked_at() -> None:
     conversation = ConversationFactory()
     conversation.memory.add(UserMessage("x"))
     Conversation.objects.update(updated_at=datetime(2020, 1, 1, tzinfo=UTC))
-    dashboard = Dashboard.read()
+    dashboard = Dashboard.read(Conversation.objects.all())
     assert sum(day.messages for day in dashboard.days) == 0
     assert dashboard.fullest == []
 
@@ -93,7 +93,47 @@ def test_its_queries_do_not_grow(admin_client: Client) -> None:
     assert queries() == before
 
 
-def test_without_time_zones(admin_client: Client, settings: Any) -> None:
+def test_evictions_are_those_of_the_last_days_only() -> None:
+    conversation = ConversationFactory(window="messages", limit=1)
+    conversation.memory.add(*(UserMessage("hello") for _ in range(4)))
+    long_ago = timezone.now() - timedelta(days=40)
+    Message.objects.filter(position=0).update(created_at=long_ago, evicted_at=long_ago)
+    assert sum(count for _, count, _ in Dashboard.read(Conversation.objects.all()).reasons) == 2
+
+
+def test_the_fullest_are_so_by_what_their_windows_count() -> None:
+    by_tokens = ConversationFactory(window="tokens", limit=100)
+    by_messages = ConversationFactory(window="messages", limit=100)
+    active = Conversation.objects.all()
+    active.filter(pk=by_tokens.pk).update(retained_count=1, retained_tokens=90, next_position=1)
+    active.filter(pk=by_messages.pk).update(retained_count=50, retained_tokens=9000, next_position=50)
+    assert [row for row, _ in Dashboard.read(active).fullest] == [by_tokens, by_messages]
+
+
+def test_counts_only_the_conversations_it_is_given() -> None:
+    for conversation in ConversationFactory.create_batch(2, window="messages", limit=1):
+        conversation.memory.add(UserMessage("x"), UserMessage("y"))
+    dashboard = Dashboard.read(Conversation.objects.filter(pk=conversation.pk))
+    assert sum(day.messages for day in dashboard.days) == 2
+    assert sum(count for _, count, _ in dashboard.reasons) == 1
+    assert [row for row, _ in dashboard.fullest] == [conversation]
+
+
+def test_days_are_those_of_utc(admin_client: Client) -> None:
+    assert "Day (UTC)" in words(admin_client.get(PAGE).content.decode())
+
+
+def test_without_time_zones_days_are_the_servers(
+    admin_client: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At five in the morning in Tokyo it is still yesterday in UTC."""
     settings.USE_TZ = False
+    settings.TIME_ZONE = "Asia/Tokyo"
+    now = datetime(2026, 11, 21, 5, 0)  # noqa: DTZ001  as without time zones
     ConversationFactory().memory.add(UserMessage("x"))
-    assert sum(day.messages for day in Dashboard.read().days) == 1
+    Message.objects.update(created_at=now)
+    Conversation.objects.update(updated_at=now)
+    monkeypatch.setattr(timezone, "now", lambda: now)
+    last = Dashboard.read(Conversation.objects.all()).days[-1]
+    assert (last.day, last.messages) == (now.date(), 1)
+    assert "Day (UTC)" not in words(admin_client.get(PAGE).content.decode())

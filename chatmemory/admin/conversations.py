@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin
 from django.contrib.auth import get_user_model
-from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils.html import format_html
+from django.utils.text import unescape_string_literal
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from chatmemory.admin import acts, export, past, what_if
-from chatmemory.admin.access import may_act, may_read_text
+from chatmemory.admin.erasing import Erasing, delete_selected
 from chatmemory.admin.gauge import Gauge
-from chatmemory.admin.lists import CappedPaginator, FullnessFilter, HasEvictedFilter
+from chatmemory.admin.lists import CappedList, CappedPaginator, FullnessFilter, HasEvictedFilter, is_refused, words
 from chatmemory.admin.strip import Strip
-from chatmemory.admin.timeline import Timeline
+from chatmemory.admin.timeline import Timeline, place_to_go
 from chatmemory.admin.tools import conversation_tools
 from chatmemory.models import Conversation, Message
 
-if TYPE_CHECKING:
-    ModelAdmin = admin.ModelAdmin[Conversation]
-else:
-    ModelAdmin = admin.ModelAdmin
-
-__all__ = ["ConversationAdmin"]
-
-_LISTED_BEFORE_DELETION = 20
+__all__ = ["ConversationAdmin", "conversation_admin"]
 
 
 @admin.register(Conversation)
-class ConversationAdmin(ModelAdmin):
+class ConversationAdmin(Erasing):
     """Editing stays with the application: its messages are a record, and the counters follow from them."""
 
     list_display = ("name", "owner", "window_gauge", "retained", "evicted", "updated_at")
@@ -44,8 +37,10 @@ class ConversationAdmin(ModelAdmin):
     paginator = CappedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
-    actions = (acts.clear_memories, export.export_selected)
-    search_help_text = _("Title, memory ID, owner, and for those who may read them what the messages say.")
+    actions = (acts.clear_memories, export.export_selected, delete_selected)
+    search_help_text = _(
+        "Title, memory ID, owner, and for those who may read them what the messages say. Ten words at most."
+    )
 
     class Media:
         css = {"all": ("chatmemory/admin.css",)}
@@ -56,11 +51,21 @@ class ConversationAdmin(ModelAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Conversation], search_term: str
     ) -> tuple[QuerySet[Conversation], bool]:
-        found, may_have_duplicates = super().get_search_results(request, queryset, search_term)
-        if search_term and may_read_text(request):
-            said = Message.objects.filter(conversation=OuterRef("pk"), text__icontains=search_term)
-            found = found | queryset.filter(Exists(said))
-        return found, may_have_duplicates
+        wanted = words(search_term)
+        if not self.has_read_text_permission(request):
+            return super().get_search_results(request, queryset, " ".join(wanted))
+        for word in wanted:
+            everything = Conversation.objects.using(queryset.db)
+            in_fields, _may_have_duplicates = super().get_search_results(request, everything, word)
+            said = Message.objects.filter(conversation=OuterRef("pk"), text__icontains=_unquoted(word))
+            queryset = queryset.filter(Q(pk__in=in_fields.values("pk")) | Exists(said))
+        return queryset, False
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        return not is_refused(lookup) and super().lookup_allowed(lookup, value, request)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[CappedList]:
+        return CappedList
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Conversation]:
         return super().get_queryset(request).defer("metadata")
@@ -116,30 +121,20 @@ class ConversationAdmin(ModelAdmin):
     def has_change_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
         return False
 
-    def has_view_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
-        return super().has_view_permission(request, obj) or may_act(request)
+    def has_act_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
+        """Whether this member of staff may change the window and clear the memory.
 
-    def has_act_permission(self, request: HttpRequest) -> bool:
-        """For actions on several conversations."""
-        return may_act(request)
+        Without a conversation: whether they may for any, as with the admin's own permissions.
+        """
+        return request.user.has_perm("chatmemory.change_conversation")
 
-    def has_read_text_permission(self, request: HttpRequest) -> bool:
-        """For actions that give out what messages say."""
-        return may_read_text(request)
+    def has_read_text_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
+        """Whether they may read what messages say; otherwise they see shapes, tokens and reasons.
 
-    def get_deleted_objects(
-        self, objs: Any, request: HttpRequest
-    ) -> tuple[list[Any], dict[Any, Any], set[Any], list[Any]]:
-        """What goes along, a few of many."""
-        to_delete, counts, perms_needed, protected = super().get_deleted_objects(objs, request)
-        few = [_shortened(item) if isinstance(item, list) else item for item in to_delete]
-        return few, counts, perms_needed, protected
-
-    def response_delete(self, request: HttpRequest, obj_display: str, obj_id: int) -> HttpResponse:
-        super().response_delete(request, obj_display, obj_id)  # says so, but leads away, for nobody may change one
-        return HttpResponseRedirect(
-            reverse("admin:chatmemory_conversation_changelist", current_app=self.admin_site.name)
-        )
+        Without a conversation: whether lists show texts and find them. Which conversations these are of is up to
+        :meth:`get_queryset`.
+        """
+        return request.user.has_perm("chatmemory.read_message_text")
 
     def change_view(
         self,
@@ -148,10 +143,11 @@ class ConversationAdmin(ModelAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        conversation = self.get_object(request, object_id)
-        if conversation is not None and request.GET.get("go") == "first-evicted":
-            first = conversation.messages.evicted().values_list("position", flat=True).first()
-            return HttpResponseRedirect(f"{request.path}?position={first or 0}#message-{first or 0}")
+        if "go" in request.GET:
+            conversation = self.get_object(request, object_id)
+            if conversation is not None and self.has_view_permission(request, conversation):
+                place = place_to_go(conversation, request.GET["go"])
+                return HttpResponseRedirect(f"{request.path}?position={place}#message-{place}")
         return super().change_view(request, object_id, form_url, extra_context)
 
     def render_change_form(
@@ -164,7 +160,7 @@ class ConversationAdmin(ModelAdmin):
         obj: Conversation | None = None,
     ) -> HttpResponse:
         if obj is not None:
-            timeline = Timeline.read(obj, request.GET, with_text=may_read_text(request))
+            timeline = Timeline.read(obj, request.GET, with_text=self.has_read_text_permission(request, obj))
             context["gauge"] = Gauge.of(obj)
             context["timeline"] = timeline
             context["strip"] = Strip.read(obj, timeline.start, timeline.edge)
@@ -172,10 +168,10 @@ class ConversationAdmin(ModelAdmin):
         return super().render_change_form(request, context, add, change, form_url, obj)
 
 
-def _shortened(items: list[Any]) -> list[Any]:
-    """A few of many, for a confirmation that lists thousands of messages asks nothing any more."""
-    more = len(items) - _LISTED_BEFORE_DELETION
-    if more <= 0:
-        return items
-    rest = ngettext("… and %(count)d more", "… and %(count)d more", more) % {"count": more}
-    return [*items[:_LISTED_BEFORE_DELETION], rest]
+def conversation_admin(site: admin.AdminSite) -> admin.ModelAdmin[Conversation] | None:
+    """The admin of conversations in a site, which knows who may see which of them."""
+    return site.get_model_admin(Conversation) if site.is_registered(Conversation) else None
+
+
+def _unquoted(word: str) -> str:
+    return unescape_string_literal(word) if word[0] in "\"'" and word[0] == word[-1] else word

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, F, FloatField, Sum
+from django.db.models import Count, F, FloatField, QuerySet, Sum
 from django.db.models.functions import Cast, TruncDate
 from django.utils import timezone
 
@@ -22,7 +22,7 @@ FULLEST = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Day:
-    """One day, in UTC."""
+    """One day."""
 
     day: date
     messages: int
@@ -39,6 +39,9 @@ class Day:
 class Dashboard:
     """The last days. Only conversations that were active in them are looked at."""
 
+    is_utc: bool
+    """Whether days begin at midnight in UTC; without time zones they begin when the server's do."""
+
     days: list[Day]
 
     reasons: list[tuple[Any, int, int]]
@@ -47,18 +50,21 @@ class Dashboard:
     fullest: list[tuple[Conversation, Gauge]]
 
     @classmethod
-    def read(cls) -> Dashboard:
-        """Now."""
-        today = timezone.now().astimezone(UTC).date()
+    def read(cls, conversations: QuerySet[Conversation]) -> Dashboard:
+        """That of these conversations, now."""
+        now = timezone.now()
+        zone = UTC if timezone.is_aware(now) else None
+        today = now.astimezone(zone).date() if zone else now.date()
         first = today - timedelta(days=DAYS - 1)
-        since = datetime(first.year, first.month, first.day, tzinfo=UTC)
-        if not timezone.is_aware(timezone.now()):
-            since = timezone.make_naive(since)
-        lately = Message.objects.filter(conversation__updated_at__gte=since)
-        said = lately.filter(created_at__gte=since, synthetic=False).annotate(day=TruncDate("created_at", tzinfo=UTC))
+        since = datetime(first.year, first.month, first.day, tzinfo=zone)
+        active = conversations.filter(updated_at__gte=since)
+        lately = Message.objects.using(conversations.db).filter(conversation__in=active)
+        said = lately.filter(created_at__gte=since, synthetic=False).annotate(day=TruncDate("created_at", tzinfo=zone))
         by_day = said.order_by().values_list("day").annotate(Count("pk"), Sum("token_count"))
         evicted = lately.filter(evicted_at__gte=since).order_by().values_list("eviction_reason").annotate(Count("pk"))
-        return cls(days=_days(first, by_day), reasons=_reasons(dict(evicted)), fullest=_fullest(since))
+        return cls(
+            is_utc=zone is UTC, days=_days(first, by_day), reasons=_reasons(dict(evicted)), fullest=_fullest(active)
+        )
 
 
 def _days(first: date, rows: Iterable[tuple[date, int, int]]) -> list[Day]:
@@ -86,10 +92,9 @@ def _reasons(counts: dict[str, int]) -> list[tuple[Any, int, int]]:
     return [(label, counts.get(value, 0), _share(counts.get(value, 0), most)) for value, label in EVICTION_REASONS]
 
 
-def _fullest(since: datetime) -> list[tuple[Conversation, Gauge]]:
+def _fullest(active: QuerySet[Conversation]) -> list[tuple[Conversation, Gauge]]:
     rows = (
-        Conversation.objects.filter(updated_at__gte=since)
-        .alias(fullness=Cast(used_in_window(), FloatField()) / F("limit"))
+        active.alias(fullness=Cast(used_in_window(), FloatField()) / F("limit"))
         .order_by("-fullness", "-updated_at")
         .defer("metadata")[:FULLEST]
     )

@@ -1,72 +1,165 @@
-"""Conversations as files: JSON lines with everything that is known of each message, or what other programs read."""
+"""Conversations as files: JSON lines with everything that is known of each message, or what other programs read.
+
+Who took a copy must be known, so each is logged. A file comes by a link, hence by a GET; that one writes to the log
+although a GET is not meant to write. A HEAD does not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.db import router, transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Coalesce, Length
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.utils import translation
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from chatmemory.admin.access import may_read_text
-from chatmemory.admin.pages import conversation_or_404
-from chatmemory.codec import message_to_data, messages_to_json
+from chatmemory.admin.pages import conversation_or_404, conversation_page
+from chatmemory.admin.selection import Selection
+from chatmemory.codec import message_to_json
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.openai import to_openai
 from chatmemory.json_text import dumps
+from chatmemory.messages import ChatMessage, ChatMessageType
 from chatmemory.models import Conversation, Message
 
 __all__ = ["export_selected", "json_lines", "langchain4j", "openai"]
 
+# What is read at once.
+_ROWS = 500
+_CHARS = 1_000_000
 
-def json_lines(model_admin: Any, request: HttpRequest, object_id: str) -> StreamingHttpResponse:
+_PLAIN = Q(payload__isnull=True, type__in=[ChatMessageType.SYSTEM, ChatMessageType.USER, ChatMessageType.AI])
+
+_AS_JSON_LINES = gettext_lazy("Exported as JSON lines.")
+
+
+class _NotExportableError(Exception):
+    """A format cannot hold a message."""
+
+    def __init__(self, row: Message, problem: str) -> None:
+        self.row = row
+        self.problem = problem
+        super().__init__(row, problem)
+
+
+def json_lines(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse | StreamingHttpResponse:
     """Every message with its state, one on each line."""
-    conversation = conversation_or_404(model_admin, request, object_id, may=may_read_text(request))
-    model_admin.log_change(request, conversation, _("Exported as JSON lines."))
-    return _file(_lines([conversation]), f"conversation-{conversation.pk}.jsonl", "application/jsonl")
+    conversation = conversation_or_404(model_admin, request, object_id, also="read_text")
+    lines = _lines([(conversation.pk, conversation.memory_id)])
+    return _logged_file(model_admin, request, conversation, _AS_JSON_LINES, lines, ".jsonl")
 
 
 def openai(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse | StreamingHttpResponse:
     """The history in the format of OpenAI's chat completions."""
-    conversation = conversation_or_404(model_admin, request, object_id, may=may_read_text(request))
+    conversation = conversation_or_404(model_admin, request, object_id, also="read_text")
     try:
-        text = dumps(to_openai(row.message for row in conversation.messages.history()))
-    except UnsupportedContentError as error:
-        return HttpResponse(str(error), status=409, content_type="text/plain; charset=utf-8")
-    model_admin.log_change(request, conversation, _("Exported for OpenAI."))
-    return _file([text], f"conversation-{conversation.pk}-openai.json", "application/json")
+        text = dumps(_for_openai(conversation))
+    except _NotExportableError as error:
+        return _refusal(model_admin, request, conversation, error)
+    what = gettext_lazy("Exported for OpenAI.")
+    return _logged_file(model_admin, request, conversation, what, [text], "-openai.json")
 
 
-def langchain4j(model_admin: Any, request: HttpRequest, object_id: str) -> StreamingHttpResponse:
+def langchain4j(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse | StreamingHttpResponse:
     """The history in LangChain4j's JSON."""
-    conversation = conversation_or_404(model_admin, request, object_id, may=may_read_text(request))
-    model_admin.log_change(request, conversation, _("Exported for LangChain4j."))
-    text = messages_to_json(row.message for row in conversation.messages.history())
-    return _file([text], f"conversation-{conversation.pk}-langchain4j.json", "application/json")
+    conversation = conversation_or_404(model_admin, request, object_id, also="read_text")
+    try:
+        # Before the first byte: a plain text can always be read, and is read only once.
+        for row in _read(conversation.messages.history().exclude(_PLAIN)):
+            _readable(row)
+    except _NotExportableError as error:
+        return _refusal(model_admin, request, conversation, error)
+    what = gettext_lazy("Exported for LangChain4j.")
+    text = _for_langchain4j(conversation)
+    return _logged_file(model_admin, request, conversation, what, text, "-langchain4j.json")
 
 
 @admin.action(description=gettext_lazy("Export selected conversations as JSON lines"), permissions=["read_text"])
-def export_selected(model_admin: Any, request: HttpRequest, queryset: QuerySet[Conversation]) -> StreamingHttpResponse:
+def export_selected(
+    model_admin: Any, request: HttpRequest, queryset: QuerySet[Conversation]
+) -> StreamingHttpResponse | None:
     """The same for several at once, one after the other."""
-    conversations = list(queryset)
-    for conversation in conversations:
-        model_admin.log_change(request, conversation, _("Exported as JSON lines."))
-    return _file(_lines(conversations), "conversations.jsonl", "application/jsonl")
+    selection = Selection(model_admin, request, queryset, ("view", "read_text"))
+    chosen = []
+    user_id: Any = request.user.pk
+    with transaction.atomic(using=router.db_for_write(LogEntry)), translation.override(settings.LANGUAGE_CODE):
+        for part in selection.parts():
+            LogEntry.objects.log_actions(user_id, part, CHANGE, str(_AS_JSON_LINES))
+            chosen += [(conversation.pk, conversation.memory_id) for conversation in part]
+    selection.report()
+    return _file(_lines(chosen), "conversations.jsonl") if chosen else None
 
 
-def _lines(conversations: Iterable[Conversation]) -> Iterator[str]:
-    for conversation in conversations:
-        for row in conversation.messages.order_by("position").iterator():
-            yield dumps({"conversation": conversation.pk, "memory_id": conversation.memory_id, **_fields(row)}) + "\n"
+def _read(rows: QuerySet[Message]) -> Iterator[Message]:
+    """The rows by position, in parts that stay small however long the messages are."""
+    size = Length("text") + Coalesce(Length("payload"), 0)
+    after = -1
+    while True:
+        sizes = list(rows.filter(position__gt=after).order_by("position").values_list("position", size)[:_ROWS])
+        chars = 0
+        for index, (position, length) in enumerate(sizes):
+            chars += length
+            if index + 1 == len(sizes) or chars + sizes[index + 1][1] > _CHARS:
+                yield from rows.filter(position__gt=after, position__lte=position).order_by("position")
+                after, chars = position, 0
+        if len(sizes) < _ROWS:
+            return
 
 
-def _fields(row: Message) -> dict[str, Any]:
+def _message(row: Message) -> tuple[ChatMessage | None, str]:
+    """What was said, or why nobody can tell: other hands may have written the row."""
+    try:
+        return row.message, ""
+    except (TypeError, ValueError) as error:
+        return None, str(error)
+
+
+def _readable(row: Message) -> ChatMessage:
+    message, problem = _message(row)
+    if message is None:
+        raise _NotExportableError(row, problem)
+    return message
+
+
+def _for_openai(conversation: Conversation) -> list[dict[str, Any]]:
+    rows = list(_read(conversation.messages.history()))
+    try:
+        return to_openai([_readable(row) for row in rows])
+    except UnsupportedContentError as error:
+        raise _NotExportableError(rows[error.index], error.problem) from None
+
+
+def _for_langchain4j(conversation: Conversation) -> Iterator[str]:
+    start = "["
+    for row in _read(conversation.messages.history()):
+        yield start + message_to_json(row.message)
+        start = ","
+    yield "]" if start == "," else "[]"
+
+
+def _lines(conversations: Iterable[tuple[Any, str]]) -> Iterator[str]:
+    for key, memory_id in conversations:
+        for row in _read(Message.objects.filter(conversation_id=key)):
+            start = dumps({"conversation": key, "memory_id": memory_id, "position": row.position})
+            message, problem = _message(row)
+            if message is None:
+                said = dumps({"message": None, "problem": problem, "text": row.text, "payload": row.payload})
+            else:
+                # Put together from texts: as part of a whole, a message that is nested as deep as may be would not be
+                # written.
+                said = f'{{"message":{message_to_json(message)}}}'
+            yield f"{start[:-1]},{said[1:-1]},{dumps(_state(row))[1:]}\n"
+
+
+def _state(row: Message) -> dict[str, Any]:
     return {
-        "position": row.position,
-        "message": message_to_data(row.message),
         "state": "retained" if row.is_retained else "evicted",
         "reason": row.eviction_reason or None,
         "token_count": row.token_count,
@@ -78,6 +171,29 @@ def _fields(row: Message) -> dict[str, Any]:
     }
 
 
-def _file(content: Iterable[str], name: str, kind: str) -> StreamingHttpResponse:
+def _refusal(
+    model_admin: Any, request: HttpRequest, conversation: Conversation, error: _NotExportableError
+) -> HttpResponse:
+    answer = conversation_page(
+        model_admin, request, conversation, "export_refused", _("Export"), row=error.row, problem=error.problem
+    )
+    answer.status_code = 409
+    return answer
+
+
+def _logged_file(
+    model_admin: Any, request: HttpRequest, conversation: Conversation, what: Any, content: Iterable[str], name: str
+) -> StreamingHttpResponse:
+    if request.method == "HEAD":
+        content = []
+    else:
+        # The log is read by all staff, so it is not written in the language of whoever acts.
+        with translation.override(settings.LANGUAGE_CODE):
+            model_admin.log_change(request, conversation, str(what))
+    return _file(content, f"conversation-{conversation.pk}{name}")
+
+
+def _file(content: Iterable[str], name: str) -> StreamingHttpResponse:
+    kind = "application/jsonl" if name.endswith(".jsonl") else "application/json"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"}
     return StreamingHttpResponse(content, content_type=kind, headers=headers)

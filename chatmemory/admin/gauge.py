@@ -9,15 +9,22 @@ from django.db.models import Case, F, PositiveBigIntegerField, When
 from django.utils.formats import number_format
 from django.utils.translation import gettext, ngettext
 
+from chatmemory.conf import default_model
+from chatmemory.counting import estimator_for, window_of
 from chatmemory.models import Conversation
-from chatmemory.window import WindowKind
+from chatmemory.window import Window, WindowKind
 
 __all__ = ["Gauge", "used_in_window"]
 
 
 def used_in_window() -> Case:
-    """What a conversation's window counts, for the database."""
+    """What a conversation's window counts, for the database.
+
+    What a request takes beside its messages is here that of the default model; other models differ by a token.
+    """
+    request = Window(kind=WindowKind.TOKENS, limit=1, estimator=estimator_for(default_model())).overhead
     return Case(
+        When(window=WindowKind.TOKENS.value, retained_count__gt=0, then=F("retained_tokens") + request),
         When(window=WindowKind.TOKENS.value, then=F("retained_tokens")),
         default=F("retained_count"),
         output_field=PositiveBigIntegerField(),
@@ -35,12 +42,23 @@ class Gauge:
     counts_tokens: bool
     """Whether these are tokens; otherwise messages."""
 
+    overhead: int = 0
+    """How much of ``used`` a request takes beside its messages."""
+
     @classmethod
     def of(cls, conversation: Conversation) -> Self:
-        """The gauge of what a conversation's window counts."""
-        counts_tokens = conversation.window == WindowKind.TOKENS
-        used = conversation.retained_tokens if counts_tokens else conversation.retained_count
-        return cls(used=used, limit=conversation.limit, counts_tokens=counts_tokens)
+        """The gauge of a conversation's window as it is."""
+        window = window_of(conversation)
+        return cls.with_messages(window, conversation.retained_count, conversation.retained_tokens)
+
+    @classmethod
+    def with_messages(cls, window: Window, count: int, tokens: int) -> Self:
+        """The gauge of a window with so many messages in it, which have so many tokens."""
+        if window.kind is WindowKind.MESSAGES:
+            return cls(used=count, limit=window.limit, counts_tokens=False)
+        # Without a message there is no request.
+        overhead = window.overhead if count else 0
+        return cls(used=tokens + overhead, limit=window.limit, counts_tokens=True, overhead=overhead)
 
     @property
     def percent(self) -> int:
@@ -64,6 +82,18 @@ class Gauge:
         else:
             words = gettext("%(percent)s percent of the window in use")
         return words % {"percent": _grouped(self.percent)}
+
+    @property
+    def request(self) -> str:
+        """What the request takes, in words, for whoever adds up the messages; empty if it takes nothing."""
+        if not self.overhead:
+            return ""
+        words = ngettext(
+            "%(tokens)s token of it for the request itself",
+            "%(tokens)s tokens of it for the request itself",
+            self.overhead,
+        )
+        return words % {"tokens": _grouped(self.overhead)}
 
     @property
     def fill(self) -> int:

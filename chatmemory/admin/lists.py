@@ -1,14 +1,21 @@
-"""Filters and pages of the list of conversations, however many there are."""
+"""Pages, searches and filters of the lists, however much there is."""
 
 from __future__ import annotations
 
+from copy import copy
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
 from django.db.models import F, Q, QuerySet
+from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest
+from django.utils.formats import number_format
 from django.utils.functional import cached_property
+from django.utils.text import smart_split
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.admin.gauge import used_in_window
@@ -19,18 +26,61 @@ if TYPE_CHECKING:
 else:
     Pages = Paginator
 
-__all__ = ["CappedPaginator", "FullnessFilter", "HasEvictedFilter"]
+__all__ = ["CappedList", "CappedPaginator", "FullnessFilter", "HasEvictedFilter", "is_refused", "words"]
 
 _MOST_COUNTED = 10_000
+_MOST_WORDS = 10
 
 
 class CappedPaginator(Pages):
     """Counts no further than anybody turns pages."""
 
     @cached_property
-    def count(self) -> int:
+    def _counted(self) -> int:
         found: Any = self.object_list
-        return int(found.order_by()[:_MOST_COUNTED].count())
+        return int(found.order_by()[: _MOST_COUNTED + 1].count())
+
+    @property
+    def count(self) -> int:
+        return min(self._counted, _MOST_COUNTED)
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether there are more."""
+        return self._counted > _MOST_COUNTED
+
+
+class CappedList(ChangeList):
+    """A list whose end is not known."""
+
+    paginator: CappedPaginator
+    result_count: Any
+
+    @property
+    def as_said(self) -> ChangeList:
+        """The same for reading, in which a count that was cut short is not passed off as the true one."""
+        said = copy(self)
+        if self.paginator.is_capped:
+            count = number_format(self.result_count, use_l10n=True, force_grouping=True)
+            said.result_count = gettext("%(count)s+") % {"count": count}
+        return said
+
+
+def words(search_term: str) -> list[str]:
+    """The first few words of a search, those in quotation marks taken for one.
+
+    More are not looked for: each is a condition of its own, and databases take no end of them.
+    """
+    return list(islice(smart_split(search_term), _MOST_WORDS))
+
+
+def is_refused(lookup: str) -> bool:
+    """Whether this condition, out of the address of a list, is for nobody.
+
+    With one on what messages say, it could be guessed letter by letter by those who may not read it; the others have
+    the search. A regular expression need not be one, and may run forever.
+    """
+    return not {"text", "payload", "regex", "iregex"}.isdisjoint(lookup.split(LOOKUP_SEP))
 
 
 class FullnessFilter(admin.SimpleListFilter):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.contrib.auth import get_user_model
@@ -14,8 +15,8 @@ from django.utils.html import format_html
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.access import may_read_text
-from chatmemory.admin.lists import CappedPaginator
+from chatmemory.admin.conversations import ConversationAdmin, conversation_admin
+from chatmemory.admin.lists import CappedList, CappedPaginator, is_refused, words
 from chatmemory.models import Message
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ else:
     ModelAdmin = admin.ModelAdmin
 
 __all__ = ["MessageAdmin", "StateFilter"]
-
 
 _BY_OWNER = "conversation__owner__pk__exact"
 
@@ -46,9 +46,12 @@ class StateFilter(admin.SimpleListFilter):
 
 @admin.register(Message)
 class MessageAdmin(ModelAdmin):
-    """Each leads to its place in its conversation."""
+    """Each leads to its place in its conversation.
 
-    list_display = ("place", "owner", "role", "said", "token_count", "state", "created_at")
+    Which conversations these are of, whose, and what was said is for those to see to whom the site shows it elsewhere.
+    """
+
+    list_display = ("place", "owner", "position", "role", "said", "token_count", "state", "created_at")
     list_filter = ("type", StateFilter, "eviction_reason", "synthetic", "created_at")
     list_select_related = ("conversation__owner",)
     ordering = ("-id",)
@@ -57,21 +60,45 @@ class MessageAdmin(ModelAdmin):
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     actions = None
-    search_help_text = _("Owner, and for those who may read them what the messages say.")
+    search_help_text = _("Owner, and for those who may read them what the messages say. Ten words at most.")
 
     class Media:
         css = {"all": ("chatmemory/admin.css",)}
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
-        owner = f"conversation__owner__{get_user_model().USERNAME_FIELD}"
-        return (owner, "text") if may_read_text(request) else (owner,)
+        fields = []
+        if self._has_view_conversations_permission(request):
+            fields.append(f"conversation__owner__{get_user_model().USERNAME_FIELD}")
+        if self.has_read_text_permission(request):
+            fields.append("text")
+        return tuple(fields)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Message], search_term: str
+    ) -> tuple[QuerySet[Message], bool]:
+        return super().get_search_results(request, queryset, " ".join(words(search_term)))
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        return [column for column in self.list_display if column != "said" or may_read_text(request)]
+        hidden = {"position"} if self._has_view_conversations_permission(request) else {"place", "owner"}
+        if not self.has_read_text_permission(request):
+            hidden.add("said")
+        return [column for column in self.list_display if column not in hidden]
+
+    def get_list_display_links(self, request: HttpRequest, list_display: Any) -> Any:
+        return super().get_list_display_links(request, list_display) if "place" in list_display else None
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[CappedList]:
+        return CappedList
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
         rows = super().get_queryset(request).defer("payload", "conversation__metadata")
-        return rows if may_read_text(request) else rows.defer("text")
+        conversations = conversation_admin(self.admin_site)
+        if conversations is not None:
+            shown = conversations.get_queryset(request)
+            # Where that is all of them, asking makes the list slow for nothing.
+            if shown.query.has_filters() or shown.query.combinator:
+                rows = rows.filter(conversation__in=shown)
+        return rows if self.has_read_text_permission(request) else rows.defer("text")
 
     @admin.display(description=_("conversation"))
     def place(self, row: Message) -> str:
@@ -86,10 +113,12 @@ class MessageAdmin(ModelAdmin):
         owner = row.conversation.owner
         if owner is None:
             return None
-        return format_html('<a href="?{}={}"><bdi>{}</bdi></a>', _BY_OWNER, owner.pk, str(owner))
+        return format_html('<a href="?{}"><bdi>{}</bdi></a>', urlencode({_BY_OWNER: owner.pk}), str(owner))
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        return lookup == _BY_OWNER or super().lookup_allowed(lookup, value, request)
+        if lookup == _BY_OWNER:
+            return self._has_view_conversations_permission(request)
+        return not is_refused(lookup) and super().lookup_allowed(lookup, value, request)
 
     @admin.display(description=_("role"))
     def role(self, row: Message) -> Any:
@@ -105,6 +134,17 @@ class MessageAdmin(ModelAdmin):
     def state(self, row: Message) -> Any:
         """Retained, or why it is not."""
         return _("retained") if row.is_retained else row.get_eviction_reason_display()
+
+    def has_read_text_permission(self, request: HttpRequest) -> bool:
+        """Whether this member of staff may read what messages say, as the site's admin of conversations has it."""
+        conversations = conversation_admin(self.admin_site)
+        if isinstance(conversations, ConversationAdmin):
+            return conversations.has_read_text_permission(request)
+        return request.user.has_perm("chatmemory.read_message_text")
+
+    def _has_view_conversations_permission(self, request: HttpRequest) -> bool:
+        conversations = conversation_admin(self.admin_site)
+        return conversations is not None and conversations.has_view_permission(request)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -128,6 +168,9 @@ class MessageAdmin(ModelAdmin):
         row = self.get_object(request, object_id)
         if row is None or not self.has_view_permission(request, row):
             return super().change_view(request, object_id, form_url, extra_context)
+        conversations = conversation_admin(self.admin_site)
+        if conversations is None or not conversations.has_view_permission(request, row.conversation):
+            raise PermissionDenied
         address = reverse(
             "admin:chatmemory_conversation_change", args=[row.conversation_id], current_app=self.admin_site.name
         )

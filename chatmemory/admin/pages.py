@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
@@ -13,16 +13,19 @@ from chatmemory.models import Conversation
 __all__ = ["conversation_or_404", "conversation_page"]
 
 
-def conversation_or_404(model_admin: Any, request: HttpRequest, object_id: str, *, may: bool = True) -> Conversation:
-    """The conversation, if this member of staff may see it.
+def conversation_or_404(
+    model_admin: Any, request: HttpRequest, object_id: str, *, also: Literal["act", "read_text"] | None = None
+) -> Conversation:
+    """The conversation, if this member of staff may see it, and has the other permission that is named.
 
     Raises:
         Http404: there is none.
-        PermissionDenied: they may not, or ``may`` is false.
+        PermissionDenied: they may not.
     """
     conversation: Conversation | None = model_admin.get_object(request, object_id)
-    if not (may and model_admin.has_view_permission(request, conversation)):
-        raise PermissionDenied
+    for name in ("view", also) if also else ("view",):
+        if not getattr(model_admin, f"has_{name}_permission")(request, conversation):
+            raise PermissionDenied
     if conversation is None:
         raise Http404
     return conversation

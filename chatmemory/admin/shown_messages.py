@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.admin.json_layout import lay_out
@@ -13,6 +16,7 @@ from chatmemory.contents import (
     Audio,
     AudioContent,
     Content,
+    DetailLevel,
     Image,
     ImageContent,
     PdfFile,
@@ -36,18 +40,56 @@ from chatmemory.models import Message
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-__all__ = ["MediaPlaceholder", "Part", "Passage", "ShownMessage", "ToolCall", "shown"]
+__all__ = [
+    "UNREADABLE",
+    "MediaPlaceholder",
+    "Part",
+    "Passage",
+    "ShownMessage",
+    "ToolCall",
+    "most_chars",
+    "shown",
+    "unreadable",
+]
+
+UNREADABLE = (TypeError, ValueError)
+"""What reading a row raises that other hands have written."""
 
 _LONG_CHARS = 2000
 _LONG_LINES = 40
-_LONGEST_URL = 300
+_LONGEST_NAME = 300
 _LONGEST_EXCERPT = 160
+
+# A page is for reading. What is longer has a page of its own.
+_MOST_CHARS = 20_000
+_MOST_CHARS_OF_A_PAGE = 1_000_000
+_FEWEST_CHARS = 1000
+_MOST_PARTS = 100
+
+_DATA_URL = re.compile(r"data:([^;,]*)[^,]*;base64,")
+
+_DETAIL_LEVELS = {
+    DetailLevel.LOW: _("low detail"),
+    DetailLevel.MEDIUM: _("medium detail"),
+    DetailLevel.HIGH: _("high detail"),
+    DetailLevel.ULTRA_HIGH: _("ultra-high detail"),
+    DetailLevel.AUTO: _("detail as the model likes"),
+}
 
 
 class Part:
     """Something in a message, drawn by a template of its own."""
 
     template: ClassVar[str]
+
+    def within(self, chars: int) -> Part:
+        """It, with no more than so many characters of text."""
+        return self
+
+    @property
+    def chars(self) -> int:
+        """How long its text is."""
+        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +111,13 @@ class Passage(Part):
         """Whether it gets a box to scroll in, so that one message does not fill the page."""
         return len(self.text) > _LONG_CHARS or self.text.count("\n") >= _LONG_LINES
 
+    def within(self, chars: int) -> Passage:
+        return replace(self, text=self.text[:chars])
+
+    @property
+    def chars(self) -> int:
+        return len(self.text)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCall(Part):
@@ -79,6 +128,13 @@ class ToolCall(Part):
     arguments: Passage | None
 
     template = "admin/chatmemory/conversation/tool_call.html"
+
+    def within(self, chars: int) -> ToolCall:
+        return self if self.arguments is None else replace(self, arguments=self.arguments.within(chars))
+
+    @property
+    def chars(self) -> int:
+        return 0 if self.arguments is None else self.arguments.chars
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +147,7 @@ class MediaPlaceholder(Part):
     byte_count: int | None
     """The size of what is stored here."""
 
-    note: str
+    note: StrOrPromise
     """What else is known about it."""
 
     template = "admin/chatmemory/conversation/media.html"
@@ -121,35 +177,77 @@ class ShownMessage:
     is_hidden: bool = False
     """Whether its words are not for this reader."""
 
+    is_cut: bool = False
+    """Whether there is more of it than is shown."""
+
+    left_out: int = 0
+    """How many characters more."""
+
     @property
     def excerpt(self) -> str:
-        """How its text begins, for the line that it is folded to."""
-        return "" if self.is_hidden else " ".join(self.row.text[:_LONGEST_EXCERPT].split())
+        """How its text begins, for the line that it is folded to; what else it is, where it has none."""
+        if self.is_hidden:
+            return ""
+        text = " ".join(self.row.text.lstrip()[:_LONGEST_EXCERPT].split())
+        if text:
+            return text
+        calls = ", ".join(part.name for part in self.parts if isinstance(part, ToolCall) and part.name)
+        if calls:
+            return gettext("Calls %(tools)s") % {"tools": calls[:_LONGEST_EXCERPT]}
+        return ", ".join(str(part.kind) for part in self.parts if isinstance(part, MediaPlaceholder))
 
 
-def shown(row: Message, *, with_text: bool = True) -> ShownMessage:
-    """What to show of a row. One that cannot be read does not cost the reader the others."""
+def most_chars(messages: int) -> int:
+    """How much to show of each message on a page with so many of them."""
+    return max(_FEWEST_CHARS, min(_MOST_CHARS, _MOST_CHARS_OF_A_PAGE // max(1, messages)))
+
+
+def shown(row: Message, *, with_text: bool = True, most: int | None = _MOST_CHARS) -> ShownMessage:
+    """What to show of a row. One that cannot be read does not cost the reader the others.
+
+    Args:
+        row: read without its text if that must not be shown.
+        with_text: whether this reader may read what it says.
+        most: characters to show; None for all of them.
+    """
     role = row.get_type_display()
     if not with_text:
         return ShownMessage(row=row, role=role, parts=[], is_hidden=True)
     try:
         message = row.message
-    except ValueError as error:
-        return ShownMessage(row=row, role=role, parts=[Passage(text=row.text)], problem=str(error))
-    parts = list(_parts(message))
+    except UNREADABLE as error:
+        return _cut(ShownMessage(row=row, role=role, parts=[Passage(text=row.text)], problem=_short(str(error))), most)
+    whole = ShownMessage(row=row, role=role, parts=list(_parts(message)))
     match message:
         case UserMessage():
-            return ShownMessage(row=row, role=role, parts=parts, name=message.name or "")
+            whole = replace(whole, name=_short(message.name))
         case ToolExecutionResultMessage():
-            return ShownMessage(
-                row=row,
-                role=role,
-                parts=parts,
-                name=message.tool_name or "",
-                call_id=message.id or "",
+            whole = replace(
+                whole,
+                name=_short(message.tool_name),
+                call_id=_short(message.id),
                 is_error=bool(message.is_error),
             )
-    return ShownMessage(row=row, role=role, parts=parts)
+    return _cut(whole, most)
+
+
+def _cut(message: ShownMessage, most: int | None) -> ShownMessage:
+    total = sum(part.chars for part in message.parts)
+    if most is None or (total <= most and len(message.parts) <= _MOST_PARTS):
+        return message
+    parts, left = [], most
+    for part in islice(message.parts, _MOST_PARTS):
+        parts.append(part.within(left))
+        left -= parts[-1].chars
+        if left <= 0:
+            break
+    return replace(message, parts=parts, is_cut=True, left_out=total - (most - left))
+
+
+def _short(text: str | None) -> str:
+    """A name or an address, which may be as long as anybody likes."""
+    text = text or ""
+    return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
 
 
 def _parts(message: ChatMessage) -> Iterator[Part]:
@@ -173,8 +271,8 @@ def _parts(message: ChatMessage) -> Iterator[Part]:
 def _tool_call(request: ToolExecutionRequest) -> ToolCall:
     arguments = request.arguments
     return ToolCall(
-        name=request.name or "",
-        id=request.id or "",
+        name=_short(request.name),
+        id=_short(request.id),
         arguments=Passage(text=lay_out(arguments), is_code=True) if arguments else None,
     )
 
@@ -185,7 +283,7 @@ def _contents(contents: Iterable[Content]) -> Iterator[Part]:
             case TextContent():
                 yield Passage(text=content.text)
             case ImageContent():
-                yield _placeholder(_("Image"), content.image, str(content.detail_level))
+                yield _placeholder(_("Image"), content.image, _DETAIL_LEVELS[content.detail_level])
             case AudioContent():
                 yield _placeholder(_("Audio"), content.audio)
             case VideoContent():
@@ -194,15 +292,34 @@ def _contents(contents: Iterable[Content]) -> Iterator[Part]:
                 yield _placeholder(_("PDF file"), content.pdf_file)
 
 
-def _placeholder(kind: StrOrPromise, media: Image | Audio | Video | PdfFile | None, note: str = "") -> MediaPlaceholder:
+def _placeholder(
+    kind: StrOrPromise, media: Image | Audio | Video | PdfFile | None, note: StrOrPromise = ""
+) -> MediaPlaceholder:
     if media is None:
         return MediaPlaceholder(kind=kind, mime_type="", url="", byte_count=None, note=note)
     byte_count = None
     if media.base64_data is not None:
-        byte_count = len(media.base64_data.rstrip("=")) * 3 // 4
+        byte_count = _decoded_size(len(media.base64_data.rstrip("=")))
     elif isinstance(media, Audio) and media.binary_data is not None:
         byte_count = len(media.binary_data)
-    url = media.url or ""
-    if len(url) > _LONGEST_URL:  # a data: URL, most likely
-        url = f"{url[:_LONGEST_URL]}…"
-    return MediaPlaceholder(kind=kind, mime_type=media.mime_type or "", url=url, byte_count=byte_count, note=note)
+    url, mime_type = media.url or "", media.mime_type or ""
+    inline = _DATA_URL.match(url)
+    if inline is not None:
+        byte_count = _decoded_size(len(url.rstrip("=")) - inline.end())
+        url, mime_type = "", mime_type or inline[1]
+    return MediaPlaceholder(kind=kind, mime_type=_short(mime_type), url=_short(url), byte_count=byte_count, note=note)
+
+
+def _decoded_size(base64_chars: int) -> int:
+    return base64_chars * 3 // 4
+
+
+def unreadable(rows: Iterable[Message]) -> list[int]:
+    """The positions of those rows that cannot be read."""
+    found = []
+    for row in rows:
+        try:
+            row.message  # noqa: B018
+        except UNREADABLE:
+            found.append(row.position)
+    return found

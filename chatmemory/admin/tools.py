@@ -9,7 +9,6 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.access import may_act, may_read_text
 from chatmemory.models import Conversation
 
 if TYPE_CHECKING:
@@ -29,7 +28,8 @@ class Tool:
 def conversation_tools(model_admin: Any, request: HttpRequest, conversation: Conversation) -> list[Tool]:
     """What this member of staff may do with it."""
     offered = [("conversation_memory", _("What the model saw"), True), ("conversation_what_if", _("What if"), True)]
-    acting, reading = may_act(request), may_read_text(request)
+    acting = model_admin.has_act_permission(request, conversation)
+    reading = model_admin.has_read_text_permission(request, conversation)
     offered += [
         ("conversation_window", _("Change window"), acting),
         ("conversation_clear", _("Clear memory"), acting),

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django import forms
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.access import may_act, may_read_text
 from chatmemory.admin.gauge import Gauge
 from chatmemory.admin.pages import conversation_or_404, conversation_page
-from chatmemory.admin.shown_messages import shown
-from chatmemory.models import MAX_LIMIT, WINDOWS, Conversation
+from chatmemory.admin.shown_messages import UNREADABLE, unreadable
+from chatmemory.admin.strip import Strip
+from chatmemory.admin.timeline import MOST_SHOWN, MemoryMap, memory_entries
+from chatmemory.counting import window_of
+from chatmemory.messages import ChatMessageType
+from chatmemory.models import MAX_LIMIT, WINDOWS, Conversation, Message
+from chatmemory.trial import WindowTrial
 from chatmemory.window import WindowKind
 
 __all__ = ["WindowForm", "show"]
-
-_MOST_SHOWN = 500
 
 
 class WindowForm(forms.Form):
@@ -38,20 +41,40 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
     form = WindowForm.of(conversation, request.GET)
     context: dict[str, Any] = {"form": form}
     if form.is_valid():
-        with_text = may_read_text(request)
-        trial = conversation.try_window(**form.cleaned_data)
-        for row, reason in trial.evicted:
-            row.eviction_reason = reason.value
-        counts_tokens = trial.window == WindowKind.TOKENS
-        used = trial.tokens if counts_tokens else len(trial.retained)
-        rows = sorted([*trial.retained, *(row for row, _ in trial.evicted)], key=lambda row: row.memory_order)
-        context |= {
-            "gauge": Gauge(used=used, limit=trial.limit, counts_tokens=counts_tokens),
-            "going": {row.pk for row, _ in trial.evicted},
-            "leaving": len(trial.evicted),
-            "staying": len(trial.retained),
-            "shown_messages": [shown(row, with_text=with_text) for row in rows[:_MOST_SHOWN]],
-            "left_out": max(0, len(rows) - _MOST_SHOWN),
-            "may_apply": may_act(request),
-        }
+        try:
+            trial = conversation.try_window(**form.cleaned_data)
+        except Conversation.DoesNotExist as error:
+            raise Http404 from error
+        except UNREADABLE:
+            # What is evicted along with a message depends on what is in it.
+            context["unreadable"] = unreadable(conversation.messages.retained())
+            if not context["unreadable"]:
+                raise
+        else:
+            with_text = model_admin.has_read_text_permission(request, conversation)
+            context |= _outcome(conversation, trial, with_text=with_text)
+            context["may_apply"] = model_admin.has_act_permission(request, conversation)
     return conversation_page(model_admin, request, conversation, "what_if", _("What if"), **context)
+
+
+def _outcome(conversation: Conversation, trial: WindowTrial, *, with_text: bool) -> dict[str, Any]:
+    for row, reason in trial.evicted:
+        row.eviction_reason = reason.value
+    rows = sorted([*trial.retained, *(row for row, _reason in trial.evicted)], key=lambda row: row.memory_order)
+    memory = MemoryMap.of((row.position, row.type, row.token_count) for row in trial.retained)
+    edge = _edge(trial.retained)
+    window = replace(window_of(conversation), kind=WindowKind(trial.window), limit=trial.limit)
+    return {
+        "gauge": Gauge.with_messages(window, len(trial.retained), trial.tokens),
+        "strip": Strip.of(rows, set(memory.totals), edge),
+        "leaving": len(trial.evicted),
+        "staying": len(trial.retained),
+        "entries": memory_entries(rows[:MOST_SHOWN], memory, with_text=with_text, edge=edge),
+        "left_out": max(0, len(rows) - MOST_SHOWN),
+    }
+
+
+def _edge(retained: list[Message]) -> int | None:
+    """The position of the first message that stays, in memory order, a system message in front aside."""
+    leads = len(retained) > 1 and retained[0].type == ChatMessageType.SYSTEM.value
+    return retained[leads].position if retained else None

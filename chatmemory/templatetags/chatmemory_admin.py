@@ -6,8 +6,6 @@ from typing import Any
 
 from django import template
 
-from chatmemory.admin.dashboard import Dashboard
-
 __all__ = ["chatmemory_dashboard"]
 
 register = template.Library()
@@ -15,6 +13,14 @@ register = template.Library()
 
 @register.inclusion_tag("admin/chatmemory/dashboard.html", takes_context=True)
 def chatmemory_dashboard(context: Any) -> dict[str, Any]:
-    """The dashboard, for those who may see conversations."""
-    may_see = context["request"].user.has_perm("chatmemory.view_conversation")
-    return {"dashboard": Dashboard.read() if may_see else None}
+    """The dashboard of the conversations that this site of the admin shows, for those who may see conversations."""
+    # Not above: Django imports this module wherever it has templates, and these register models with the admin.
+    from chatmemory.admin.conversations import conversation_admin
+    from chatmemory.admin.dashboard import Dashboard
+
+    request = context["request"]
+    site = getattr(request.resolver_match.func, "admin_site", None)
+    conversations = conversation_admin(site) if site is not None else None
+    if conversations is None or not conversations.has_view_permission(request):
+        return {"dashboard": None}
+    return {"dashboard": Dashboard.read(conversations.get_queryset(request))}
