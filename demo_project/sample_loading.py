@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.utils import timezone
 
 from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation
@@ -18,6 +20,8 @@ from chatmemory.reader import read_messages
 __all__ = ["Sample", "load_sample", "missing_samples", "read_samples"]
 
 _FOLDER = Path(__file__).resolve().parent / "samples"
+_SINCE = timedelta(days=13)
+"""How long ago the samples began, so that the admin's chart of two weeks has something to show."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,14 +35,18 @@ class Sample:
 
     messages: list[ChatMessage]
 
+    last_said: timedelta
+    """How long ago that is."""
+
 
 def read_samples() -> list[Sample]:
     """Every sample, in the order of the file names."""
     samples = []
-    for path in sorted(_FOLDER.glob("*.json")):
+    for days, path in enumerate(sorted(_FOLDER.glob("*.json"))):
         fields = json.loads(path.read_text(encoding="utf-8"))
         messages = read_messages(fields.pop("messages"), path.name)
-        samples.append(Sample(memory_id=fields.pop("memory_id"), settings=fields, messages=messages))
+        memory_id, last_said = fields.pop("memory_id"), timedelta(days=days)
+        samples.append(Sample(memory_id=memory_id, settings=fields, messages=messages, last_said=last_said))
     return samples
 
 
@@ -57,3 +65,17 @@ def load_sample(sample: Sample, owner: User, said: Callable[[], None]) -> None:
         # One version per message: the evictions are those of a chat that was lived, not of an import.
         conversation.memory.add(message)
         said()
+    _date(conversation, sample.last_said)
+
+
+def _date(conversation: Conversation, last_said: timedelta) -> None:
+    """Date the messages as if they had been said over some days, and forgotten as later ones came."""
+    rows = list(conversation.messages.history())
+    first = timezone.now() - _SINCE
+    step = (_SINCE - last_said) / len(rows)
+    said_at = {row.added_in: first + number * step for number, row in enumerate(rows, start=1)}
+    for row in rows:
+        row.created_at = said_at[row.added_in]
+        row.evicted_at = said_at.get(row.evicted_in)
+    conversation.messages.bulk_update(rows, ["created_at", "evicted_at"], batch_size=100)
+    Conversation.objects.filter(pk=conversation.pk).update(created_at=first, updated_at=rows[-1].created_at)

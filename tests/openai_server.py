@@ -64,11 +64,15 @@ class ModelServer:
 
     def fail(self, status: int, message: str) -> None:
         """Next time, answer with an error."""
+        self.say(status, "application/json", json.dumps({"error": {"message": message}}))
+
+    def say(self, status: int, content_type: str, text: str) -> None:
+        """Next time, answer with a text that is no stream."""
 
         def send(handler: BaseHTTPRequestHandler) -> None:
-            body = json.dumps({"error": {"message": message}}).encode()
+            body = text.encode()
             handler.send_response(status)
-            handler.send_header("Content-Type", "application/json")
+            handler.send_header("Content-Type", content_type)
             handler.send_header("Content-Length", str(len(body)))
             handler.end_headers()
             handler.wfile.write(body)

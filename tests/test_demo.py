@@ -183,6 +183,19 @@ def test_the_demo_user_owns_the_conversations_and_may_do_everything(first_run: t
         assert line in out
 
 
+def test_the_samples_were_said_over_two_weeks(first_run: tuple[Demo, str]) -> None:
+    demo, _out = first_run
+    rows = demo.query("SELECT count(DISTINCT date(created_at)) FROM chatmemory_message GROUP BY conversation_id")
+    assert sorted(days for (days,) in rows) == [10, 11, 12, 13, 14]
+    ends = "SELECT conversation_id, max(created_at) FROM chatmemory_message GROUP BY 1"
+    assert demo.query(f"{ends} ORDER BY 1") == demo.query(
+        "SELECT id, updated_at FROM chatmemory_conversation ORDER BY 1"
+    )
+    unordered = "SELECT count(*) FROM chatmemory_message m JOIN chatmemory_message n USING (conversation_id) WHERE "
+    assert demo.query(f"{unordered} m.position < n.position AND m.created_at >= n.created_at") == [(0,)]
+    assert demo.query(f"{unordered} m.evicted_in = n.added_in AND m.evicted_at <> n.created_at") == [(0,)]
+
+
 def test_without_the_docs_it_prints_where_the_api_is(loaded: Demo) -> None:
     loaded.add_setting("INSTALLED_APPS = [app for app in INSTALLED_APPS if not app.startswith('drf_spectacular')]")
     assert "API       http://127.0.0.1:8000/api/conversations/\n" in loaded.run_well("--no-serve")

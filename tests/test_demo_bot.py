@@ -44,7 +44,35 @@ class TestMemory:
             ("My name is Ann", "What is my name?", "Your name is Ann."),
             ("hi, my name's Zoë!", "who am I", "Your name is Zoë."),
             ("Call me Al", "What's my name", "Your name is Al."),
-            ("My favorite color is blue.", "what is my favourite colour?", "Your favourite colour is blue."),
+            ("My favorite color is blue.", "what is my favourite colour?", "Your favorite color is blue."),
+            (
+                "My favourite colours are blue and green",
+                "my favorite color?",
+                "Your favourite colours are blue and green.",
+            ),
+            ("my favorite color is now green", "What's my favorite color", "Your favorite color is green."),
+            ("My dog's name is Rex", "What is the name of my dog?", "Your dog's name is Rex."),
+            ("My dog's name is Rex", "What is my dog’s name?", "Your dog's name is Rex."),
+            ("My friend's name is Bob", "who is my friend?", "Your friend's name is Bob."),
+            ("I have a dog named Rex", "What is my dog called?", "Your dog's name is Rex."),
+            ("My name’s Ann", "whats my name", "Your name is Ann."),
+            ("my name: Ann", "do you know who I am?", "Your name is Ann."),
+            ("I'm Ann", "What is my name?", "You are Ann."),
+            ("I am Ann.", "what did I say my name was?", "You are Ann."),
+            ("I live in Berlin", "which city do I live in?", "You live in Berlin."),
+            ("I am 34 years old", "how old am I?", "Your age is 34."),
+            ("My birthday is May 3, 1990", "when is my birthday?", "Your birthday is May 3, 1990."),
+            ("My name is Ann, nice to meet you", "I forgot what my name is.", "Your name is Ann."),
+            ("My name is Ann by the way", "Can you remember my name?", "Your name is Ann."),
+            ("Please call me Al, not Albert", "My name?", "Your name is Al."),
+            ("Hi my name is Bob and I live in Paris", "what did I tell you?", "Your name is Bob. You live in Paris."),
+            (
+                "remember that my car is red and the bike is blue",
+                "tell me everything you know about me",
+                "Your car is red. The bike is blue.",
+            ),
+            ("Can you remember the number 42?", "what's my number?", "The number is 42."),
+            ("My dog is in my house", "where is my dog?", "You said: “My dog is in my house”."),
             ("my name is Ann and my cat is Rex", "Do you know my cat?", "Your cat is Rex."),
             ("My name is Ann, what is 1+1?", "Do you still remember my name?", "Your name is Ann."),
             ("Remember the number 7", "What was the number?", "The number is 7."),
@@ -56,14 +84,15 @@ class TestMemory:
                 "What do you know about me?",
                 "Your name is Ann. The number is 7.",
             ),
-            ("My dog is called Rex", "what is my dog", "Your dog is called Rex."),
+            ("My dog is called Rex", "what is my dog", "Your dog's name is Rex."),
         ],
     )
     def test_what_it_was_told(self, told: str, asked: str, known: str) -> None:
         assert talk(told).startswith("Noted") or "1+1" in told
         assert talk(told, asked) == known
         forgotten = talk(asked)
-        assert "left" in forgotten
+        assert "Nothing in my memory tells me" in forgotten
+        assert "forgotten" in forgotten
         assert known not in forgotten
 
     def test_the_latest_counts(self) -> None:
@@ -73,14 +102,53 @@ class TestMemory:
         assert talk("My name is Ann", "Hello") == "Hello, Ann!"
 
     def test_a_question_teaches_nothing(self) -> None:
-        assert "no longer" in talk("Is my name Ann?", "What is my name?")
+        assert "forgotten" in talk("Is my name Ann?", "What is my name?")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *[
+                "my name is not Ann",
+                "In my opinion this is wrong",
+                "I can't remember my password",
+                "call me at 555-1234",
+            ],
+            *[
+                "I don't remember anything",
+                "I will always remember Paris",
+                "I'm fine",
+                "my friend says that this is bad",
+            ],
+        ],
+    )
+    def test_what_it_does_not_take_in(self, text: str) -> None:
+        assert "did not understand" in talk(text)
+        assert talk(text, "What do you know about me?").startswith("Nothing")
+
+    @pytest.mark.parametrize("text", ["What is the capital of France?", "What's the weather like today?"])
+    def test_what_nobody_told_it_is_not_forgotten(self, text: str) -> None:
+        assert talk(text).startswith("Nothing in my memory tells me the ")
+        assert "forgotten" not in talk(text)
+
+    def test_each_answer_may_be_one_of_several(self) -> None:
+        told = "My mother's name is Eve and my father's name is Tom"
+        assert (
+            talk(told, "Who is my mother and who is my father?")
+            == "Your mother's name is Eve. Your father's name is Tom."
+        )
 
     def test_its_own_answer_may_outlive_the_message(self) -> None:
         memory: list[ChatMessage] = []
         talk("My name is Ann", "What is my name?", memory=memory)
         said = talk("What is my name?", memory=memory[2:])
-        assert said == ("Your own message has left my memory, but an answer of mine is still there: your name is Ann.")
+        assert said == "None of your messages in my memory tells me that, but an answer of mine does: your name is Ann."
         assert talk("What do you know about me?", memory=memory[2:]) == "Your name is Ann."
+
+    @pytest.mark.parametrize("told", ["I live in Berlin", "I'm Ann", "My dog is in my house", "Remember to buy milk"])
+    def test_each_form_of_its_answers_is_read_back(self, told: str) -> None:
+        memory: list[ChatMessage] = []
+        known = talk(told, "What do you know about me?", memory=memory)
+        assert talk("What do you know about me?", memory=memory[2:]) == known
 
     # Words without a meaning of their own to the bot.
     @given(
@@ -92,7 +160,7 @@ class TestMemory:
         talk(f"My name is {name}", *between, memory=memory)
         assert talk("What is my name?", memory=list(memory)) == f"Your name is {name}."
         without = [message for message in memory[1:] if f", {name}!" not in (getattr(message, "text", None) or "")]
-        assert "no longer" in talk("What is my name?", memory=without)
+        assert "forgotten" in talk("What is my name?", memory=without)
 
     @given(st.lists(any_message(), max_size=8))
     def test_any_memory_has_an_answer_and_always_the_same(self, memory: list[ChatMessage]) -> None:
@@ -110,7 +178,13 @@ class TestMemory:
     def test_any_text_has_an_answer(self, text: str) -> None:
         assert talk(text, "What do you know about me?")
 
-    @pytest.mark.parametrize("text", ["my " * 50_000, "1+" * 50_000, "what is my " + "a " * 50_000, "(" * 100_000])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *["my " * 50_000, "1+" * 50_000, "what is my " + "a " * 50_000, "(" * 100_000, "hi " * 50_000],
+            *["and the a " * 50_000, "1 " * 50_000, "I am " + "A " * 50_000, "do you know " * 50_000],
+        ],
+    )
     def test_a_long_text_takes_no_long_time(self, text: str) -> None:
         started = time.monotonic()
         assert talk(text)
@@ -119,6 +193,17 @@ class TestMemory:
     @pytest.mark.parametrize("text", ["Tell me a joke", "Who are you?", "¿Qué tal?", "What can you do?"])
     def test_it_is_honest_about_what_it_is(self, text: str) -> None:
         assert "not a language model" in talk(text)
+
+    @pytest.mark.parametrize("text", ["ok", "bye", "How are you?", "thanks", "Hello"])
+    def test_small_talk_is_short(self, text: str) -> None:
+        memory: list[ChatMessage] = []
+        talk("help", memory=memory)
+        assert len(talk(text, memory=memory)) < 80
+
+    def test_it_says_what_it_is_once_and_when_asked(self) -> None:
+        assert "not a language model" in talk("Tell me a joke")
+        assert talk("Tell me a joke", "Tell me a joke").endswith("Say “help” and I tell you what I understand.")
+        assert "not a language model" in talk("Tell me a joke", "help")
 
     def test_without_anything_to_answer(self) -> None:
         assert answer([]) == answer([SystemMessage("Be brief.")])
@@ -136,6 +221,15 @@ class TestTools:
             ("Look up order #1001 and calculate 3 * 4", [("look_up_order", "1001"), ("calculator", "3 * 4")]),
             ("Calculate 3*4 and look up order 1002", [("calculator", "3*4"), ("look_up_order", "1002")]),
             ("orders 1001 and 1002", [("look_up_order", "1001"), ("look_up_order", "1002")]),
+            ("track 1001", [("look_up_order", "1001")]),
+            ("where's my order?", []),
+            ("What's 3 times 4?", [("calculator", "3 times 4")]),
+            ("what is 20% of 50", [("calculator", "20% of 50")]),
+            ("1e3+1", [("calculator", "1e3+1")]),
+            ("what is 1,5*2", [("calculator", "1,5*2")]),
+            ("What is 100 + 10%?", []),
+            ("What is 1990-05-03?", []),
+            ("My number is 555-1234, what is my name?", []),
             ("I moved on 2024-05-01", []),
             ("My number is 12-34", []),
         ],
@@ -149,6 +243,12 @@ class TestTools:
     def test_it_tells_what_they_gave(self) -> None:
         said = talk("Calculate 3*4 and look up order 1002")
         assert said == "3*4 = 12. Order 1002: two mugs, being packed, leave tomorrow."
+
+    def test_it_asks_which_order(self) -> None:
+        assert (
+            talk("where's my order?") == talk("track my order") == "Which order? Give me its number, for example 1001."
+        )
+        assert talk("My order is 1002", "where is my order?") == "Your order is 1002."
 
     def test_it_says_that_it_does_two_things_at_a_time(self) -> None:
         assert "ask me again" in talk("What is 1+1, 2+2 and 3+3?")
@@ -212,6 +312,12 @@ class TestArithmetic:
             ("3 × 4 ÷ 6 − 1", "1"),
             ("1/3*3", "1"),
             ("+5", "5"),
+            ("007+1", "8"),
+            ("1,000*2", "2000"),
+            ("1e3 + 1.50", "1001.5"),
+            ("3 x 4 divided by 6 minus 1", "1"),
+            ("20% of 50", "10"),
+            ("10 plus 20 percent of 50", "20"),
             ("1**100", "1"),
         ],
     )
@@ -229,7 +335,23 @@ class TestArithmetic:
     @pytest.mark.parametrize(
         "expression",
         [
-            *["", "1+", "1 2", "007", "a", "1,2", "1<2", "1(2)", "[1]", "٣+٤", "." * 50, "(" * 190],
+            *[
+                "",
+                "1+",
+                "1 2",
+                "1e",
+                "e3",
+                "a",
+                "1,2",
+                "1,5*2",
+                "1.000,5",
+                "1<2",
+                "1(2)",
+                "[1]",
+                "٣+٤",
+                "." * 50,
+                "(" * 190,
+            ],
             *["1/0", "1%0", "0**-1", "2**0.5", "9**9**9", "9**60*9**60", "1e999", "9" * 150, "1" * 300],
             *["9" * 190 + ".5", "__import__('os')", "().__class__", "1if 1else 2"],
         ],

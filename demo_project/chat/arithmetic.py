@@ -13,7 +13,16 @@ __all__ = ["ArithmeticProblem", "calculate"]
 _MAX_CHARS = 200
 _MAX_BITS = 200
 _SIGNS = str.maketrans({"×": "*", "÷": "/", "−": "-", "^": "**"})
-_ALLOWED = re.compile(r"[\d\s.+\-*/%()]+", re.ASCII)
+_WORDS = {
+    r"(?:%|percent)\s*of\b": "/100*",
+    r"x|times\b": "*",
+    r"divided by\b": "/",
+    r"plus\b": "+",
+    r"minus\b": "-",
+}
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])", re.ASCII)
+_LEADING_ZEROS = re.compile(r"(?<![\d.])0+(?=\d)", re.ASCII)
+_ALLOWED = re.compile(r"(?:[\d\s.+\-*/%()]|(?<=\d)e(?=[+-]?\d))+", re.ASCII | re.IGNORECASE)
 
 _BINARY: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: operator.add,
@@ -35,16 +44,27 @@ def calculate(expression: str) -> str:
     Raises:
         ArithmeticProblem: it is none, or it is too large.
     """
-    text = expression.translate(_SIGNS).strip()
-    if len(text) > _MAX_CHARS:
+    if len(expression) > _MAX_CHARS:
         raise ArithmeticProblem("that is too long for me")
+    text = _in_signs(expression)
+    if re.search(r"\d,\d", text):
+        raise ArithmeticProblem("please write 1.5 with a point, not with a comma")
     if not _ALLOWED.fullmatch(text):
         raise ArithmeticProblem("only numbers, + - * / % ** and parentheses, please")
     try:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, MemoryError) as error:
-        raise ArithmeticProblem("that is not complete") from error
+        raise ArithmeticProblem("a number or a sign is missing, or one too many") from error
     return _decimal(_value(tree.body))
+
+
+def _in_signs(expression: str) -> str:
+    """What people write, as Python writes it."""
+    text = expression.translate(_SIGNS).strip()
+    for words, sign in _WORDS.items():
+        text = re.sub(rf"(?<![a-z]){words}", sign, text, flags=re.IGNORECASE)
+    text = _THOUSANDS.sub(lambda match: match[0].replace(",", ""), text)
+    return _LEADING_ZEROS.sub("", text)
 
 
 def _value(node: ast.expr) -> Fraction:

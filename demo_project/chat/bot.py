@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from chatmemory.contents import TextContent
 from chatmemory.messages import (
@@ -14,36 +14,32 @@ from chatmemory.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from demo_project.chat.facts import Facts, sentences
-from demo_project.chat.tools import CALCULATOR, LOOK_UP_ORDER
+from demo_project.chat.errands import errands, is_errand, lacks_a_number
+from demo_project.chat.facts import Facts
+from demo_project.chat.questions import Question, asks_for_everything, read_question
+from demo_project.chat.sentences import clauses, sentences
 
 __all__ = ["answer"]
 
 _MAX_CALLS = 2
 
-_ORDER = re.compile(r"\borders?\s*(?:number|no\.?|#)?\s*(\d{1,10}(?:\s*(?:,|and|&)\s*\d{1,10})*)", re.IGNORECASE)
-_ASKS_FOR_ARITHMETIC = re.compile(r"\b(?:what|how much|calculate|compute|work out)\b|=\s*\??\s*$", re.IGNORECASE)
-_ARITHMETIC = re.compile(r"[-+(\s]*\d[\d\s.()]*(?:(?:\*\*|//|[-+*/%^×÷−])[\s(+−-]*\d[\d\s.()]*)+", re.ASCII)
-
-_ASKS_FOR_ALL = re.compile(r"\bwhat (?:do|can|did|should|have) you (?:still )?(?:know|remember)\b", re.IGNORECASE)
-_ASKS_ABOUT = re.compile(
-    r"\b(?:what|who|which|tell me|say|do you (?:still )?(?:know|remember))\b.*?\b(my|the|your)\s+"
-    r"([a-z][a-z' -]*?)(?:\s+(?:again|now|still|please|that i|i told|i asked|you|did)\b.*)?\s*[?.!]*$",
-    re.IGNORECASE,
-)
-_ASKS_WHICH = re.compile(r"\b(?:what|which)\s+([a-z]+)\s+(?:did|should|do|have)\b", re.IGNORECASE)
-_ASKS_WHO_I_AM = re.compile(r"\bwho am i\b|\bwhat am i called\b", re.IGNORECASE)
-
 _ASKS_WHO_IT_IS = re.compile(r"\b(?:who|what) are you\b|\byour name\b|\bwhat can you do\b|\bhelp\b", re.IGNORECASE)
 _GREETS = re.compile(r"^\s*(?:hi|hello|hey|good (?:morning|day|evening))\b", re.IGNORECASE)
-_THANKS = re.compile(r"\b(?:thanks|thank you)\b", re.IGNORECASE)
+_SMALL_TALK = {
+    r"\b(?:thanks|thank you)\b": "You are welcome.",
+    r"\bhow are you\b": "I am a program, so I am always the same. Thank you for asking.",
+    r"^\W*(?:good)?bye\b|\bsee you\b|\bgood night\b": "Goodbye!",
+    r"^\W*(?:ok|okay|yes|yeah|no|cool|nice|great|good|fine|sure|all ?right|i see|got it)\W*$": "All right.",
+}
 
 _I_AM = (
     "I am a small program in this demo, not a language model, and I know only what is in my memory. Tell me your name "
     "or your favourite colour, ask me to remember a number, ask what I know about you, give me arithmetic, or ask "
     "where order 1001 is."
 )
-_GONE = "If you told me, that message has left it."
+_WHICH_ORDER = "Which order? Give me its number, for example 1001."
+_NOT_UNDERSTOOD = "I did not understand that."
+_GONE = "If you told me, I have forgotten it or did not understand it."
 
 _READS_CHARS = 2_000  # of a message, for patterns take their time on long ones
 
@@ -58,7 +54,7 @@ def answer(messages: Sequence[ChatMessage]) -> AiMessage:
         return AiMessage(_I_AM)
     said = _text(question)
     noted = "Noted: I know it as long as your message is in my memory." if Facts().learn_from_user(said) else None
-    calls = list(_calls(said))
+    calls = list(errands(said))
     if calls:
         first = len(messages)
         return AiMessage(
@@ -90,70 +86,41 @@ def _tell(
     if question is not None:
         said = _text(question)
         sentences_.extend(_recalled(said, messages))
-        left = len(list(_calls(said))) - _MAX_CALLS
+        left = len(list(errands(said))) - _MAX_CALLS
         if left > 0:
             sentences_.append(f"I do {_MAX_CALLS} things at a time, so ask me again for the rest.")
     return " ".join(sentences_)
 
 
-def _calls(said: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """The tools that a text needs, in the order of the text."""
-    found: list[tuple[int, str, dict[str, str]]] = []
-    for match in _ORDER.finditer(said):
-        start = match.start(1)
-        numbers = re.finditer(r"\d+", match[1])
-        found += [(start + number.start(), LOOK_UP_ORDER, {"number": number[0]}) for number in numbers]
-    rest = _ORDER.sub(lambda match: "\n" * len(match[0]), said)
-    for match in _ARITHMETIC.finditer(rest):
-        expression = _balanced(match[0].strip(" .\n"))
-        whole = rest.strip(" \n?.!=") == expression
-        if whole or _ASKS_FOR_ARITHMETIC.search(said):
-            found.append((match.start(), CALCULATOR, {"expression": expression}))
-    for _place, name, arguments in sorted(found, key=lambda call: call[0]):
-        yield name, arguments
-
-
-def _balanced(expression: str) -> str:
-    """Without the parenthesis of the sentence around it: ``(what is 1+1)``."""
-    while expression.endswith(")") and expression.count(")") > expression.count("("):
-        expression = expression[:-1].rstrip()
-    return expression
-
-
 def _recalled(said: str, messages: Sequence[ChatMessage]) -> list[str]:
     """Answers to what is asked about earlier messages."""
-    if _ASKS_FOR_ALL.search(said) and not _ASKS_ABOUT.search(said):
+    parts = [clause for sentence in sentences(said) for clause in clauses(sentence)]
+    asked = [(part, question) for part in parts if not is_errand(part) and (question := read_question(part))]
+    if not asked and asks_for_everything(said):
         return [_everything(messages)]
-    return [_recall(about, messages) for sentence in sentences(said) if (about := _asked_about(sentence))]
+    return [_told(question, messages) or _unknown(part, question) for part, question in asked]
 
 
-def _asked_about(sentence: str) -> str | None:
-    if _ORDER.search(sentence) or _ARITHMETIC.search(sentence):
-        return None
-    if _ASKS_WHO_I_AM.search(sentence):
-        return "your name"
-    if match := _ASKS_ABOUT.search(sentence):
-        owner, about = match.groups()
-        # What the user calls mine is theirs to tell; what they call yours would be the bot's own.
-        return {"my": f"your {about}", "the": f"the {about}"}.get(owner.lower())
-    if match := _ASKS_WHICH.search(sentence):
-        return f"the {match[1]}"
+def _told(question: Question, messages: Sequence[ChatMessage]) -> str | None:
+    if told := _known(messages, own_answers=False).told(question.topics):
+        return told
+    if told := _known(messages, own_answers=True).told(question.topics):
+        told = f"{told[0].lower()}{told[1:]}"
+        return f"None of your messages in my memory tells me that, but an answer of mine does: {told}"
     return None
 
 
-def _recall(about: str, messages: Sequence[ChatMessage]) -> str:
-    if told := _known(messages, own_answers=False).told(about):
-        return told
-    if told := _known(messages, own_answers=True).told(about):
-        return f"Your own message has left my memory, but an answer of mine is still there: {told[0].lower()}{told[1:]}"
-    return f"I do not know {about}, or no longer: no message in my memory says it. {_GONE}"
+def _unknown(clause: str, question: Question) -> str:
+    if lacks_a_number(clause):
+        return _WHICH_ORDER
+    return f"Nothing in my memory tells me {question.words}.{f' {_GONE}' if question.asks_back else ''}"
 
 
 def _everything(messages: Sequence[ChatMessage]) -> str:
     known = _known(messages, own_answers=True).everything()
     if known:
         return " ".join(known)
-    return f"Nothing: no message in my memory tells me anything about you. {_GONE}"
+    return f"Nothing in my memory tells me anything about you. {_GONE}"
 
 
 def _known(messages: Sequence[ChatMessage], *, own_answers: bool) -> Facts:
@@ -169,14 +136,25 @@ def _known(messages: Sequence[ChatMessage], *, own_answers: bool) -> Facts:
 def _small_talk(said: str, messages: Sequence[ChatMessage]) -> str:
     if not said.strip():
         return f"I can read text only. {_I_AM}"
-    if _THANKS.search(said):
-        return "You are welcome."
+    if lacks_a_number(said):
+        return _WHICH_ORDER
+    for pattern, reply in _SMALL_TALK.items():
+        if re.search(pattern, said, re.IGNORECASE):
+            return reply
     if _GREETS.search(said):
-        name = _known(messages, own_answers=False).known.get("your name")
-        return f"Hello, {name}!" if name else f"Hello! {_I_AM}"
+        told = _known(messages, own_answers=False).told(["your name"]) or ""
+        if name := re.fullmatch(r"Your name is (.+)\.", told):
+            return f"Hello, {name[1]}!"
+        return f"Hello! {_introduction(messages)}".rstrip()
     if _ASKS_WHO_IT_IS.search(said):
         return _I_AM
-    return f"I did not understand that. {_I_AM}"
+    return f"{_NOT_UNDERSTOOD} {_introduction(messages) or 'Say “help” and I tell you what I understand.'}"
+
+
+def _introduction(messages: Sequence[ChatMessage]) -> str:
+    """What the bot is, unless it remembers that it said so."""
+    said = any(isinstance(message, AiMessage) and _I_AM in (message.text or "") for message in messages)
+    return "" if said else _I_AM
 
 
 def _text(message: UserMessage) -> str:
@@ -184,4 +162,5 @@ def _text(message: UserMessage) -> str:
 
 
 def _joined(contents: Sequence[object]) -> str:
-    return "\n".join(content.text for content in contents if isinstance(content, TextContent))[:_READS_CHARS]
+    text = "\n".join(content.text for content in contents if isinstance(content, TextContent))[:_READS_CHARS]
+    return text.replace("’", "'")  # what phones type for it

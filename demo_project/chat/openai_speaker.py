@@ -23,6 +23,9 @@ __all__ = ["OpenAiSpeaker"]
 _SECONDS = 60
 _OPENAI = "https://api.openai.com/v1"
 
+_CUT_OFF = {"length": "the model's limit was reached", "content_filter": "a content filter stopped it"}
+"""Reasons to finish that leave an answer incomplete."""
+
 _logger = logging.getLogger("demo_project.chat")
 
 
@@ -59,10 +62,15 @@ class OpenAiSpeaker:
             ) as chunks,
         ):
             yield from self._read(openai, chunks, answer)
-        if not answer.is_finished:
+        if not answer.has_begun:  # such as a web page, which the package reads as no events
+            raise SpeakerError(f"{self._host} did not answer as a stream of chat completions. Check OPENAI_BASE_URL.")
+        if not answer.finish_reason:
             raise self._broken_off()
+        why = _CUT_OFF.get(answer.finish_reason)
+        if answer.calls and why:
+            raise SpeakerError(f"The tool calls of {self.name} were cut off: {why}.")
         if not (answer.text or answer.calls):
-            raise SpeakerError(f"{self.name} gave an empty answer.")
+            raise SpeakerError(f"{self.name} gave an empty answer{f': {why}' if why else ''}.")
         return answer.message()
 
     def _read(self, openai: Any, chunks: Iterable[Any], answer: _Answer) -> Generator[str, None, None]:
@@ -117,7 +125,8 @@ def _without_orphans(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
     if messages and isinstance(messages[-1], ToolExecutionResultMessage) and messages[-1] not in kept:
         raise SpeakerError(
             "The window is too small for a tool call and its results, so the model would not see both. "
-            "Make the window larger, then ask again."
+            "Make the window larger, then say it again.",
+            again=False,
         )
     return kept
 
@@ -135,13 +144,15 @@ class _Answer:
 
     text: str = ""
     calls: dict[int, _Call] = field(default_factory=dict)
-    is_finished: bool = False
+    has_begun: bool = False
+    finish_reason: str | None = None
 
     def read(self, chunks: Iterable[Any]) -> Generator[str, None, None]:
         """Take in the pieces; yield those of its text."""
         for chunk in chunks:
+            self.has_begun = True
             for choice in chunk.choices[:1]:  # the last chunk may have none, but the usage
-                self.is_finished = self.is_finished or choice.finish_reason is not None
+                self.finish_reason = choice.finish_reason or self.finish_reason
                 for call in choice.delta.tool_calls or ():
                     self._add(call)
                 if piece := choice.delta.content or choice.delta.refusal:
@@ -153,7 +164,9 @@ class _Answer:
             ToolExecutionRequest(id=call.id or None, name=call.name, arguments=call.arguments)
             for _index, call in sorted(self.calls.items())
         ]
-        return AiMessage(self.text or None, calls)
+        why = _CUT_OFF.get(self.finish_reason or "")
+        # Beside the text, which stays what the model said; the page shows it.
+        return AiMessage(self.text or None, calls, attributes={"cut_off": why} if why else None)
 
     def _add(self, piece: Any) -> None:
         call = self.calls.setdefault(piece.index, _Call())

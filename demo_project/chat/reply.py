@@ -31,7 +31,8 @@ def reply_events(conversation: Conversation, speaker: Speaker) -> Iterator[dict[
     - ``delta``: more ``text`` of the answer that is being made
     - ``change``: what was added and evicted, as ``POST messages/`` of the API says it
     - ``stale``: somebody else made the model answer at the same time; read the conversation again
-    - ``error``: ``detail`` says why there is no answer; everything said so far is kept
+    - ``error``: ``detail`` says why there is no answer; everything said so far is kept. Without ``again`` there
+      never will be one, and one has to say it anew
     - ``done``: the model has answered
     """
     try:
@@ -45,7 +46,7 @@ def reply_events(conversation: Conversation, speaker: Speaker) -> Iterator[dict[
     except IdempotencyConflictError:
         yield {"event": "stale"}
     except SpeakerError as error:
-        yield _error(str(error))
+        yield _error(str(error), again=error.again)
     except Conversation.DoesNotExist:
         yield _error("This conversation has been erased.")
     except OperationalError:
@@ -75,8 +76,9 @@ def _go_on(conversation: Conversation, last: Message, speaker: Speaker) -> Itera
         return
     if not last.is_retained:
         raise SpeakerError(
-            "The window is too small for the last message, so the model would not see it. "
-            "Make the window larger, then say it again."
+            "The window is too small for the last message: it left the memory at once, and the model never sees it. "
+            "Make the window larger or the message shorter, then say it again.",
+            again=False,
         )
     for piece in (pieces := _Pieces(speaker, conversation.memory.messages())):
         yield {"event": "delta", "text": piece}
@@ -99,5 +101,5 @@ def _change(change: Change) -> dict[str, Any]:
     return {"event": "change", **change_to_data(change, FORMATS["langchain4j"])}
 
 
-def _error(detail: str) -> dict[str, Any]:
-    return {"event": "error", "detail": detail}
+def _error(detail: str, *, again: bool = True) -> dict[str, Any]:
+    return {"event": "error", "detail": detail, "again": again}

@@ -20,6 +20,11 @@ PAUSE = 0.02
 class SpeakerError(Exception):
     """Why there is no answer, in words for the one who waits for it."""
 
+    def __init__(self, detail: str, *, again: bool = True) -> None:
+        super().__init__(detail)
+        self.again = again
+        """Whether the same memory may have an answer another time."""
+
 
 class Speaker(Protocol):
     """A model."""

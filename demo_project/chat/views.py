@@ -39,6 +39,8 @@ sign_in = strict(
 @login_required(login_url="sign-in")
 def chat(request: HttpRequest, conversation_id: UUID | None = None) -> HttpResponse:
     """The page. Which conversation it shows without an ID, its script decides."""
+    if conversation_id is not None and _conversation(request, conversation_id) is None:
+        return render(request, "demo/missing.html", status=404)
     context = {"conversation_id": conversation_id or "", "model": chosen_speaker().name, "docs": _docs()}
     return render(request, "demo/chat.html", context)
 
@@ -48,11 +50,15 @@ def reply(request: HttpRequest, conversation_id: UUID) -> HttpResponseBase:
     """Make the model answer; a stream of JSON, one event a line."""
     if not request.user.is_authenticated:
         return JsonResponse({"detail": "You are signed out."}, status=403)
-    conversation = Conversation.objects.owned_by(request.user).filter(pk=conversation_id).first()
+    conversation = _conversation(request, conversation_id)
     if conversation is None:
         return JsonResponse({"detail": "You have no such conversation."}, status=404)
     lines = _lines(reply_events(conversation, chosen_speaker()))
     return StreamingHttpResponse(lines, content_type="application/x-ndjson", headers={"Cache-Control": "no-store"})
+
+
+def _conversation(request: HttpRequest, conversation_id: UUID) -> Conversation | None:
+    return Conversation.objects.owned_by(request.user).filter(pk=conversation_id).first()
 
 
 def _lines(events: Iterator[dict[str, Any]]) -> Iterator[str]:

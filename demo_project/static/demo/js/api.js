@@ -1,12 +1,13 @@
 // The REST API, and the demo's own stream of answers.
 
-const { api, home, csrfToken } = document.body.dataset;
+const { api, home } = document.body.dataset;
 
-/** What the server said is wrong; `status` is 0 if it said nothing. */
+/** What the server said is wrong; `status` is 0 if it said nothing, and without `again` the same fails for ever. */
 export class ApiError extends Error {
-  constructor(status, detail) {
+  constructor(status, detail, again = true) {
     super(detail);
     this.status = status;
+    this.again = again;
   }
 }
 
@@ -45,18 +46,25 @@ export async function* replyEvents(conversationId, signal) {
 
 async function send(method, address, { body, key, signal }) {
   const headers = { Accept: "application/json" };
-  if (method !== "GET") headers["X-CSRFToken"] = csrfToken;
+  if (method !== "GET") headers["X-CSRFToken"] = csrfToken();
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (key) headers["Idempotency-Key"] = key;
+  const sent = body === undefined ? undefined : JSON.stringify(body);
   let response;
   try {
-    response = await fetch(address, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
+    // When one comes back to the page, browsers would show what they have kept without asking.
+    response = await fetch(address, { method, headers, signal, body: sent, cache: "no-store" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError(0, "The demo does not answer. Does it still run?");
   }
   if (!response.ok) throw new ApiError(response.status, await detailOf(response));
   return response;
+}
+
+/** Signing in changes it, perhaps in another tab. */
+function csrfToken() {
+  return /(?:^|; )csrftoken=([^;]*)/.exec(document.cookie)?.[1] ?? "";
 }
 
 async function detailOf(response) {

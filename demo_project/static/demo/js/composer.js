@@ -1,68 +1,84 @@
 // Where one writes, and what becomes of it: said, answered, or why not.
 
 import { ApiError, replyEvents } from "./api.js";
-import { announce, byId, el } from "./dom.js";
+import { announce, byId } from "./dom.js";
+import { hideProblem, showError, showProblem } from "./problem.js";
 import { callsOf, nameOf, textOf } from "./words.js";
 
-const NEW_TITLE = "New chat";
+const NEW_TITLE = "Untitled chat";
+const DOUBLE_CLICK = 500; // milliseconds; Stop comes up where Send was
 
 export class Composer {
   #box = byId("message");
   #send = byId("send");
   #stop = byId("stop");
-  #problem = byId("problem");
   #pending = null; // what is being said, and the key by which it is said once
   #answering = null;
+  #since = 0; // when that began
 
   constructor(conversation, history, onTitle) {
     this.conversation = conversation;
     this.history = history;
     this.onTitle = onTitle;
+    this.draft = `draft-${conversation.id}`;
+    if (!this.#box.value) this.#box.value = sessionStorage.getItem(this.draft) ?? "";
+    this.#box.addEventListener("input", () => this.#keepDraft());
     byId("composer").addEventListener("submit", (event) => {
       event.preventDefault();
       this.#say(this.#box.value);
     });
     this.#box.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      // Safari ends the composition before the Enter that ends it, and tells by this code only.
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
       event.preventDefault();
       this.#say(this.#box.value);
     });
-    this.#stop.addEventListener("click", () => this.#answering?.abort());
+    this.#stop.addEventListener("click", ({ detail, timeStamp }) => {
+      if (detail > 1 || timeStamp - this.#since < DOUBLE_CLICK) return;
+      this.#answering?.abort();
+    });
     for (const suggestion of byId("suggestions").children) {
       suggestion.addEventListener("click", () => this.#say(suggestion.textContent));
     }
   }
 
+  get isBusy() {
+    return this.#answering !== null;
+  }
+
   /** Offer to go on where a conversation was left without an answer. */
   offerAnswer() {
     const last = this.conversation.history.at(-1);
-    if (!last) return;
-    if (goesOn(last)) this.#showProblem("The last message has no answer yet.", "Get the answer", () => this.#answer());
+    if (!last || !goesOn(last)) hideProblem();
+    else if (last.type === "USER" && last.state === "evicted") this.#offerSaying("The last message is forgotten without an answer.");
+    else showProblem("The last message has no answer yet.", { action: "Get the answer", act: () => this.#answer() });
   }
 
-  /** Say what went wrong, and offer to try again if that can help. */
-  showError(error, again = null) {
-    if (error.status === 403) {
-      const link = el("a", { href: `${document.body.dataset.signIn}?next=${encodeURIComponent(location.pathname)}` }, "Sign in again");
-      this.#showProblem("You are signed out.", null, null, link);
-    } else this.#showProblem(error.message, again && "Try again", again);
+  /** Whatever was forgotten stays so: to be answered it has to be said anew. */
+  #offerSaying(text) {
+    const said = this.conversation.history.findLast((item) => item.type === "USER");
+    const act = () => {
+      hideProblem();
+      this.#write([textOf(said), this.#box.value].filter(Boolean).join("\n"));
+    };
+    showProblem(text, said ? { action: "Say it again", act } : {});
   }
 
   async #say(text) {
     if (this.#answering || !text.trim()) return;
     this.#busy(new AbortController());
-    this.#hideProblem();
+    hideProblem();
     if (this.#pending?.text !== text) this.#pending = { text, key: crypto.randomUUID() };
     try {
       await this.conversation.say(text, this.#pending.key);
     } catch (error) {
       this.#busy(null);
-      if (this.#box.value.trim() === "") this.#box.value = text;
-      this.showError(error, () => this.#say(text));
+      if (this.#box.value.trim() === "") this.#write(text);
+      showError(error, () => this.#say(text));
       return;
     }
     this.#pending = null;
-    if (this.#box.value === text) this.#box.value = "";
+    if (this.#box.value === text) this.#write("");
     this.#rename(text);
     await this.#answer();
   }
@@ -70,17 +86,18 @@ export class Composer {
   async #answer() {
     const controller = new AbortController();
     this.#busy(controller);
-    this.#hideProblem();
+    hideProblem();
     this.history.showAnswering("");
     try {
       await this.#follow(replyEvents(this.conversation.id, controller.signal));
     } catch (error) {
-      if (error.name === "AbortError") this.#showProblem("Stopped. What there was of the answer is not kept.", "Ask again", () => this.#answer());
-      else this.showError(error, () => this.#answer());
+      const act = () => this.#answer();
+      if (error.name === "AbortError") showProblem("Stopped. What there was of the answer is not kept.", { action: "Ask again", act });
+      else if (error.again === false) this.#offerSaying(error.message);
+      else showError(error, act);
     } finally {
       this.history.hideAnswering();
       this.#busy(null);
-      this.history.toEnd(true);
     }
   }
 
@@ -100,7 +117,7 @@ export class Composer {
         await this.conversation.load();
         this.offerAnswer();
         return;
-      } else if (event === "error") throw new ApiError(200, detail.detail);
+      } else if (event === "error") throw new ApiError(200, detail.detail, detail.again);
       else if (event === "done") return;
     }
     throw new ApiError(0, "The connection to the demo broke off.");
@@ -118,26 +135,24 @@ export class Composer {
   }
 
   #busy(controller) {
+    if (this.#answering === null) this.#since = performance.now();
+    const held = [this.#send, this.#stop].includes(document.activeElement);
     this.#answering = controller;
     this.#send.hidden = controller !== null;
     this.#stop.hidden = controller === null;
+    if (held) this.#box.focus(); // the button is hidden, or will be
     byId("chat-panel").setAttribute("aria-busy", String(controller !== null));
   }
 
-  #showProblem(text, action, act, link = null) {
-    const button = action && el("button", { type: "button" }, action);
-    button?.addEventListener("click", () => {
-      this.#box.focus(); // the button goes away
-      act();
-    });
-    this.#problem.replaceChildren(el("p", {}, text), ...[button, link].filter(Boolean));
-    this.#problem.hidden = false;
-    this.history.toEnd(true);
+  #write(text) {
+    this.#box.value = text;
+    this.#keepDraft();
   }
 
-  #hideProblem() {
-    this.#problem.hidden = true;
-    this.#problem.replaceChildren();
+  /** For when one has to sign in again. */
+  #keepDraft() {
+    if (this.#box.value) sessionStorage.setItem(this.draft, this.#box.value);
+    else sessionStorage.removeItem(this.draft);
   }
 }
 

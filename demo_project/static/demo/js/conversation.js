@@ -31,6 +31,12 @@ export class Conversation extends EventTarget {
     this.dispatchEvent(new Event("loaded"));
   }
 
+  /** Read everything afresh if somebody changed something. */
+  async refresh() {
+    const settings = await call("GET", this.path);
+    if (settings.version !== this.version || settings.title !== this.settings.title) await this.load();
+  }
+
   get title() {
     return this.settings.title || this.settings.memory_id;
   }

@@ -1,13 +1,13 @@
 // The chat as its user sees it: everything that was said, in pages, newest at the end.
 
-import { byId, calm, el } from "./dom.js";
+import { byId, el } from "./dom.js";
+import { Following } from "./following.js";
 import { nameOf, reasonOf, textOf } from "./words.js";
-
-const NEAR = 80; // pixels from the end that still count as being there
 
 export class History {
   #list = byId("history");
   #scroller = byId("scroller");
+  #end = new Following(this.#scroller);
   #older = byId("older");
   #answering = byId("answering");
   #reading = false;
@@ -22,22 +22,14 @@ export class History {
       root: this.#scroller,
       rootMargin: "200px 0px 0px",
     }).observe(this.#older);
-    // A phone's keyboard makes the page smaller.
-    let height = this.#scroller.clientHeight;
-    new ResizeObserver(() => {
-      const shrunk = height - this.#scroller.clientHeight;
-      height = this.#scroller.clientHeight;
-      if (this.#isAtEnd(NEAR + Math.max(0, shrunk))) this.toEnd();
-    }).observe(this.#scroller);
   }
 
   /** Show more of the answer that is being made; an empty text is the wait for it. */
   showAnswering(text) {
-    const follow = this.#isAtEnd();
     this.#answering.hidden = false;
     if (text) this.#answering.replaceChildren(el("p", { class: "bubble", dir: "auto" }, text));
     else this.#answering.replaceChildren(el("p", { class: "bubble waiting" }, el("span", {}, "Answering …")));
-    if (follow) this.toEnd();
+    if (this.#end.isOn) this.#end.toEnd();
   }
 
   hideAnswering() {
@@ -45,27 +37,17 @@ export class History {
     this.#answering.replaceChildren();
   }
 
-  toEnd(smooth = false) {
-    this.#scroller.scrollTo({ top: this.#scroller.scrollHeight, behavior: smooth && !calm() ? "smooth" : "instant" });
-  }
-
-  #isAtEnd(near = NEAR) {
-    const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
-    return scrollHeight - scrollTop - clientHeight < near;
-  }
-
   #showAll() {
     this.#list.replaceChildren(...this.conversation.history.map(bubble));
     this.#updateEdges();
-    this.toEnd();
+    if (this.#end.isOn) this.#end.toEnd();
   }
 
   #change({ added, evicted }) {
-    const follow = this.#isAtEnd();
     for (const item of evicted) this.#list.querySelector(`[data-position="${item.position}"]`)?.replaceWith(bubble(item));
     this.#list.append(...added.map((item) => bubble(evicted.find((gone) => gone.position === item.position) ?? item)));
     this.#updateEdges();
-    if (follow || added.some((item) => item.type === "USER")) this.toEnd(true);
+    if (this.#end.isOn || added.some((item) => item.type === "USER")) this.#end.toEnd(true);
   }
 
   async #showOlder() {
@@ -102,6 +84,8 @@ function bubble(item) {
   } else if (item.type !== "AI") {
     children.push(el("p", { class: "tool" }, el("code", {}, item.message.toolName ?? "message"), " ", el("bdi", {}, text)));
   }
+  const { cut_off: cutOff } = item.message.attributes ?? {};
+  if (cutOff) children.push(el("p", { class: "gone" }, `Cut off: ${cutOff}`));
   const gone = item.state === "evicted";
   if (gone && children.length) children.push(el("p", { class: "gone" }, item.reason === "window" ? "Forgotten" : `Forgotten: ${reasonOf(item)}`));
   // A call without words is the model's affair: its result is shown, and the memory has the call.

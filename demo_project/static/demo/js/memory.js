@@ -1,6 +1,7 @@
 // What the model gets now. What is evicted is marked, and then seen to leave.
 
 import { announce, byId, calm, count, el, plural } from "./dom.js";
+import { Following } from "./following.js";
 import { callsOf, nameOf, reasonOf, textOf } from "./words.js";
 
 const SHOWN = 1100; // milliseconds that a card says why it leaves
@@ -8,12 +9,16 @@ const LEAVING = 500; // as long as the transition in memory.css
 
 export class Memory {
   #list = byId("retained");
-  #scroller = byId("memory-scroller");
+  #end = new Following(byId("memory-scroller"));
+  #leaving = []; // evicted messages that are not yet seen to leave
+  #isLeaving = false;
 
   constructor(conversation) {
     this.conversation = conversation;
     conversation.addEventListener("loaded", () => this.#showAll());
     conversation.addEventListener("changed", ({ detail }) => this.#change(detail));
+    // What is hidden has no size, so that only now it is known which texts are too long.
+    new ResizeObserver(() => this.#offerTheRest()).observe(this.#list);
   }
 
   /** Mark the messages that another window would forget. */
@@ -26,17 +31,33 @@ export class Memory {
   #showAll() {
     this.#list.replaceChildren(...this.conversation.kept.map(card));
     this.#updateEdges();
-    this.#toEnd();
+    this.#follow();
   }
 
   #change({ added, evicted }) {
     this.preview([]);
     const kept = new Set(this.conversation.kept.map((item) => item.position));
     const fresh = added.filter((item) => kept.has(item.position) || evicted.some((gone) => gone.position === item.position));
-    this.#list.append(...fresh.map(card));
+    const entries = fresh.map(card);
+    for (const entry of entries) {
+      entry.classList.add("new");
+      entry.addEventListener("animationend", () => entry.classList.remove("new"), { once: true });
+    }
+    this.#list.append(...entries);
     this.#updateEdges();
-    if (evicted.length) this.#forget(evicted);
-    else this.#toEnd(true);
+    this.#leaving.push(...evicted);
+    if (evicted.length) announce(`${plural(evicted.length, "message")} forgotten`);
+    if (this.#leaving.length) this.#forgetAll();
+    else this.#follow(true);
+  }
+
+  /** One batch after the other, so that each is seen. */
+  async #forgetAll() {
+    if (this.#isLeaving) return;
+    this.#isLeaving = true;
+    while (this.#leaving.length) await this.#forget(this.#leaving.splice(0));
+    this.#isLeaving = false;
+    this.#follow(true);
   }
 
   async #forget(evicted) {
@@ -46,13 +67,11 @@ export class Memory {
       entry.classList.add("leaves");
       entry.querySelector(".why").textContent = `Forgotten: ${reasonOf(item)}`;
     }
-    announce(`${plural(evicted.length, "message")} forgotten`);
-    leaving[0]?.[1].scrollIntoView({ block: "nearest", behavior: calm() ? "instant" : "smooth" });
+    if (this.#end.isOn && leaving.length) this.#end.glanceAt(leaving[0][1]);
     await wait(SHOWN);
     for (const [, entry] of leaving) entry.classList.add("left");
     await wait(calm() ? 0 : LEAVING);
     for (const [, entry] of leaving) entry.remove();
-    this.#toEnd(true);
   }
 
   #updateEdges() {
@@ -62,8 +81,20 @@ export class Memory {
     byId("memory-empty").hidden = kept.length > 0;
   }
 
-  #toEnd(smooth = false) {
-    this.#scroller.scrollTo({ top: this.#scroller.scrollHeight, behavior: smooth && !calm() ? "smooth" : "instant" });
+  #offerTheRest() {
+    let grows = false;
+    for (const text of this.#list.querySelectorAll(".text:not(.whole)")) {
+      const button = text.nextElementSibling;
+      const fits = text.scrollHeight <= text.clientHeight;
+      grows ||= button.hidden !== fits;
+      button.hidden = fits;
+    }
+    if (grows) this.#follow();
+  }
+
+  /** What leaves is seen first. */
+  #follow(smooth = false) {
+    if (this.#end.isOn && !this.#isLeaving) this.#end.toEnd(smooth);
   }
 }
 
@@ -80,9 +111,21 @@ function card(item) {
       "div",
       { class: "card" },
       el("p", { class: "facts" }, el("strong", {}, nameOf(item)), tool && el("code", {}, tool), el("span", {}, tokens)),
-      text ? el("p", { class: "text", dir: "auto" }, text) : null,
+      ...(text ? clamped(text) : []),
       ...callsOf(item).map((call) => el("p", { class: "call" }, el("span", { class: "unseen" }, "calls "), el("code", {}, call))),
       el("p", { class: "why" }),
     ),
   );
+}
+
+/** A text of a few lines, and a button for all of it. */
+function clamped(text) {
+  const shown = el("p", { class: "text", dir: "auto" }, text);
+  const button = el("button", { type: "button", class: "link", "aria-expanded": "false", hidden: true }, "Show all");
+  button.addEventListener("click", () => {
+    const whole = shown.classList.toggle("whole");
+    button.textContent = whole ? "Show less" : "Show all";
+    button.setAttribute("aria-expanded", String(whole));
+  });
+  return [shown, button];
 }

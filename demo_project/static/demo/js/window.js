@@ -11,6 +11,7 @@ export class WindowControls {
   #last = Promise.resolve();
   #pending = 0; // changes that are on their way
   #moving = false; // somebody has the slider in hand
+  #limits = {}; // the last one of each kind
 
   constructor(conversation, onTrial, onProblem) {
     this.conversation = conversation;
@@ -27,11 +28,11 @@ export class WindowControls {
     return this.#kinds.find((radio) => radio.checked).value;
   }
 
-  /** A limit that forgets nothing yet. */
+  /** The limit that this kind had before, or one that forgets nothing yet. */
   #roomy(kind) {
     const { least, step } = STEPS[kind];
     const used = this.conversation.memory[kind] + (kind === "tokens" ? step : 0);
-    return Math.max(least, Math.ceil(used / step) * step);
+    return Math.max(least, Math.ceil(used / step) * step, this.#limits[kind] ?? 0);
   }
 
   #show() {
@@ -48,6 +49,7 @@ export class WindowControls {
 
   #showControls(kind, limit) {
     const { least, most, step } = STEPS[kind];
+    this.#limits[kind] = limit;
     for (const radio of this.#kinds) radio.checked = radio.value === kind;
     this.#limit.min = Math.min(least, limit);
     this.#limit.max = Math.max(most, limit);
@@ -96,7 +98,7 @@ export class WindowControls {
 
   #showTrial(evicted) {
     const line = byId("preview");
-    line.textContent = evicted ? `Would forget ${plural(evicted, "message")}` : "A smaller window forgets at once.";
+    line.textContent = evicted ? `Would forget ${plural(evicted, "message")}` : "The window is what the model is given. A smaller one forgets the oldest messages at once.";
     line.classList.toggle("would-forget", evicted > 0);
   }
 
