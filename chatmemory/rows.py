@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from chatmemory.codec import message_to_data
+from chatmemory.exceptions import InvalidMessageError
 from chatmemory.json_text import MAX_DOCUMENT_CHARS, dumps, loads
 from chatmemory.messages import AiMessage, ChatMessage, ChatMessageType, SystemMessage, UserMessage
 from chatmemory.reader import read_message, require_storable
@@ -49,7 +50,11 @@ def to_columns(message: ChatMessage) -> dict[str, Any]:
 
 
 def from_columns(type: str, text: str, payload: str | None) -> ChatMessage:
-    """The message of a row. Fields of its payload that this version does not know are passed over."""
+    """The message of a row. Fields of its payload that this version does not know are passed over.
+
+    Raises:
+        ValueError: other hands wrote a payload that says no message.
+    """
     if payload is None:
         match type:
             case ChatMessageType.USER:
@@ -59,6 +64,8 @@ def from_columns(type: str, text: str, payload: str | None) -> ChatMessage:
             case ChatMessageType.SYSTEM:
                 return SystemMessage(text)
     data = {} if payload is None else loads(payload)
+    if not isinstance(data, dict):
+        raise InvalidMessageError("payload: expected an object")
     data["type"] = type
     if type in (ChatMessageType.USER, ChatMessageType.TOOL_EXECUTION_RESULT):
         data.setdefault("contents", [{"type": "TEXT", "text": text}])

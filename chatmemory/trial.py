@@ -61,13 +61,13 @@ def try_window(
     """
     said = require_messages(messages)
     row = Conversation.objects.using(conversation._state.db).get(pk=conversation.pk)
+    rows = read_rows(row)  # which may read ``row`` anew, so it comes first
     if window is not None:
         row.window = check_kind(window).value
     if limit is not None:
         row.limit = check_limit(limit, "limit")
     if always_keep_system_message_first is not None:
         row.always_keep_system_message_first = always_keep_system_message_first
-    rows = read_rows(row)
     if model is not None and model != row.model:
         check_model(model)
         row.model = model

@@ -456,6 +456,13 @@ class TestWindow:
         assert [row.message for row in trial.retained] == conversation.memory.messages()
         assert trial.tokens == conversation.retained_tokens
 
+    def test_trying_tells_it_also_where_no_history_is_kept(self, settings: Any) -> None:
+        settings.CHATMEMORY = {"KEEP_HISTORY": False}
+        conversation = ConversationFactory(window="messages", limit=6)
+        conversation.memory.add(*users(0, 1, 2))
+        trial = conversation.try_window(limit=1)
+        assert ([row.position for row, _ in trial.evicted], trial.limit) == ([0, 1], 1)
+
     @pytest.mark.parametrize("system_first", [False, True])
     @pytest.mark.parametrize("kwargs", [{"limit": 3}, {"window": "tokens", "limit": 24}, {"model": "gpt-4"}])
     def test_trying_messages_tells_what_adding_does(self, kwargs: dict[str, Any], system_first: bool) -> None:
