@@ -28,6 +28,7 @@ from chatmemory.planning import (
     settings_of,
 )
 from chatmemory.rewriting import plan_rewrite
+from chatmemory.statements import BOUNDS
 from chatmemory.tokens import TokenCountEstimator, stored_count
 from chatmemory.window import Window, check_kind, check_limit
 
@@ -228,6 +229,7 @@ def set_window(
         if model is not None and model != conversation.model:
             conversation.model = model
             _recount(conversation, estimator_for(model))
+        conversation.save(update_fields=BOUNDS)
         bound = window_of(conversation)
         memory = retained(conversation, bound, _oldest_first(conversation, bound))
         memory.evict()

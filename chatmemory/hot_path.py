@@ -19,7 +19,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from chatmemory.eviction import EvictionReason
 from chatmemory.models import Conversation, Message
-from chatmemory.statements import COUNTERS, EVICTION, INSERTED, statements
+from chatmemory.statements import BOUNDS, COUNTERS, INSERTED, statements
 
 __all__ = [
     "MOST_ROWS",
@@ -45,13 +45,17 @@ MOST_ROWS = 50
 """The most that :func:`save` takes: SQLite bounds the parameters of a statement."""
 
 _COLUMNS = [field.attname for field in Message._meta.concrete_fields]
-_PLACES = {name: INSERTED.index(name) for name in ("conversation_id", "created_at", *EVICTION)}
+_CONVERSATION, _CREATED_AT, _EVICTED_IN, _EVICTED_AT, _REASON = map(
+    INSERTED.index, ("conversation_id", "created_at", "evicted_in", "evicted_at", "eviction_reason")
+)
 
 essentials = itemgetter(*map(_COLUMNS.index, ("type", "text", "payload", "token_count")))
 """Type, text, payload and tokens of a row."""
 
 primary_key = itemgetter(_COLUMNS.index("id"))
 """Of a row."""
+
+_CHANGING = (*BOUNDS, *COUNTERS)
 
 _written = itemgetter(*map(_COLUMNS.index, INSERTED))
 
@@ -117,16 +121,15 @@ def read_snapshot(key: Key, known: Conversation | None, size: int) -> tuple[Conv
         return None
     if known is None:
         known = Conversation.from_db(key.database, ["id"], [Conversation._meta.pk.to_python(found[0][0])])
-    end = 1 + len(COUNTERS)
+    end = 1 + len(_CHANGING)
     rows = [row[end:] for row in found]
     return _as_it_is(known, found[0][1:end], key.database), [row for row in rows if primary_key(row) is not None]
 
 
-def _as_it_is(known: Conversation, counters: Row, database: str) -> Conversation:
+def _as_it_is(known: Conversation, changing: Row, database: str) -> Conversation:
     conversation = copy.copy(known)
     conversation._state.db = database
-    for name, value in zip(COUNTERS, counters, strict=True):
-        setattr(conversation, name, value)
+    vars(conversation).update(zip(_CHANGING, changing, strict=True))
     conversation.always_keep_system_message_first = bool(conversation.always_keep_system_message_first)
     return conversation
 
@@ -165,7 +168,7 @@ def save(
         conversation: locked, unless there are ``guards``.
         added: unsaved rows with their places.
         evicted: stored rows.
-        guards: what the columns :data:`GUARDS` must be still.
+        guards: what :data:`BOUNDS` and the version must be still.
 
     Returns:
         False if they are not, and nothing was written.
@@ -211,9 +214,9 @@ def save_at_once(
 
 
 def _counters(conversation: Conversation, connection: BaseDatabaseWrapper) -> list[Any]:
-    values = [getattr(conversation, name) for name in COUNTERS[:-1]]
-    values.append(connection.ops.adapt_datetimefield_value(conversation.updated_at))
-    return [*values, _prepared_id(conversation, connection)]
+    values = [getattr(conversation, name) for name in COUNTERS]
+    now = connection.ops.adapt_datetimefield_value(conversation.updated_at)
+    return [*values, now, _prepared_id(conversation, connection)]
 
 
 def _rows(
@@ -224,11 +227,20 @@ def _rows(
 ) -> list[list[Any]]:
     adapted = connection.ops.adapt_datetimefield_value
     key, now = _prepared_id(conversation, connection), adapted(conversation.updated_at)
-    rows = [_values(row, key, adapted) for row in added]
-    for row, reason in evicted:
-        values = _values(row, key, adapted) if isinstance(row, Message) else list(_written(row))
-        for name, value in zip(EVICTION, (conversation.version, now, reason.value), strict=True):
-            values[_PLACES[name]] = value
+    rows = []
+    for row in added:
+        values = [getattr(row, name) for name in INSERTED]
+        values[_CONVERSATION], values[_CREATED_AT] = key, now
+        if row.evicted_at is not None:
+            values[_EVICTED_AT] = now
+        rows.append(values)
+    for gone, reason in evicted:
+        if isinstance(gone, Message):
+            values = [getattr(gone, name) for name in INSERTED]
+            values[_CONVERSATION], values[_CREATED_AT] = key, adapted(gone.created_at)
+        else:
+            values = list(_written(gone))
+        values[_EVICTED_IN], values[_EVICTED_AT], values[_REASON] = conversation.version, now, reason.value
         rows.append(values)
     return rows
 
@@ -238,14 +250,6 @@ def _learn(added: Sequence[Message], written: Sequence[Row], database: str) -> N
     for row in added:
         row.pk = keys.get(row.position)
         row._state.adding, row._state.db = False, database
-
-
-def _values(row: Message, key: Any, adapted: Any) -> list[Any]:
-    values = [getattr(row, name) for name in INSERTED]
-    values[_PLACES["conversation_id"]] = key
-    for name in ("created_at", "evicted_at"):
-        values[_PLACES[name]] = adapted(values[_PLACES[name]])
-    return values
 
 
 def _connection(conversation: Conversation) -> tuple[BaseDatabaseWrapper, str]:

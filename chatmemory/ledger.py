@@ -22,7 +22,7 @@ from chatmemory.hot_path import MOST_ROWS, Key, Row, essentials, lock, message_o
 from chatmemory.managers import MessageQuerySet
 from chatmemory.models import Conversation, Message
 from chatmemory.retrying import retried
-from chatmemory.statements import COUNTERS
+from chatmemory.statements import BOUNDS, COUNTERS
 
 __all__ = ["Change", "MemorySize", "Target", "after_commit", "chunks", "rows_of", "write"]
 
@@ -168,7 +168,7 @@ class Target:
     def learn(self, change: Change) -> None:
         """Let the caller's object know what its row has become."""
         if self.instance is not None:
-            for name in COUNTERS:
+            for name in (*BOUNDS, *COUNTERS, "updated_at"):
                 setattr(self.instance, name, getattr(change.conversation, name))
 
     def _check(self, conversation: Conversation) -> None:

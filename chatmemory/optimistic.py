@@ -16,13 +16,13 @@ from chatmemory.hot_path import Row, read_snapshot, save_at_once
 from chatmemory.ledger import Change, Target, account, fits_one_statement, stored, tell
 from chatmemory.planning import NewRows, entries, plan_addition, settings_of
 from chatmemory.retrying import has_collided
-from chatmemory.statements import GUARDS
+from chatmemory.statements import BOUNDS
 from chatmemory.window import Window
 
 __all__ = ["try_to_add"]
 
 # Mostly one or two leave, perhaps from behind a system message, or with the results of a call.
-_OLDEST = 6
+_OLDEST = 4
 
 
 class _TooFewError(Exception):
@@ -42,7 +42,7 @@ def try_to_add(target: Target, new_rows: NewRows, window: Window | None) -> Chan
     bound = window or window_of(conversation)
     if any(getattr(conversation, name) != value for name, value in settings_of(bound, conversation).items()):
         return None
-    guards = [getattr(conversation, name) for name in GUARDS]
+    guards = [getattr(conversation, name) for name in (*BOUNDS, "version")]
     try:
         added, evicted = plan_addition(
             conversation, bound, new_rows(conversation, bound), entries(_as_far_as_known(oldest), bound)

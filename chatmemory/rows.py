@@ -8,6 +8,7 @@ PostgreSQL's would reorder keys and rewrite numbers, and what was said must come
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from chatmemory.codec import message_to_data
@@ -20,6 +21,12 @@ __all__ = ["from_columns", "to_columns"]
 
 # As dumps() writes U+0000, half of a surrogate pair, and a number that is longer than loads() reads.
 _DOUBTFUL = re.compile(r"\\u0000|[\ud800-\udfff]|[0-9]{900}")
+
+_PLAIN: dict[str, Callable[[str], ChatMessage]] = {
+    ChatMessageType.USER: UserMessage,
+    ChatMessageType.AI: AiMessage,
+    ChatMessageType.SYSTEM: SystemMessage,
+}
 
 
 def to_columns(message: ChatMessage) -> dict[str, Any]:
@@ -56,13 +63,9 @@ def from_columns(type: str, text: str, payload: str | None) -> ChatMessage:
         ValueError: other hands wrote a payload that says no message.
     """
     if payload is None:
-        match type:
-            case ChatMessageType.USER:
-                return UserMessage(text)
-            case ChatMessageType.AI:
-                return AiMessage(text)
-            case ChatMessageType.SYSTEM:
-                return SystemMessage(text)
+        plain = _PLAIN.get(type)
+        if plain is not None:
+            return plain(text)
     data = {} if payload is None else loads(payload)
     if not isinstance(data, dict):
         raise InvalidMessageError("payload: expected an object")

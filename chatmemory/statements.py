@@ -14,24 +14,13 @@ from django.db.models.constants import OnConflict
 
 from chatmemory.models import Conversation, Message
 
-__all__ = ["COUNTERS", "EVICTION", "GUARDS", "INSERTED", "Statements", "column_of", "statements"]
+__all__ = ["BOUNDS", "COUNTERS", "EVICTION", "INSERTED", "Statements", "column_of", "statements"]
 
-COUNTERS = (
-    "window",
-    "limit",
-    "model",
-    "always_keep_system_message_first",
-    "version",
-    "next_position",
-    "message_count",
-    "retained_count",
-    "retained_tokens",
-    "updated_at",
-)
-"""What a change writes of the conversation's row."""
+COUNTERS = ("version", "next_position", "message_count", "retained_count", "retained_tokens")
+"""What every change writes of the conversation's row, with ``updated_at``."""
 
-GUARDS = ("version", "window", "limit", "model", "always_keep_system_message_first")
-"""What must be as it was, if a plan made without a lock is to hold."""
+BOUNDS = ("window", "limit", "model", "always_keep_system_message_first")
+"""What bounds the memory of the conversation's row."""
 
 EVICTION = ("evicted_in", "evicted_at", "eviction_reason")
 """What an eviction writes of a message's row."""
@@ -48,7 +37,7 @@ class Statements:
     """
 
     lock: dict[str, tuple[str, ...]]
-    """Only the last one gives a row, with the columns :data:`COUNTERS`."""
+    """Only the last one gives a row, with the columns :data:`BOUNDS` and :data:`COUNTERS`."""
 
     lock_whole: dict[str, tuple[str, ...]]
     """The same with all columns."""
@@ -60,14 +49,14 @@ class Statements:
     """By primary key, limit and offset: whole rows of the memory, in its order."""
 
     counters: str
-    """Sets :data:`COUNTERS` of a primary key."""
+    """Sets :data:`COUNTERS` and ``updated_at`` of a primary key."""
 
     if_unchanged: str
-    """Follows ``counters``: only if the columns :data:`GUARDS` have these values."""
+    """Follows ``counters``: only if the columns :data:`BOUNDS` and the version have these values."""
 
     snapshot: dict[str, str]
-    """With the key twice, and a limit between: primary key and :data:`COUNTERS` of the conversation with each of its
-    oldest rows in memory, or with nulls if there is none."""
+    """With the key twice, and a limit between: primary key, :data:`BOUNDS` and :data:`COUNTERS` of the conversation
+    with each of its oldest rows in memory, or with nulls if there is none."""
 
     insert: str
     """Up to ``VALUES``."""
@@ -98,19 +87,24 @@ def statements(database: str) -> Statements:
     quote = ops.quote_name
     conversations, messages = quote(Conversation._meta.db_table), quote(Message._meta.db_table)
 
-    def of_conversation(*names: str) -> list[str]:
-        return [f"{conversations}.{quote(column_of(Conversation, name))}" for name in names]
+    # Short, for Django reads through the text of every statement: no tables before columns where one is meant.
+    def of_conversation(*names: str, prefix: str = "") -> list[str]:
+        return [prefix + quote(column_of(Conversation, name)) for name in names]
 
-    def of_message(*names: str) -> list[str]:
-        return [f"{messages}.{quote(column_of(Message, name))}" for name in names]
+    def of_message(*names: str, prefix: str = "") -> list[str]:
+        return [prefix + quote(column_of(Message, name)) for name in names]
 
-    key, owner_key, memory_id = of_conversation("id", "owner_key", "memory_id")
     text = models.CharField(max_length=255).cast_db_type(connection)
-    where = {
-        "id": f"{key} = %s",
+
+    def where(prefix: str = "") -> dict[str, str]:
+        key, memory_id, owner_key = of_conversation("id", "memory_id", "owner_key", prefix=prefix)
         # The database makes a text of the owner's key as it did for the column: a UUID has another one on each.
-        "memory_id": f"{memory_id} = %s AND {owner_key} = CAST(%s AS {text})",
-    }
+        return {"id": f"{key} = %s", "memory_id": f"{memory_id} = %s AND {owner_key} = CAST(%s AS {text})"}
+
+    def retained(prefix: str = "") -> str:
+        evicted_in, memory_order = of_message("evicted_in", "memory_order", prefix=prefix)
+        # evicted_in is null in all of these; ordering by it lets PostgreSQL read the index in order.
+        return f"{evicted_in} IS NULL ORDER BY {evicted_in}, {memory_order}"
 
     def lock(names: list[str]) -> dict[str, tuple[str, ...]]:
         select = f"SELECT {', '.join(of_conversation(*names))} FROM {conversations} WHERE {{}}"
@@ -119,40 +113,41 @@ def statements(database: str) -> Statements:
             parts = [f"{select} {ops.for_update_sql(no_key=no_key)}"]
         else:
             # Only a write takes SQLite's lock, and one that comes after a read may be refused.
-            version = quote(column_of(Conversation, "version"))
+            (version,) = of_conversation("version")
             parts = [f"UPDATE {conversations} SET {version} = {version} WHERE {{}}", select]
             if features.can_return_columns_from_insert:
                 parts = [f"{parts[0]} RETURNING {', '.join(of_conversation(*names))}"]
-        return {name: tuple(part.format(condition) for part in parts) for name, condition in where.items()}
+        return {name: tuple(part.format(condition) for part in parts) for name, condition in where().items()}
 
-    conversation, evicted_in, memory_order = of_message("conversation", "evicted_in", "memory_order")
-    # evicted_in is null in all of these; ordering by it lets PostgreSQL read the index in order.
-    retained = f"{evicted_in} IS NULL ORDER BY {evicted_in}, {memory_order}"
-    read = [*of_message("type", "text", "payload", "token_count"), *of_conversation("model", "window", "limit")]
-    memory = f"SELECT {', '.join(read)} FROM {messages} INNER JOIN {conversations} ON {conversation} = {key}"
-    whole_message = of_message(*[field.attname for field in Message._meta.concrete_fields])
-    settings = ", ".join(f"{quote(column_of(Conversation, name))} = %s" for name in COUNTERS)
-    counters = f"UPDATE {conversations} SET {settings} WHERE {where['id']}"
-    inserted = [quote(column_of(Message, name)) for name in INSERTED]
+    (key,), (conversation,) = of_conversation("id"), of_message("conversation")
+    read = [
+        *of_message("type", "text", "payload", "token_count", prefix="m."),
+        *of_conversation("model", "window", "limit", prefix="c."),
+    ]
+    memory = f"SELECT {', '.join(read)} FROM {messages} m INNER JOIN {conversations} c ON m.{conversation} = c.{key}"
+    whole = [field.attname for field in Message._meta.concrete_fields]
+    oldest = f"SELECT {', '.join(of_message(*whole))} FROM {messages} WHERE {conversation} = {{}} AND {retained()}"
+    both = [*of_conversation("id", *BOUNDS, *COUNTERS, prefix="c."), *of_message(*whole, prefix="m.")]
+    snapshot = {
+        name: f"SELECT {', '.join(both)} FROM {conversations} c LEFT JOIN ("
+        f"{oldest.format(f'(SELECT {key} FROM {conversations} WHERE {where()[name]})')} LIMIT %s) m ON 1 = 1 "
+        f"WHERE {condition} ORDER BY {of_message('memory_order', prefix='m.')[0]}"
+        for name, condition in where("c.").items()
+    }
+    settings = ", ".join(f"{name} = %s" for name in of_conversation(*COUNTERS, "updated_at"))
+    counters = f"UPDATE {conversations} SET {settings} WHERE {where()['id']}"
+    if_unchanged = "".join(f" AND {name} = %s" for name in of_conversation(*BOUNDS, "version"))
+    inserted = of_message(*INSERTED)
     insert = f"INSERT INTO {messages} ({', '.join(inserted)}) "
-    if_unchanged = "".join(f" AND {name} = %s" for name in of_conversation(*GUARDS))
-    oldest = f"SELECT {', '.join(whole_message)} FROM {messages} WHERE {conversation} = {{}} AND {retained} LIMIT %s"
-    hers = ", ".join(of_conversation("id", *COUNTERS))
-    its = ", ".join(f"oldest.{name.partition('.')[2]}" for name in whole_message)
-    snapshot = (
-        f"SELECT {hers}, {its} FROM {conversations} LEFT JOIN "
-        f"({oldest.format(f'(SELECT {key} FROM {conversations} WHERE {{0}})')}) oldest ON 1 = 1 "
-        f"WHERE {{0}} ORDER BY oldest.{memory_order.partition('.')[2]}"
-    )
-    returning = [quote(column_of(Message, name)) for name in ("position", "id")]
+    returning = ", ".join(of_message("position", "id"))
     return Statements(
-        lock=lock(list(COUNTERS)),
+        lock=lock([*BOUNDS, *COUNTERS]),
         lock_whole=lock([field.attname for field in Conversation._meta.concrete_fields]),
-        memory={name: f"{memory} WHERE {condition} AND {retained}" for name, condition in where.items()},
-        oldest=f"{oldest.format('%s')} OFFSET %s",
+        memory={name: f"{memory} WHERE {condition} AND {retained('m.')}" for name, condition in where("c.").items()},
+        oldest=f"{oldest.format('%s')} LIMIT %s OFFSET %s",
         counters=counters,
         if_unchanged=if_unchanged,
-        snapshot={name: snapshot.format(condition) for name, condition in where.items()},
+        snapshot=snapshot,
         insert=f"{insert}VALUES ",
         upsert=" "
         + ops.on_conflict_suffix_sql(
@@ -161,7 +156,7 @@ def statements(database: str) -> Statements:
             [column_of(Message, name) for name in EVICTION],
             [column_of(Message, name) for name in ("conversation", "position")],
         ),
-        returning=f" RETURNING {', '.join(returning)}" if features.can_return_rows_from_bulk_insert else "",
+        returning=f" RETURNING {returning}" if features.can_return_rows_from_bulk_insert else "",
         at_once=_at_once(connection, f"{counters}{if_unchanged} RETURNING 1", insert),
     )
 
