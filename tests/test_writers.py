@@ -9,11 +9,12 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 
 from chatmemory.models import Conversation
 from tests.factories import ConversationFactory
@@ -126,3 +127,38 @@ def test_killed_writers_leave_whole_batches_or_nothing(start: Start, tmp_path: P
     logs = read_logs(tmp_path)
     assert check_history(conversation, logs) > 0
     check_order(conversation, before, logs)
+
+
+if connection.vendor != "sqlite":  # which has no connections to cut
+
+    def cut_all_others() -> None:
+        with connection.cursor() as cursor:
+            if connection.vendor == "postgresql":
+                cursor.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+                return
+            cursor.execute(
+                "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()"
+            )
+            for (process,) in cursor.fetchall():
+                with suppress(OperationalError):  # it ended by itself
+                    cursor.execute(f"KILL {process}")
+
+    def test_nothing_is_lost_when_connections_are_cut(start: Start, tmp_path: Path) -> None:
+        conversation = ConversationFactory(window="messages", limit=7)
+        before = copy.copy(conversation)
+        processes = [start("insist", f"i{number}", 150, conversation, stdout=subprocess.PIPE) for number in range(3)]
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+        while any(process.poll() is None for process in processes):
+            cut_all_others()
+            with suppress(subprocess.TimeoutExpired):
+                processes[0].wait(timeout=0.1)
+        assert [process.returncode for process in processes] == [0] * len(processes)
+        logs = read_logs(tmp_path)
+        assert any(record["act"] == "failed" for records in logs.values() for record in records)
+        assert check_history(conversation, logs) == 450
+        check_order(conversation, before, logs)

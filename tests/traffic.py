@@ -2,7 +2,8 @@
 
 ``python -m tests.traffic ROLE NAME COUNT SEED CONVERSATION LOG``. The log is a file of JSON lines of its own; an
 ``"asked"`` without its ``"done"`` may have happened or not. ROLE is ``add`` (COUNT messages), ``meddle`` (COUNT times
-rewrite, clear or change the window) or ``read`` (until the log's folder has a file ``stop``, at least COUNT times).
+rewrite, clear or change the window), ``insist`` (COUNT messages, each with a key, again until it is acknowledged) or
+``read`` (until the log's folder has a file ``stop``, at least COUNT times).
 """
 
 from __future__ import annotations
@@ -73,6 +74,24 @@ def meddle(conversation: Any, name: str, count: int, chance: random.Random, log:
             log("window", version=change.memory.version, evicted=len(change.evicted), **kind)
 
 
+def insist(conversation: Any, name: str, count: int, chance: random.Random, log: Log) -> None:
+    from django.db import InterfaceError, OperationalError, connection
+
+    from chatmemory import UserMessage
+
+    for number in range(count):
+        text = f"{name} {number}"
+        log("asked", said=[text], key=text)
+        while True:
+            try:
+                change = conversation.add_messages([UserMessage(text)], idempotency_key=text)
+                break
+            except (InterfaceError, OperationalError) as error:
+                log("failed", error=str(error))
+                connection.close()  # as Django does at the end of a request
+        log("done", said=[text], version=change.memory.version, positions=[row.position for row in change.added])
+
+
 def read(conversation: Any, name: str, count: int, chance: random.Random, log: Log, stop: Path) -> None:
     while count > 0 or not stop.exists():
         count -= 1
@@ -98,4 +117,4 @@ if __name__ == "__main__":
     if role == "read":
         read(*given, stop=Path(path).parent / "stop")
     else:
-        {"add": add, "meddle": meddle}[role](*given)
+        {"add": add, "meddle": meddle, "insist": insist}[role](*given)

@@ -16,7 +16,7 @@ from rest_framework.response import Response
 
 from chatmemory import changes
 from chatmemory.idempotency import find_key, fingerprint, scope_of_owner
-from chatmemory.ledger import Target
+from chatmemory.ledger import Change, Target
 from chatmemory.managers import ConversationQuerySet
 from chatmemory.models import Conversation, IdempotencyKey
 from chatmemory.rest.base import ChatMemoryViewSet
@@ -26,6 +26,7 @@ from chatmemory.rest.permissions import single_owner
 from chatmemory.rest.preconditions import conversation_tag, not_modified, precondition
 from chatmemory.rest.problems import Conflict
 from chatmemory.rest.serializers import WINDOW_FIELDS, ConversationSerializer, items
+from chatmemory.retrying import retried
 
 __all__ = ["ConversationViewSet"]
 
@@ -82,14 +83,19 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         given = serializer.validated_data
         window = {name: given[name] for name in WINDOW_FIELDS if name in given}
         described = {name: given[name] for name in ("title", "metadata") if name in given}
-        with transaction.atomic(using=target.key.database):
-            change = changes.set_window(target, **window)
-            changed = change.conversation
-            for name, value in described.items():
-                setattr(changed, name, value)
-            if described:
-                changed.save(update_fields=described)
-            changed.refresh_from_db()
+
+        def transact() -> Change:
+            with transaction.atomic(using=target.key.database):
+                change = changes.set_window(target, **window)
+                for name, value in described.items():
+                    setattr(change.conversation, name, value)
+                if described:
+                    change.conversation.save(update_fields=described)
+                change.conversation.refresh_from_db()
+            return change
+
+        change = retried(target.key.database, transact)
+        changed = change.conversation
         answer = {**self.get_serializer(changed).data, "evicted": items(change.evicted, self.message_format)}
         return Response(answer, headers={"ETag": conversation_tag(changed)})
 
