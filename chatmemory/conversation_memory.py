@@ -11,7 +11,7 @@ from chatmemory.hot_path import Key
 from chatmemory.ledger import Target
 from chatmemory.memory import ChatMemory, require_messages
 from chatmemory.messages import ChatMessage
-from chatmemory.models import Conversation, Message
+from chatmemory.models import Conversation
 from chatmemory.reading import read_window
 
 __all__ = ["ConversationMemory"]
@@ -39,7 +39,8 @@ class ConversationMemory(ChatMemory):
         changes.rewrite(Target.of(self._conversation), messages)
 
     def messages(self) -> list[ChatMessage]:
-        database = router.db_for_read(Message, instance=self._conversation)
+        # Never a replica: the next turn needs what was just said.
+        database = router.db_for_write(Conversation, instance=self._conversation)
         return read_window(Key.of(self._conversation, database))
 
     def clear(self) -> None:

@@ -6,6 +6,7 @@ from chatmemory.conf import setting
 from chatmemory.counting import estimator_for, model_of
 from chatmemory.eviction import Entry
 from chatmemory.hot_path import Key, read_memory
+from chatmemory.ledger import rows_of
 from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, Message
 from chatmemory.rows import from_columns
@@ -21,7 +22,7 @@ def read_rows(conversation: Conversation) -> list[Message]:
     Then ``conversation`` is read anew, so that it says what it has.
     """
     while True:
-        rows = list(conversation.messages.in_memory_at(conversation.version))
+        rows = list(rows_of(conversation).in_memory_at(conversation.version))
         if setting("KEEP_HISTORY"):
             return rows
         version = conversation.version

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.db import router
 from django.utils.cache import patch_cache_control
 from rest_framework import viewsets
 from rest_framework.exceptions import NotFound
@@ -89,7 +90,9 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
             key = UUID(self.kwargs["conversation_id"])
         except ValueError as error:
             raise NotFound("A conversation's ID is a UUID.") from error
-        conversation = self.conversations(act).filter(pk=key).first()
+        # Never from a replica: one reads again what one has just said.
+        database = router.db_for_write(Conversation)
+        conversation = self.conversations(act).using(database).filter(pk=key).first()
         if conversation is None:
             raise NotFound("You have no such conversation.")
         self.check_object_permissions(self.request, conversation)

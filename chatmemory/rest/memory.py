@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chatmemory import changes
-from chatmemory.ledger import Target
+from chatmemory.ledger import Target, rows_of
 from chatmemory.models import MAX_LIMIT, Conversation
 from chatmemory.rest.base import ChatMemoryViewSet
 from chatmemory.rest.bodies import read_list, read_memory
@@ -38,7 +38,7 @@ class MemoryViewSet(ChatMemoryViewSet):
             rows = fit_rows(conversation).retained
             version = conversation.version
         else:
-            rows = list(conversation.messages.in_memory_at(version))
+            rows = list(rows_of(conversation).in_memory_at(version))
         answer = memory_to_data(rows, conversation, version, self.message_format)
         return Response(answer, headers={"ETag": self._tag(conversation, version)})
 
@@ -47,7 +47,7 @@ class MemoryViewSet(ChatMemoryViewSet):
         target = Target.of(self.conversation(), precondition(request))
         change = changes.rewrite(target, read_memory(request.data, self.message_format))
         conversation = change.conversation
-        rows = list(conversation.messages.in_memory_at(conversation.version))
+        rows = list(rows_of(conversation).in_memory_at(conversation.version))
         answer = memory_to_data(rows, conversation, conversation.version, self.message_format)
         for name, changed in ("added", change.added), ("evicted", change.evicted):
             answer[name] = items(changed, self.message_format)
@@ -79,7 +79,7 @@ class MemoryViewSet(ChatMemoryViewSet):
         if at is not None and position is not None:
             raise invalid("at_message", "give either at or at_message")
         if position is not None:
-            added_in = conversation.messages.filter(position=position).values_list("added_in", flat=True).first()
+            added_in = rows_of(conversation).filter(position=position).values_list("added_in", flat=True).first()
             if added_in is None:
                 raise invalid("at_message", f"there is no message at position {position}")
             return int(added_in)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from django.db import router
 from django.http import HttpResponse, HttpResponseBase
 from rest_framework import status
 from rest_framework.request import Request
@@ -81,7 +82,8 @@ class StoreViewSet(ChatMemoryViewSet):
 
     def _existing(self, act: str | None = None) -> Conversation | None:
         single_owner(self.request, act)
-        conversation = self.conversations(act).filter(memory_id=self.memory_id).first()
+        database = router.db_for_write(Conversation)
+        conversation = self.conversations(act).using(database).filter(memory_id=self.memory_id).first()
         if conversation is not None:
             self.check_object_permissions(self.request, conversation)
         return conversation

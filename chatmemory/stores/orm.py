@@ -16,7 +16,7 @@ from chatmemory.identifiers import memory_id_text
 from chatmemory.ledger import Target
 from chatmemory.managers import require_owner
 from chatmemory.messages import ChatMessage
-from chatmemory.models import MAX_LIMIT, Conversation, Message
+from chatmemory.models import MAX_LIMIT, Conversation
 from chatmemory.reading import read_window
 from chatmemory.rows import from_columns
 from chatmemory.stores.base import WindowedChatMemoryStore
@@ -76,7 +76,8 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         changes.rewrite(self._target(memory_id, window), messages, window=window)
 
     def _key(self, memory_id: Any) -> Key:
-        return Key.named(self._owner, memory_id_text(memory_id), router.db_for_read(Message))
+        # Never on a replica: the next turn needs what was just said.
+        return Key.named(self._owner, memory_id_text(memory_id), router.db_for_write(Conversation))
 
     def _target(self, memory_id: Any, window: Window | None = None, *, create: bool = True) -> Target:
         text = memory_id_text(memory_id)
