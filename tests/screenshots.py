@@ -24,7 +24,7 @@ def _pages(page: Page, site: str) -> dict[str, str]:
         page.click("input[type=submit]")
     page.wait_for_selector("#result_list")
     found = page.locator("#result_list tbody th a").evaluate_all("links => links.map(link => link.href)")
-    base = max(found, key=len).partition("change/")[0]
+    base = found[-1].partition("change/")[0]  # the longest of the demo's conversations
     return {
         "dashboard": f"{site}/admin/chatmemory/",
         "conversations": f"{site}/admin/chatmemory/conversation/",
@@ -33,6 +33,7 @@ def _pages(page: Page, site: str) -> dict[str, str]:
         "what-if": f"{base}what-if/?window=messages&limit=8",
         "change-window": f"{base}window/?window=messages&limit=8",
         "clear": f"{base}clear/",
+        "erase": f"{base}delete/",
         "messages": f"{site}/admin/chatmemory/message/",
         "chat": f"{site}/",
     }

@@ -120,6 +120,7 @@ class TestChangingTheWindow:
 
     def test_what_changed_since_is_asked_about_again(self, admin_client, conversation):  # noqa: F811
         address = page(conversation, "window") + "?window=messages&limit=4"
+        conversation.set_window(limit=5)
         asked = admin_client.get(address)
         conversation.set_window(limit=10)
         conversation.memory.add(*(UserMessage(f"more {number}") for number in range(6)))
@@ -172,8 +173,22 @@ class TestChangingTheWindow:
         shown = words(html(admin_client, page(conversation, "clear")))
         assert "What leaves is deleted, for no history is kept." in shown
 
+    def test_to_the_same_one_is_nothing_to_confirm(self, admin_client, conversation):  # noqa: F811
+        address = page(conversation, "window") + "?window=messages&limit=4"
+        assert "the window that it has already" in words(html(admin_client, address))
+        assert "Yes, change it" not in words(html(admin_client, address))
+        # By other hands, so that the memory has more than its window allows.
+        Conversation.objects.filter(pk=conversation.pk).update(limit=3)
+        asked = words(html(admin_client, page(conversation, "window") + "?window=messages&limit=3"))
+        assert "With the new window 1 message leaves the memory" in asked
+
 
 class TestClearing:
+    def test_what_is_empty_cannot_be_confirmed(self, admin_client):
+        shown = html(admin_client, page(ConversationFactory(), "clear"))
+        assert "There is nothing to clear: the memory is empty." in words(shown)
+        assert "Yes, clear it" not in words(shown)
+
     def test_of_nothing_is_not_logged(self, admin_client):
         empty = ConversationFactory()
         done = admin_client.post(page(empty, "clear"), follow=True)
@@ -342,11 +357,18 @@ class TestErasing:
         made.memory.add(*(UserMessage(f"secret {number}") for number in range(count)))
         with CaptureQueriesContext(connection) as captured:
             shown = html(admin_client, page(made, "delete"))
-        assert f"Messages: {count}" in words(shown)
+        assert f"{count} messages will be lost" in words(shown)
         assert "secret" not in shown
         of_messages = [query["sql"] for query in captured if "chatmemory_message" in query["sql"]]
         assert len(of_messages) == 1
         assert "COUNT(" in of_messages[0]
+
+    def test_is_not_called_something_else(self, admin_client, conversation):  # noqa: F811
+        shown = words(html(admin_client, page(conversation, "delete")))
+        assert "This conversation will be erased, with its history, for good. 6 messages will be lost." in shown
+        assert "elete" not in shown
+        done = admin_client.post(page(conversation, "delete"), {"post": "yes"}, follow=True)
+        assert "1 conversation was erased." in words(done.content.decode())
 
     def test_is_logged(self, admin_client, conversation, other):  # noqa: F811
         admin_client.post(page(conversation, "delete"), {"post": "yes"})

@@ -158,7 +158,12 @@ def test_on_a_phone_the_strip_scrolls(signed_in: Any, conversation: Conversation
     expect(bars.last).to_be_in_viewport()
     expect(bars.first).not_to_be_in_viewport()
     page.keyboard.press("ArrowLeft")
-    page.wait_for_function("document.querySelector('.chatmemory-strip-box').scrollLeft < 0")
+    box = page.locator(".chatmemory-strip-box")
+    tries = 0
+    while box.evaluate("box => box.scrollLeft") >= 0:  # a condition to wait for is more than the policy allows
+        tries += 1
+        assert tries < 100
+        page.wait_for_timeout(50)
 
 
 def test_with_the_keyboard_alone(signed_in: Any, conversation: Conversation) -> None:
@@ -193,6 +198,7 @@ def test_acting_on_a_conversation(signed_in: Any, conversation: Conversation) ->
     address = f"/admin/chatmemory/conversation/{conversation.pk}/change/"
     for name, suffix in (("Export JSON lines", ".jsonl"), ("Export for LangChain4j", "-langchain4j.json")):
         page.goto(address)
+        page.get_by_text("Export", exact=True).click()
         with page.expect_download() as download:
             page.get_by_role("link", name=name).click()
         assert download.value.suggested_filename.endswith(suffix)
@@ -204,7 +210,7 @@ def test_acting_on_a_conversation(signed_in: Any, conversation: Conversation) ->
     expect(page.locator("#change-history")).to_contain_text("The memory was cleared")
     page.goto(address)
     page.get_by_role("link", name="Erase").click()
-    page.locator("input[type=submit]").click()
+    page.get_by_role("button", name="Yes, erase it").click()
     expect(page.locator("#changelist")).to_be_visible()
     assert not Conversation.objects.exists()
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Permission
 from django.db import connection
+from django.template.defaultfilters import date
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -62,6 +63,16 @@ def test_it_is_on_the_page_of_the_app(admin_client: Client) -> None:
     assert "Full <b>" not in page
     assert page.count("<rect") >= 60
     assert len(re.findall(r'<th scope="row">[A-Z][a-z]', page)) >= 30
+
+
+def test_charts_say_how_high_and_how_long_they_are(admin_client: Client) -> None:
+    ConversationFactory().memory.add(*(UserMessage("hello") for _ in range(1200)))
+    shown = words(admin_client.get(PAGE).content.decode())
+    days = Dashboard.read(Conversation.objects.all()).days
+    assert "Messages said per day at most 1,200" in shown
+    assert "Their tokens at most 6,000" in shown
+    first, last = (date(day.day, "MONTH_DAY_FORMAT") for day in (days[0], days[-1]))
+    assert shown.count(f"{first} {last}") == 2
 
 
 def test_an_empty_site_has_one_too(admin_client: Client) -> None:

@@ -196,6 +196,12 @@ class TestTimeline:
         excerpts = [shown(row).excerpt for row in made.messages.order_by("position")]
         assert excerpts == ["Calls look_up, add", "Image, Image", "at last", ""]
 
+    def test_an_excerpt_says_that_there_is_more(self) -> None:
+        made = ConversationFactory()
+        made.memory.add(UserMessage("a" * 160), UserMessage("a" * 161))
+        excerpts = [shown(row).excerpt for row in made.messages.order_by("position")]
+        assert excerpts == ["a" * 160, "a" * 160 + "…"]
+
 
 class TestStrip:
     def test_says_what_each_bar_is(self, admin_client: Client) -> None:

@@ -15,7 +15,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import path, reverse
 
-from chatmemory import AiMessage, UserMessage
+from chatmemory import AiMessage, ImageContent, ToolExecutionRequest, UserMessage
 from chatmemory.admin import ConversationAdmin, MessageAdmin, lists
 from chatmemory.models import Conversation, Message
 from tests.factories import ConversationFactory, UserFactory
@@ -44,6 +44,13 @@ class OnlyMartas(ConversationAdmin):
         return conversation is None or conversation.owner.username == "marta"
 
 
+class ByExactTitle(ConversationAdmin):
+    """Searches its own fields, some of which have many values."""
+
+    def get_search_fields(self, request):
+        return ("=title", "messages__type")
+
+
 class HandsOff(ConversationAdmin):
     """Nobody acts on a conversation, and nobody reads one."""
 
@@ -68,6 +75,7 @@ urlpatterns = [
     site("tenant", OfMarta),
     site("each", OnlyMartas),
     site("hands-off", HandsOff),
+    site("by-title", ByExactTitle),
     site("messages-only"),
     site("conversations-only", ConversationAdmin, messages=None),
 ]
@@ -184,6 +192,37 @@ class TestLookups:
     def test_nor_in_the_list_of_conversations(self, admin_client, conversation, lookup):
         assert admin_client.get(CONVERSATIONS, {lookup: "question"}).status_code == 400
 
+    @pytest.mark.parametrize(
+        ("address", "query"),
+        [
+            (CONVERSATIONS, "metadata__contains=x"),
+            (CONVERSATIONS, "_popup=1&metadata__contains=x"),
+            (CONVERSATIONS, "title__startswith=A"),
+            (CONVERSATIONS, "window_kind=x"),
+            (CONVERSATIONS, "owner__username__startswith=m"),
+            (MESSAGES, "token_count__gt=1"),
+            (MESSAGES, "conversation__metadata__contains=x"),
+            (MESSAGES, "conversation__title__startswith=A"),
+        ],
+    )
+    def test_what_no_filter_offers_is_refused(self, admin_client, conversation, address, query):
+        assert admin_client.get(f"{address}?{query}").status_code == 400
+
+    @pytest.mark.parametrize(
+        ("address", "query"),
+        [
+            (CONVERSATIONS, "window__exact=messages"),
+            (CONVERSATIONS, "updated_at__gte=2020-01-01+00:00:00%2B00:00"),
+            (CONVERSATIONS, "fullness=full"),
+            (CONVERSATIONS, "_popup=1&title__startswith=A"),
+            (MESSAGES, "type__exact=USER"),
+            (MESSAGES, "state=retained"),
+            (MESSAGES, "synthetic__exact=0"),
+        ],
+    )
+    def test_what_one_offers_is_found(self, admin_client, conversation, address, query):
+        assert rows(html(admin_client, f"{address}?{query}")) > 0
+
     @pytest.mark.parametrize("pattern", ["(", "^(a+)+$"])
     @pytest.mark.parametrize("address", [f"{MESSAGES}?type__iregex=", f"{CONVERSATIONS}?title__regex="])
     def test_no_pattern_is_tried(self, admin_client, conversation, address, pattern):
@@ -232,6 +271,31 @@ class TestSearch:
     def test_finds_the_same_in_both_lists(self, admin_client, conversation, query, is_found):
         assert (rows(html(admin_client, MESSAGES, q=query)) > 0) == is_found
         assert ("About tea" in html(admin_client, CONVERSATIONS, q=query)) == is_found
+
+    @pytest.mark.parametrize(
+        ("query", "count"),
+        [("About tea", 0), ('"About tea"', 1), ("user", 1), ("question answer user", 1), ("question nothing", 0)],
+    )
+    def test_fields_of_a_subclass_are_searched_its_way(self, admin_client, conversation, query, count):
+        assert rows(html(admin_client, "/by-title/chatmemory/conversation/", q=query)) == count
+
+    @pytest.mark.parametrize(
+        ("permissions", "address", "says"),
+        [
+            ("view_conversation", CONVERSATIONS, "Title, memory ID and owner."),
+            (
+                "view_conversation read_message_text",
+                CONVERSATIONS,
+                "Title, memory ID, owner and what the messages say.",
+            ),
+            ("view_message view_conversation", MESSAGES, "Owner."),
+            ("view_message read_message_text", MESSAGES, "What the messages say."),
+            ("view_message view_conversation read_message_text", MESSAGES, "Owner and what the messages say."),
+        ],
+    )
+    def test_says_what_is_searched(self, staff, permissions, address, says):
+        shown = html(staff(*permissions.split()), address)
+        assert re.search('id="searchbar_helptext">(.*?)<', shown)[1] == f"{says} Ten words at most."
 
     @pytest.mark.parametrize(
         ("query", "is_found"), [("tea question", True), ("tea-7 marta", True), ("tea zebra", False)]
@@ -287,6 +351,26 @@ class TestFilters:
         Conversation.objects.filter(pk=made.pk).update(retained_count=1, next_position=1, retained_tokens=99)
         assert "Some tea" in html(admin_client, CONVERSATIONS, fullness="full")
         assert "Some tea" not in html(admin_client, CONVERSATIONS, fullness="low")
+
+
+class TestMessagesOfAnOwner:
+    def ask(self, client, address, owner):
+        return words(html(client, address, conversation__owner__pk__exact=owner.pk))
+
+    def test_are_said_to_be_theirs(self, admin_client, conversation, other):
+        assert "By owner" not in words(html(admin_client, MESSAGES))
+        shown = self.ask(admin_client, MESSAGES, conversation.owner)
+        assert "By owner All marta" in shown
+        assert "Clear all filters" in shown
+        assert "6 messages" in shown
+
+    def test_do_not_tell_who_another_owner_is(self, admin_client, conversation, other):
+        shown = self.ask(admin_client, "/tenant/chatmemory/message/", other.owner)
+        assert f"By owner All {other.owner_id}" in shown
+        assert "eve" not in shown
+
+    def test_of_nobody_are_none(self, admin_client, conversation):
+        assert admin_client.get(f"{MESSAGES}?conversation__owner__pk__exact=x").url.endswith("?e=1")
 
 
 class TestCounting:
@@ -352,6 +436,47 @@ class TestWhatIsRead:
             html(admin_client, page(conversation))
         table = connection.ops.quote_name("chatmemory_conversation")
         assert sum(f"FROM {table}" in query["sql"] for query in captured) == 1
+
+
+class TestMessagesWithoutText:
+    @pytest.fixture
+    def made(self):
+        made = ConversationFactory()
+        call = ToolExecutionRequest("1", "look_up", "{}")
+        made.memory.add(
+            AiMessage(None, [call]),
+            UserMessage([ImageContent("https://example.org/a.png")]),
+            UserMessage([ImageContent(base64_data="aaaa" * 5000, mime_type="image/png")]),
+        )
+        return made
+
+    def test_say_what_they_are(self, admin_client, made):
+        shown = re.findall('class="chatmemory-said">(.*?)<', html(admin_client, MESSAGES))
+        assert shown == ["It is too long to show here.", "Image", "Calls look_up"]
+
+    def test_cost_one_statement(self, admin_client, conversation, made):
+        def statements():
+            with CaptureQueriesContext(connection) as captured:
+                html(admin_client, MESSAGES)
+            return len(captured)
+
+        before = statements()
+        made.memory.add(*(UserMessage([ImageContent("https://example.org/a.png")]) for _ in range(5)))
+        assert statements() == before
+
+    def test_have_nothing_read_for_those_who_may_not_read_them(self, staff, made):
+        client = staff("view_conversation", "view_message")
+        with CaptureQueriesContext(connection) as captured:
+            shown = html(client, MESSAGES)
+        assert "look_up" not in shown
+        assert "payload" not in columns_read(captured)
+
+
+def test_numbers_are_grouped(admin_client, conversation):
+    Message.objects.filter(position=5).update(token_count=12345)
+    Conversation.objects.update(retained_count=23456, next_position=58024)
+    assert "12,345" in words(html(admin_client, MESSAGES))
+    assert "23,456 34,568" in words(html(admin_client, CONVERSATIONS))
 
 
 class TestJumps:

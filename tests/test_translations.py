@@ -276,10 +276,12 @@ def test_what_was_done_is_said_in_the_language(
 ) -> None:
     settings.LANGUAGE_CODE = language
     change = reverse("admin:chatmemory_conversation_window", args=[conversation.pk])
-    response = admin_client.post(change, {"window": "messages", "limit": "1"}, follow=True)
+    wanted = {"window": "messages", "limit": "1"}
+    seen = re.findall(r'name="seen" value="([^"]+)"', admin_client.get(change, wanted).content.decode())
+    response = admin_client.post(change, {**wanted, "seen": seen[0]}, follow=True)
     assert response.status_code == 200
     expected = {
-        "zh-hans": "窗口已改为 1（消息）；已移出 1 条消息。",
-        "ja": "ウィンドウを1（メッセージ）に変更しました。1件のメッセージが除外されました。",
+        "zh-hans": "窗口已改为最多 1 条消息。 已移出 1 条消息。",
+        "ja": "ウィンドウを最大1メッセージに変更しました。 1件のメッセージが除外されました。",
     }
     assert expected[language] in response.content.decode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -12,15 +13,16 @@ from django.template.loader import render_to_string
 from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.text import unescape_string_literal
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.admin import acts, export, past, what_if
 from chatmemory.admin.erasing import Erasing, delete_selected
-from chatmemory.admin.gauge import Gauge
-from chatmemory.admin.lists import CappedList, CappedPaginator, FullnessFilter, HasEvictedFilter, is_refused, words
+from chatmemory.admin.gauge import Gauge, grouped
+from chatmemory.admin.lists import CappedList, CappedPaginator, FullnessFilter, HasEvictedFilter, is_offered, words
 from chatmemory.admin.strip import Strip
 from chatmemory.admin.timeline import Timeline, place_to_go
-from chatmemory.admin.tools import conversation_tools
+from chatmemory.admin.tools import Tools
 from chatmemory.models import Conversation, Message
 
 __all__ = ["ConversationAdmin", "conversation_admin"]
@@ -38,9 +40,7 @@ class ConversationAdmin(Erasing):
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     actions = (acts.clear_memories, export.export_selected, delete_selected)
-    search_help_text = _(
-        "Title, memory ID, owner, and for those who may read them what the messages say. Ten words at most."
-    )
+    search_help_text = _("Title, memory ID, owner and what the messages say. Ten words at most.")
 
     class Media:
         css = {"all": ("chatmemory/admin.css",)}
@@ -54,18 +54,31 @@ class ConversationAdmin(Erasing):
         wanted = words(search_term)
         if not self.has_read_text_permission(request):
             return super().get_search_results(request, queryset, " ".join(wanted))
-        for word in wanted:
-            everything = Conversation.objects.using(queryset.db)
-            in_fields, _may_have_duplicates = super().get_search_results(request, everything, word)
+        # Mostly the longest is the rarest. Where one word is nowhere, databases need not look for the others.
+        for word in sorted(wanted, key=len, reverse=True):
             said = Message.objects.filter(conversation=OuterRef("pk"), text__icontains=_unquoted(word))
-            queryset = queryset.filter(Q(pk__in=in_fields.values("pk")) | Exists(said))
+            queryset = queryset.filter(self._in_fields(request, queryset.db, word) | Exists(said))
         return queryset, False
 
+    def _in_fields(self, request: HttpRequest, database: str, word: str) -> Q:
+        fields = self.get_search_fields(request)
+        if fields == ConversationAdmin.get_search_fields(self, request):
+            return Q.create([(f"{field}__icontains", _unquoted(word)) for field in fields], connector=Q.OR)
+        # Those of a subclass may have lookups of their own, or many values for one conversation.
+        found, _may_have_duplicates = super().get_search_results(request, Conversation.objects.using(database), word)
+        return Q(pk__in=found.values("pk"))
+
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        return not is_refused(lookup) and super().lookup_allowed(lookup, value, request)
+        return is_offered(self, request, lookup) and super().lookup_allowed(lookup, value, request)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[CappedList]:
         return CappedList
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        found = super().get_changelist_instance(request)
+        if not self.has_read_text_permission(request):
+            found.search_help_text = gettext("Title, memory ID and owner. Ten words at most.")
+        return found
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Conversation]:
         return super().get_queryset(request).defer("metadata")
@@ -106,14 +119,14 @@ class ConversationAdmin(Erasing):
         return render_to_string("admin/chatmemory/conversation/gauge.html", {"gauge": gauge, "is_small": True})
 
     @admin.display(description=_("retained"), ordering="retained_count")
-    def retained(self, conversation: Conversation) -> int:
+    def retained(self, conversation: Conversation) -> str:
         """How many messages the model gets now."""
-        return conversation.retained_count
+        return grouped(conversation.retained_count)
 
     @admin.display(description=_("evicted"), ordering=F("next_position") - F("retained_count"))
-    def evicted(self, conversation: Conversation) -> int:
+    def evicted(self, conversation: Conversation) -> str:
         """How many messages it no longer gets."""
-        return conversation.evicted_count
+        return grouped(conversation.evicted_count)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -164,7 +177,7 @@ class ConversationAdmin(Erasing):
             context["gauge"] = Gauge.of(obj)
             context["timeline"] = timeline
             context["strip"] = Strip.read(obj, timeline.start, timeline.edge)
-            context["tools"] = conversation_tools(self, request, obj)
+            context["tools"] = Tools.of(self, request, obj)
         return super().render_change_form(request, context, add, change, form_url, obj)
 
 

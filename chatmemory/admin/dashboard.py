@@ -44,6 +44,12 @@ class Dashboard:
 
     days: list[Day]
 
+    most_messages: int
+    """Those of the busiest day."""
+
+    most_tokens: int
+    """Those of the day with the most."""
+
     reasons: list[tuple[Any, int, int]]
     """Why messages were evicted, how many, and how long a bar of at most 100 that is."""
 
@@ -62,8 +68,14 @@ class Dashboard:
         said = lately.filter(created_at__gte=since, synthetic=False).annotate(day=TruncDate("created_at", tzinfo=zone))
         by_day = said.order_by().values_list("day").annotate(Count("pk"), Sum("token_count"))
         evicted = lately.filter(evicted_at__gte=since).order_by().values_list("eviction_reason").annotate(Count("pk"))
+        days = _days(first, by_day)
         return cls(
-            is_utc=zone is UTC, days=_days(first, by_day), reasons=_reasons(dict(evicted)), fullest=_fullest(active)
+            is_utc=zone is UTC,
+            days=days,
+            most_messages=max(day.messages for day in days),
+            most_tokens=max(day.tokens for day in days),
+            reasons=_reasons(dict(evicted)),
+            fullest=_fullest(active),
         )
 
 

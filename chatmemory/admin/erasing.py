@@ -65,7 +65,7 @@ class Erasing(ModelAdmin):
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        view = partial(super().delete_view, request, object_id, extra_context)
+        view = partial(super().delete_view, request, object_id, {"title": _("Erase"), **(extra_context or {})})
         try:
             return retried(router.db_for_write(Conversation), view)
         except Conversation.DoesNotExist as error:
@@ -80,8 +80,13 @@ class Erasing(ModelAdmin):
                 )
             )
 
+    def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+        lost = dict(context["model_count"]).get(Message._meta.verbose_name_plural, 0)
+        return super().render_delete_form(request, {**context, "lost": lost})
+
     def response_delete(self, request: HttpRequest, obj_display: str, obj_id: int) -> HttpResponse:
-        super().response_delete(request, obj_display, obj_id)  # says so, but leads away, for nobody may change one
+        said = ngettext("%(count)s conversation was erased.", "%(count)s conversations were erased.", 1)
+        self.message_user(request, said % {"count": 1}, messages.SUCCESS)
         return HttpResponseRedirect(
             reverse("admin:chatmemory_conversation_changelist", current_app=self.admin_site.name)
         )

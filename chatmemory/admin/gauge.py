@@ -14,7 +14,7 @@ from chatmemory.counting import estimator_for, window_of
 from chatmemory.models import Conversation
 from chatmemory.window import Window, WindowKind
 
-__all__ = ["Gauge", "used_in_window"]
+__all__ = ["Gauge", "grouped", "used_in_window"]
 
 
 def used_in_window() -> Case:
@@ -72,7 +72,7 @@ class Gauge:
             words = ngettext("%(used)s of %(limit)s token", "%(used)s of %(limit)s tokens", self.limit)
         else:
             words = ngettext("%(used)s of %(limit)s message", "%(used)s of %(limit)s messages", self.limit)
-        return words % {"used": _grouped(self.used), "limit": _grouped(self.limit)}
+        return words % {"used": grouped(self.used), "limit": grouped(self.limit)}
 
     @property
     def share(self) -> str:
@@ -81,7 +81,7 @@ class Gauge:
             words = gettext("%(percent)s percent of the window: over its limit")
         else:
             words = gettext("%(percent)s percent of the window in use")
-        return words % {"percent": _grouped(self.percent)}
+        return words % {"percent": grouped(self.percent)}
 
     @property
     def request(self) -> str:
@@ -93,7 +93,7 @@ class Gauge:
             "%(tokens)s tokens of it for the request itself",
             self.overhead,
         )
-        return words % {"tokens": _grouped(self.overhead)}
+        return words % {"tokens": grouped(self.overhead)}
 
     @property
     def fill(self) -> int:
@@ -106,5 +106,6 @@ class Gauge:
         return self.used > self.limit
 
 
-def _grouped(number: int) -> str:
+def grouped(number: int) -> str:
+    """A number that is easy to read however large it is."""
     return number_format(number, decimal_pos=0, use_l10n=True, force_grouping=True)

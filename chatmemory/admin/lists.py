@@ -7,18 +7,18 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.contrib.admin.options import IS_POPUP_VAR
 from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
 from django.db.models import F, Q, QuerySet
 from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest
-from django.utils.formats import number_format
 from django.utils.functional import cached_property
 from django.utils.text import smart_split
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.gauge import used_in_window
+from chatmemory.admin.gauge import grouped, used_in_window
 from chatmemory.models import Conversation
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 else:
     Pages = Paginator
 
-__all__ = ["CappedList", "CappedPaginator", "FullnessFilter", "HasEvictedFilter", "is_refused", "words"]
+__all__ = ["CappedList", "CappedPaginator", "FullnessFilter", "HasEvictedFilter", "is_offered", "words"]
 
 _MOST_COUNTED = 10_000
 _MOST_WORDS = 10
@@ -61,8 +61,7 @@ class CappedList(ChangeList):
         """The same for reading, in which a count that was cut short is not passed off as the true one."""
         said = copy(self)
         if self.paginator.is_capped:
-            count = number_format(self.result_count, use_l10n=True, force_grouping=True)
-            said.result_count = gettext("%(count)s+") % {"count": count}
+            said.result_count = gettext("%(count)s+") % {"count": grouped(self.result_count)}
         return said
 
 
@@ -74,13 +73,22 @@ def words(search_term: str) -> list[str]:
     return list(islice(smart_split(search_term), _MOST_WORDS))
 
 
-def is_refused(lookup: str) -> bool:
-    """Whether this condition, out of the address of a list, is for nobody.
+def is_offered(model_admin: Any, request: HttpRequest, lookup: str) -> bool:
+    """Whether this condition, out of the address of a list, is one that the list's filters make.
 
-    With one on what messages say, it could be guessed letter by letter by those who may not read it; the others have
-    the search. A regular expression need not be one, and may run forever.
+    Others are for nobody. With one on what messages say, it could be guessed letter by letter by those who may not
+    read it; a regular expression need not be one, and may run forever; of metadata, not all databases can tell what it
+    contains. A field to choose a conversation in, in a window of its own, may have conditions of its own.
     """
-    return not {"text", "payload", "regex", "iregex"}.isdisjoint(lookup.split(LOOKUP_SEP))
+    if not {"text", "payload", "metadata", "regex", "iregex"}.isdisjoint(lookup.split(LOOKUP_SEP)):
+        return False
+    if IS_POPUP_VAR in request.GET:
+        return True
+    offered = {model_admin.date_hierarchy}
+    for found in model_admin.get_list_filter(request):
+        field = found[0] if isinstance(found, (list, tuple)) else found
+        offered.add(getattr(field, "parameter_name", field))
+    return any(lookup == name or lookup.startswith(f"{name}{LOOKUP_SEP}") for name in offered)
 
 
 class FullnessFilter(admin.SimpleListFilter):

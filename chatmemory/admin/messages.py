@@ -6,17 +6,23 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
+from django.db.models.functions import Length
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.text import Truncator
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.admin.conversations import ConversationAdmin, conversation_admin
-from chatmemory.admin.lists import CappedList, CappedPaginator, is_refused, words
+from chatmemory.admin.gauge import grouped
+from chatmemory.admin.lists import CappedList, CappedPaginator, is_offered, words
+from chatmemory.admin.shown_messages import shown
 from chatmemory.models import Message
 
 if TYPE_CHECKING:
@@ -24,9 +30,35 @@ if TYPE_CHECKING:
 else:
     ModelAdmin = admin.ModelAdmin
 
-__all__ = ["MessageAdmin", "StateFilter"]
+__all__ = ["MessageAdmin", "OwnerFilter", "StateFilter"]
 
-_BY_OWNER = "conversation__owner__pk__exact"
+# Of longer payloads, which have media in them, the list does not say what they are.
+_LONGEST_READ = 10_000
+
+
+class OwnerFilter(admin.SimpleListFilter):
+    """Whose they are: offered where an owner was chosen in the list, to say so and to have all again."""
+
+    title = _("owner")
+    parameter_name = "conversation__owner__pk__exact"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[Any, str]]:
+        chosen: Any = self.value()
+        if chosen is None:
+            return []
+        conversations = conversation_admin(model_admin.admin_site)
+        if conversations is None:
+            return []
+        try:
+            # Of those that this site shows, so that it names nobody else.
+            found = conversations.get_queryset(request).filter(owner=chosen).select_related("owner").first()
+        except (TypeError, ValueError, ValidationError) as error:
+            raise IncorrectLookupParameters(error) from error
+        return [(chosen, str(chosen if found is None else found.owner))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Message]) -> QuerySet[Message]:
+        chosen: Any = self.value()
+        return queryset if chosen is None else queryset.filter(conversation__owner=chosen)
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -44,6 +76,17 @@ class StateFilter(admin.SimpleListFilter):
         return queryset.filter(evicted_in__isnull=self.value() == "retained")
 
 
+class MessageList(CappedList):
+    """Reads what else there is of messages that have no text, to say what they are."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        silent = {row.pk: row for row in self.result_list if "text" in row.__dict__ and not row.text.strip()}
+        rows = Message.objects.using(self.queryset.db).filter(pk__in=silent).annotate(length=Length("payload"))
+        for pk, payload in rows.filter(length__lte=_LONGEST_READ).values_list("pk", "payload"):
+            silent[pk].payload = payload
+
+
 @admin.register(Message)
 class MessageAdmin(ModelAdmin):
     """Each leads to its place in its conversation.
@@ -51,23 +94,23 @@ class MessageAdmin(ModelAdmin):
     Which conversations these are of, whose, and what was said is for those to see to whom the site shows it elsewhere.
     """
 
-    list_display = ("place", "owner", "position", "role", "said", "token_count", "state", "created_at")
-    list_filter = ("type", StateFilter, "eviction_reason", "synthetic", "created_at")
+    list_display = ("place", "owner", "position", "role", "said", "tokens", "state", "created_at")
+    list_filter = (OwnerFilter, "type", StateFilter, "eviction_reason", "synthetic", "created_at")
     list_select_related = ("conversation__owner",)
     ordering = ("-id",)
-    sortable_by = ("token_count",)
+    sortable_by = ("tokens",)
     paginator = CappedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     actions = None
-    search_help_text = _("Owner, and for those who may read them what the messages say. Ten words at most.")
+    search_help_text = _("Owner and what the messages say. Ten words at most.")
 
     class Media:
         css = {"all": ("chatmemory/admin.css",)}
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
         fields = []
-        if self._has_view_conversations_permission(request):
+        if self.has_view_conversations_permission(request):
             fields.append(f"conversation__owner__{get_user_model().USERNAME_FIELD}")
         if self.has_read_text_permission(request):
             fields.append("text")
@@ -79,7 +122,7 @@ class MessageAdmin(ModelAdmin):
         return super().get_search_results(request, queryset, " ".join(words(search_term)))
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        hidden = {"position"} if self._has_view_conversations_permission(request) else {"place", "owner"}
+        hidden = {"position"} if self.has_view_conversations_permission(request) else {"place", "owner"}
         if not self.has_read_text_permission(request):
             hidden.add("said")
         return [column for column in self.list_display if column not in hidden]
@@ -88,16 +131,24 @@ class MessageAdmin(ModelAdmin):
         return super().get_list_display_links(request, list_display) if "place" in list_display else None
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[CappedList]:
-        return CappedList
+        return MessageList
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        found = super().get_changelist_instance(request)
+        if not self.has_read_text_permission(request):
+            found.search_help_text = gettext("Owner. Ten words at most.")
+        elif not self.has_view_conversations_permission(request):
+            found.search_help_text = gettext("What the messages say. Ten words at most.")
+        return found
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
         rows = super().get_queryset(request).defer("payload", "conversation__metadata")
         conversations = conversation_admin(self.admin_site)
         if conversations is not None:
-            shown = conversations.get_queryset(request)
+            visible = conversations.get_queryset(request)
             # Where that is all of them, asking makes the list slow for nothing.
-            if shown.query.has_filters() or shown.query.combinator:
-                rows = rows.filter(conversation__in=shown)
+            if visible.query.has_filters() or visible.query.combinator:
+                rows = rows.filter(conversation__in=visible)
         return rows if self.has_read_text_permission(request) else rows.defer("text")
 
     @admin.display(description=_("conversation"))
@@ -113,12 +164,14 @@ class MessageAdmin(ModelAdmin):
         owner = row.conversation.owner
         if owner is None:
             return None
-        return format_html('<a href="?{}"><bdi>{}</bdi></a>', urlencode({_BY_OWNER: owner.pk}), str(owner))
+        return format_html(
+            '<a href="?{}"><bdi>{}</bdi></a>', urlencode({OwnerFilter.parameter_name: owner.pk}), str(owner)
+        )
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        if lookup == _BY_OWNER:
-            return self._has_view_conversations_permission(request)
-        return not is_refused(lookup) and super().lookup_allowed(lookup, value, request)
+        if lookup == OwnerFilter.parameter_name:
+            return self.has_view_conversations_permission(request)
+        return is_offered(self, request, lookup) and super().lookup_allowed(lookup, value, request)
 
     @admin.display(description=_("role"))
     def role(self, row: Message) -> Any:
@@ -127,8 +180,19 @@ class MessageAdmin(ModelAdmin):
 
     @admin.display(description=_("text"))
     def said(self, row: Message) -> str:
-        """How it begins."""
-        return format_html('<bdi class="chatmemory-said">{}</bdi>', Truncator(row.text).chars(160))
+        """How it begins; what it is, if it has no text."""
+        if "payload" in row.__dict__:
+            excerpt = shown(row).excerpt
+        elif row.text.strip():
+            excerpt = Truncator(row.text).chars(160)
+        else:
+            excerpt = gettext("It is too long to show here.")
+        return format_html('<bdi class="chatmemory-said">{}</bdi>', excerpt)
+
+    @admin.display(description=_("tokens"), ordering="token_count")
+    def tokens(self, row: Message) -> str:
+        """How many it has."""
+        return grouped(row.token_count)
 
     @admin.display(description=_("state"))
     def state(self, row: Message) -> Any:
@@ -142,7 +206,8 @@ class MessageAdmin(ModelAdmin):
             return conversations.has_read_text_permission(request)
         return request.user.has_perm("chatmemory.read_message_text")
 
-    def _has_view_conversations_permission(self, request: HttpRequest) -> bool:
+    def has_view_conversations_permission(self, request: HttpRequest) -> bool:
+        """Whether they may see of which conversation, and whose, a message is."""
         conversations = conversation_admin(self.admin_site)
         return conversations is not None and conversations.has_view_permission(request)
 

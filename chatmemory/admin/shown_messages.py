@@ -2,62 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext
-from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.json_layout import lay_out
-from chatmemory.contents import (
-    Audio,
-    AudioContent,
-    Content,
-    DetailLevel,
-    Image,
-    ImageContent,
-    PdfFile,
-    PdfFileContent,
-    TextContent,
-    Video,
-    VideoContent,
-)
-from chatmemory.json_text import dumps
-from chatmemory.messages import (
-    AiMessage,
-    ChatMessage,
-    CustomMessage,
-    SystemMessage,
-    ToolExecutionRequest,
-    ToolExecutionResultMessage,
-    UserMessage,
-)
+from chatmemory.admin.parts import MediaPlaceholder, Part, Passage, ToolCall, parts_of, short
+from chatmemory.messages import ToolExecutionResultMessage, UserMessage
 from chatmemory.models import Message
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-__all__ = [
-    "UNREADABLE",
-    "MediaPlaceholder",
-    "Part",
-    "Passage",
-    "ShownMessage",
-    "ToolCall",
-    "most_chars",
-    "shown",
-    "unreadable",
-]
+__all__ = ["UNREADABLE", "ShownMessage", "most_chars", "shown", "unreadable"]
 
 UNREADABLE = (TypeError, ValueError)
 """What reading a row raises that other hands have written."""
 
-_LONG_CHARS = 2000
-_LONG_LINES = 40
-_LONGEST_NAME = 300
 _LONGEST_EXCERPT = 160
 
 # A page is for reading. What is longer has a page of its own.
@@ -65,92 +28,6 @@ _MOST_CHARS = 20_000
 _MOST_CHARS_OF_A_PAGE = 1_000_000
 _FEWEST_CHARS = 1000
 _MOST_PARTS = 100
-
-_DATA_URL = re.compile(r"data:([^;,]*)[^,]*;base64,")
-
-_DETAIL_LEVELS = {
-    DetailLevel.LOW: _("low detail"),
-    DetailLevel.MEDIUM: _("medium detail"),
-    DetailLevel.HIGH: _("high detail"),
-    DetailLevel.ULTRA_HIGH: _("ultra-high detail"),
-    DetailLevel.AUTO: _("detail as the model likes"),
-}
-
-
-class Part:
-    """Something in a message, drawn by a template of its own."""
-
-    template: ClassVar[str]
-
-    def within(self, chars: int) -> Part:
-        """It, with no more than so many characters of text."""
-        return self
-
-    @property
-    def chars(self) -> int:
-        """How long its text is."""
-        return 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Passage(Part):
-    """A text."""
-
-    text: str
-
-    label: StrOrPromise = ""
-    """What the text is, where it is not simply what was said."""
-
-    is_code: bool = False
-    """Whether it runs from left to right in any language."""
-
-    template = "admin/chatmemory/conversation/passage.html"
-
-    @property
-    def is_long(self) -> bool:
-        """Whether it gets a box to scroll in, so that one message does not fill the page."""
-        return len(self.text) > _LONG_CHARS or self.text.count("\n") >= _LONG_LINES
-
-    def within(self, chars: int) -> Passage:
-        return replace(self, text=self.text[:chars])
-
-    @property
-    def chars(self) -> int:
-        return len(self.text)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolCall(Part):
-    """A tool that the model wanted called."""
-
-    name: str
-    id: str
-    arguments: Passage | None
-
-    template = "admin/chatmemory/conversation/tool_call.html"
-
-    def within(self, chars: int) -> ToolCall:
-        return self if self.arguments is None else replace(self, arguments=self.arguments.within(chars))
-
-    @property
-    def chars(self) -> int:
-        return 0 if self.arguments is None else self.arguments.chars
-
-
-@dataclass(frozen=True, kw_only=True)
-class MediaPlaceholder(Part):
-    """What stands for an image, a recording or a file. Nothing is fetched: the address may be anybody's."""
-
-    kind: StrOrPromise
-    mime_type: str
-    url: str
-    byte_count: int | None
-    """The size of what is stored here."""
-
-    note: StrOrPromise
-    """What else is known about it."""
-
-    template = "admin/chatmemory/conversation/media.html"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,9 +65,10 @@ class ShownMessage:
         """How its text begins, for the line that it is folded to; what else it is, where it has none."""
         if self.is_hidden:
             return ""
-        text = " ".join(self.row.text.lstrip()[:_LONGEST_EXCERPT].split())
+        text = self.row.text.lstrip()
         if text:
-            return text
+            start = " ".join(text[:_LONGEST_EXCERPT].split())
+            return f"{start}…" if len(text) > _LONGEST_EXCERPT else start
         calls = ", ".join(part.name for part in self.parts if isinstance(part, ToolCall) and part.name)
         if calls:
             return gettext("Calls %(tools)s") % {"tools": calls[:_LONGEST_EXCERPT]}
@@ -216,16 +94,16 @@ def shown(row: Message, *, with_text: bool = True, most: int | None = _MOST_CHAR
     try:
         message = row.message
     except UNREADABLE as error:
-        return _cut(ShownMessage(row=row, role=role, parts=[Passage(text=row.text)], problem=_short(str(error))), most)
-    whole = ShownMessage(row=row, role=role, parts=list(_parts(message)))
+        return _cut(ShownMessage(row=row, role=role, parts=[Passage(text=row.text)], problem=short(str(error))), most)
+    whole = ShownMessage(row=row, role=role, parts=list(parts_of(message)))
     match message:
         case UserMessage():
-            whole = replace(whole, name=_short(message.name))
+            whole = replace(whole, name=short(message.name))
         case ToolExecutionResultMessage():
             whole = replace(
                 whole,
-                name=_short(message.tool_name),
-                call_id=_short(message.id),
+                name=short(message.tool_name),
+                call_id=short(message.id),
                 is_error=bool(message.is_error),
             )
     return _cut(whole, most)
@@ -242,76 +120,6 @@ def _cut(message: ShownMessage, most: int | None) -> ShownMessage:
         if left <= 0:
             break
     return replace(message, parts=parts, is_cut=True, left_out=total - (most - left))
-
-
-def _short(text: str | None) -> str:
-    """A name or an address, which may be as long as anybody likes."""
-    text = text or ""
-    return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
-
-
-def _parts(message: ChatMessage) -> Iterator[Part]:
-    match message:
-        case SystemMessage():
-            yield Passage(text=message.text)
-        case UserMessage():
-            yield from _contents(message.contents)
-        case AiMessage():
-            if message.thinking:
-                yield Passage(text=message.thinking, label=_("Thinking"))
-            if message.text:
-                yield Passage(text=message.text)
-            yield from map(_tool_call, message.tool_execution_requests)
-        case ToolExecutionResultMessage():
-            yield from _contents(message.contents)
-    if isinstance(message, (AiMessage, CustomMessage, ToolExecutionResultMessage, UserMessage)) and message.attributes:
-        yield Passage(text=lay_out(dumps(message.attributes)), label=_("Attributes"), is_code=True)
-
-
-def _tool_call(request: ToolExecutionRequest) -> ToolCall:
-    arguments = request.arguments
-    return ToolCall(
-        name=_short(request.name),
-        id=_short(request.id),
-        arguments=Passage(text=lay_out(arguments), is_code=True) if arguments else None,
-    )
-
-
-def _contents(contents: Iterable[Content]) -> Iterator[Part]:
-    for content in contents:
-        match content:
-            case TextContent():
-                yield Passage(text=content.text)
-            case ImageContent():
-                yield _placeholder(_("Image"), content.image, _DETAIL_LEVELS[content.detail_level])
-            case AudioContent():
-                yield _placeholder(_("Audio"), content.audio)
-            case VideoContent():
-                yield _placeholder(_("Video"), content.video)
-            case PdfFileContent():
-                yield _placeholder(_("PDF file"), content.pdf_file)
-
-
-def _placeholder(
-    kind: StrOrPromise, media: Image | Audio | Video | PdfFile | None, note: StrOrPromise = ""
-) -> MediaPlaceholder:
-    if media is None:
-        return MediaPlaceholder(kind=kind, mime_type="", url="", byte_count=None, note=note)
-    byte_count = None
-    if media.base64_data is not None:
-        byte_count = _decoded_size(len(media.base64_data.rstrip("=")))
-    elif isinstance(media, Audio) and media.binary_data is not None:
-        byte_count = len(media.binary_data)
-    url, mime_type = media.url or "", media.mime_type or ""
-    inline = _DATA_URL.match(url)
-    if inline is not None:
-        byte_count = _decoded_size(len(url.rstrip("=")) - inline.end())
-        url, mime_type = "", mime_type or inline[1]
-    return MediaPlaceholder(kind=kind, mime_type=_short(mime_type), url=_short(url), byte_count=byte_count, note=note)
-
-
-def _decoded_size(base64_chars: int) -> int:
-    return base64_chars * 3 // 4
 
 
 def unreadable(rows: Iterable[Message]) -> list[int]:

@@ -1,4 +1,4 @@
-"""What can be done with a conversation, as links above it."""
+"""What can be done with a conversation, as links above it: to look at it, to take a copy, to change it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chatmemory.models import Conversation
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-__all__ = ["Tool", "conversation_tools"]
+__all__ = ["Tool", "Tools"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,23 +25,37 @@ class Tool:
     address: str
 
 
-def conversation_tools(model_admin: Any, request: HttpRequest, conversation: Conversation) -> list[Tool]:
-    """What this member of staff may do with it."""
-    offered = [("conversation_memory", _("What the model saw"), True), ("conversation_what_if", _("What if"), True)]
-    acting = model_admin.has_act_permission(request, conversation)
-    reading = model_admin.has_read_text_permission(request, conversation)
-    offered += [
-        ("conversation_window", _("Change window"), acting),
-        ("conversation_clear", _("Clear memory"), acting),
-        ("conversation_export_jsonl", _("Export JSON lines"), reading),
-        ("conversation_export_openai", _("Export for OpenAI"), reading),
-        ("conversation_export_langchain4j", _("Export for LangChain4j"), reading),
-        ("conversation_history", _("History"), True),
-        ("conversation_delete", _("Erase"), model_admin.has_delete_permission(request, conversation)),
-    ]
-    site = model_admin.admin_site.name
-    return [
-        Tool(label=label, address=reverse(f"admin:chatmemory_{name}", args=[conversation.pk], current_app=site))
-        for name, label, is_allowed in offered
-        if is_allowed
-    ]
+@dataclass(frozen=True, kw_only=True)
+class Tools:
+    """What this member of staff may do with a conversation."""
+
+    looks: list[Tool]
+
+    exports: list[Tool]
+
+    acts: list[Tool]
+
+    erase: Tool | None
+
+    @classmethod
+    def of(cls, model_admin: Any, request: HttpRequest, conversation: Conversation) -> Tools:
+        """Those that the admin allows."""
+
+        def tool(name: str, label: StrOrPromise) -> Tool:
+            address = f"admin:chatmemory_conversation_{name}"
+            site = model_admin.admin_site.name
+            return Tool(label=label, address=reverse(address, args=[conversation.pk], current_app=site))
+
+        looks = [tool("memory", _("What the model saw")), tool("what_if", _("What if")), tool("history", _("History"))]
+        exports, acts, erase = [], [], None
+        if model_admin.has_read_text_permission(request, conversation):
+            exports = [
+                tool("export_jsonl", _("Export JSON lines")),
+                tool("export_openai", _("Export for OpenAI")),
+                tool("export_langchain4j", _("Export for LangChain4j")),
+            ]
+        if model_admin.has_act_permission(request, conversation):
+            acts = [tool("window", _("Change window")), tool("clear", _("Clear memory"))]
+        if model_admin.has_delete_permission(request, conversation):
+            erase = tool("delete", _("Erase"))
+        return cls(looks=looks, exports=exports, acts=acts, erase=erase)
