@@ -295,7 +295,7 @@ class TestSearch:
     )
     def test_says_what_is_searched(self, staff, permissions, address, says):
         shown = html(staff(*permissions.split()), address)
-        assert re.search('id="searchbar_helptext">(.*?)<', shown)[1] == f"{says} Ten words at most."
+        assert re.search('id="searchbar_helptext">(.*?)<', shown)[1] == f"{says} Five words at most."
 
     @pytest.mark.parametrize(
         ("query", "is_found"), [("tea question", True), ("tea-7 marta", True), ("tea zebra", False)]
@@ -311,12 +311,12 @@ class TestSearch:
 
     @pytest.mark.parametrize("address", [CONVERSATIONS, MESSAGES])
     @pytest.mark.parametrize("reads", [True, False])
-    def test_takes_ten_words(self, staff, conversation, address, reads):
+    def test_takes_five_words(self, staff, conversation, address, reads):
         client = staff("view_conversation", "view_message", *["read_message_text"] * reads)
         assert rows(html(client, address, q="mar " * 1100)) > 0
-        assert rows(html(client, address, q="mar " * 10 + "nothing")) > 0
-        assert rows(html(client, address, q="mar " * 9 + "nothing")) == 0
-        assert "Ten words at most." in html(client, address)
+        assert rows(html(client, address, q="mar " * 5 + "nothing")) > 0
+        assert rows(html(client, address, q="mar " * 4 + "nothing")) == 0
+        assert "Five words at most." in html(client, address)
 
     def test_stays_within_what_the_list_shows(self, admin_client, conversation, other):
         address = "/tenant/chatmemory/conversation/"

@@ -40,7 +40,7 @@ class ConversationAdmin(Erasing):
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     actions = (acts.clear_memories, export.export_selected, delete_selected)
-    search_help_text = _("Title, memory ID, owner and what the messages say. Ten words at most.")
+    search_help_text = _("Title, memory ID, owner and what the messages say. Five words at most.")
 
     class Media:
         css = {"all": ("chatmemory/admin.css",)}
@@ -77,7 +77,7 @@ class ConversationAdmin(Erasing):
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         found = super().get_changelist_instance(request)
         if not self.has_read_text_permission(request):
-            found.search_help_text = gettext("Title, memory ID and owner. Ten words at most.")
+            found.search_help_text = gettext("Title, memory ID and owner. Five words at most.")
         return found
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Conversation]:

@@ -29,7 +29,7 @@ else:
 __all__ = ["CappedList", "CappedPaginator", "FullnessFilter", "HasEvictedFilter", "is_offered", "words"]
 
 _MOST_COUNTED = 10_000
-_MOST_WORDS = 10
+_MOST_WORDS = 5
 
 
 class CappedPaginator(Pages):

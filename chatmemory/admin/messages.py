@@ -103,7 +103,7 @@ class MessageAdmin(ModelAdmin):
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     actions = None
-    search_help_text = _("Owner and what the messages say. Ten words at most.")
+    search_help_text = _("Owner and what the messages say. Five words at most.")
 
     class Media:
         css = {"all": ("chatmemory/admin.css",)}
@@ -136,9 +136,9 @@ class MessageAdmin(ModelAdmin):
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         found = super().get_changelist_instance(request)
         if not self.has_read_text_permission(request):
-            found.search_help_text = gettext("Owner. Ten words at most.")
+            found.search_help_text = gettext("Owner. Five words at most.")
         elif not self.has_view_conversations_permission(request):
-            found.search_help_text = gettext("What the messages say. Ten words at most.")
+            found.search_help_text = gettext("What the messages say. Five words at most.")
         return found
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:

@@ -1,0 +1,124 @@
+"""The command ``python -m benchmarks``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contenders import NAMES, OURS
+from benchmarks.machine import describe
+from benchmarks.places import mariadb_parameters
+from benchmarks.ratios import add_ratios, summarise
+from benchmarks.report import markdown
+from benchmarks.windows import WINDOWS
+
+_ENGINES = ["sqlite", "postgres"]
+_HISTORIES = [0, 100, 1_000, 10_000, 100_000, 1_000_000]
+
+
+def options() -> argparse.Namespace:
+    """What was asked on the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure what a chat turn costs.")
+    parser.add_argument("--engines", nargs="+", choices=_ENGINES, default=_ENGINES)
+    parser.add_argument("--windows", nargs="+", choices=list(WINDOWS), default=list(WINDOWS))
+    parser.add_argument("--histories", nargs="+", type=int, help="messages before the turns; even numbers")
+    parser.add_argument("--turns", type=int, help="turns of each contender that are timed (default: 60)")
+    parser.add_argument("--warm-up", type=int, help="turns before those (default: 5)")
+    parser.add_argument("--only", nargs="*", choices=NAMES, default=NAMES, metavar="CONTENDER", help=", ".join(NAMES))
+    parser.add_argument("--output", type=Path, help="folder for results.json, RESULTS.md and turn-time.svg")
+    parser.add_argument("--quick", action="store_true", help="two histories and few turns, to see that all runs")
+    parser.add_argument("--skip-statements", action="store_true", help="no statements, bytes, memory and tokens")
+    parser.add_argument("--skip-http", action="store_true", help="no gunicorn and no admin")
+    given = parser.parse_args()
+    given.histories = given.histories or ([100, 10_000] if given.quick else _HISTORIES)
+    if any(history < 0 or history % 2 for history in given.histories):
+        parser.error("--histories: a turn is two messages, so these are even numbers")
+    given.turns = given.turns or (8 if given.quick else 60)
+    given.warm_up = given.warm_up or (2 if given.quick else 5)
+    if given.turns < 2:
+        parser.error("--turns: quartiles need two at least")
+    return given
+
+
+def in_worker(engine: str, call: str, /, **arguments: Any) -> Any:
+    """What a function answers in a process of its own, whose default database is on ``engine``."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "benchmarks.worker"],
+        input=json.dumps({"call": call, "with": arguments}),
+        env=os.environ | {"CHATMEMORY_BENCHMARK_ENGINE": engine},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return json.loads(answer.stdout)
+
+
+def mariadb_answers() -> bool:
+    """Whether MariaDB can take part: it is only looked at for what chatmemory asks of it."""
+    if find_spec("MySQLdb") is None:
+        return False
+    import MySQLdb
+
+    try:
+        MySQLdb.connect(**mariadb_parameters()).close()
+    except MySQLdb.Error:
+        return False
+    return True
+
+
+def measure(given: argparse.Namespace) -> dict[str, Any]:
+    """Everything that was asked for."""
+    looked_at = [*given.engines, *(["mariadb"] if not given.skip_statements and mariadb_answers() else [])]
+    results: dict[str, Any] = {"machine": describe(looked_at), "cells": [], "lengths": [], "missing": {}}
+    asked = {name: getattr(given, name) for name in ("windows", "histories", "turns", "warm_up")}
+    for engine in given.engines:
+        if given.only:
+            part = in_worker(engine, "benchmarks.turns.measure_turns", engine=engine, only=given.only, **asked)
+            results["cells"] += part["cells"]
+            results["missing"] |= part["missing"]
+        if OURS in given.only:
+            results["lengths"] += in_worker(engine, "benchmarks.turns.measure_lengths", engine=engine, **asked)
+    add_ratios(results["cells"], results["lengths"])
+    results["summary"] = summarise(results["cells"])
+    if not given.skip_statements:
+        results["statements"] = {
+            engine: in_worker(engine, "benchmarks.statements.measure_statements", engine=engine, windows=given.windows)
+            for engine in looked_at
+        }
+        results["tokenizer"] = in_worker("sqlite", "benchmarks.statements.measure_tokenizer")
+    if not given.skip_http and "postgres" in given.engines:
+        rounds = 30 if given.quick else 200
+        results["http"] = in_worker("postgres", "benchmarks.http.measure_http", engine="postgres", rounds=rounds)
+    return results
+
+
+def write(results: dict[str, Any], text: str, folder: Path) -> None:
+    """The files of a run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    (folder / "RESULTS.md").write_text(text, encoding="utf-8")
+    if find_spec("matplotlib") is None:
+        print("No plot: matplotlib is missing.", file=sys.stderr)  # noqa: T201
+        return
+    from benchmarks.plot import draw
+
+    draw(results["cells"], folder / "turn-time.svg")
+
+
+def main() -> None:
+    """Measure, print and write."""
+    given = options()
+    results = measure(given)
+    text = markdown(results)
+    print(text)  # noqa: T201
+    if given.output:
+        write(results, text, given.output)
+
+
+main()

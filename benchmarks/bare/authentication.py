@@ -1,0 +1,17 @@
+"""Whoever asks is the first user: the same small work for every API that is measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from rest_framework.authentication import BaseAuthentication
+
+__all__ = ["FirstUserAuthentication"]
+
+
+class FirstUserAuthentication(BaseAuthentication):
+    """Reads the user from the database, as each real scheme does."""
+
+    def authenticate(self, request: Any) -> tuple[Any, None]:
+        return get_user_model()._default_manager.order_by("pk")[0], None

@@ -1,0 +1,31 @@
+"""A plain REST framework view."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import generics, serializers
+from rest_framework.permissions import IsAuthenticated
+
+from benchmarks.bare.models import BareMessage
+
+__all__ = ["BareMessages"]
+
+
+class BareMessageSerializer(serializers.ModelSerializer[BareMessage]):
+    """All columns, as REST framework makes them of the model."""
+
+    class Meta:
+        model = BareMessage
+        fields = ["id", "conversation", "type", "text", "created_at"]
+        read_only_fields = ["conversation"]
+
+
+class BareMessages(generics.CreateAPIView[BareMessage]):
+    """Inserts one row and returns it."""
+
+    permission_classes = [IsAuthenticated]
+    serializer_class = BareMessageSerializer
+
+    def perform_create(self, serializer: Any) -> None:
+        serializer.save(conversation=self.kwargs["conversation"])

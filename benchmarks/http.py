@@ -1,0 +1,137 @@
+"""The API over HTTP beside a bare REST framework view, and the admin's page of a short and of a long conversation."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import socket
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.test import Client
+
+from benchmarks.filling import new_conversation
+from benchmarks.places import Place, new_place
+from benchmarks.texts import user_text
+from benchmarks.windows import WINDOWS
+from chatmemory.models import Conversation
+
+__all__ = ["measure_http"]
+
+_WORKERS = 2
+_PATIENCE = 30  # seconds, for what takes milliseconds
+_WARM_UP = 10
+_HISTORY = 1_000  # messages: the window is full
+_SHORT, _LONG = 100, 100_000
+
+
+def measure_http(engine: str, *, rounds: int) -> dict[str, Any]:
+    """Medians in milliseconds by request, each of ``rounds``, all interleaved.
+
+    Returns:
+        ``requests``: by what is asked of the server, over HTTP; ``pages``: by the number of messages, the admin's page
+        of a conversation, without HTTP.
+    """
+    with new_place(engine) as place:
+        user = get_user_model()._default_manager.create_superuser("ann")
+        conversation = _owned(user, _HISTORY)
+        with _server(place) as port:
+            requests = _requests(port, str(conversation.pk), rounds)
+        pages = _pages(user, {_SHORT: _owned(user, _SHORT), _LONG: _owned(user, _LONG)}, rounds)
+    return {"requests": requests, "pages": pages}
+
+
+def _owned(user: Any, history: int) -> Conversation:
+    conversation = new_conversation(WINDOWS["tokens"], history)
+    conversation.owner = user
+    conversation.save()
+    return conversation
+
+
+@contextmanager
+def _server(place: Place) -> Iterator[int]:
+    """Gunicorn as long as the context lasts; gives its port."""
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "benchmarks.settings",
+        "CHATMEMORY_BENCHMARK_DATABASE": place.database,
+    }
+    # The server inherits a socket that listens already, so whoever connects before it is up waits.
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "gunicorn", "django.core.wsgi:get_wsgi_application()"),
+                *(f"--workers={_WORKERS}", f"--bind=fd://{listener.fileno()}", "--log-level=warning"),
+            ],
+            env=environment,
+            stdout=sys.stderr,
+            pass_fds=[listener.fileno()],
+        )
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            process.terminate()
+            process.wait(timeout=_PATIENCE)
+
+
+def _requests(port: int, conversation: str, rounds: int) -> dict[str, float]:
+    # A worker of this class closes each connection after its answer; this opens the next one by itself.
+    server = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
+
+    def ask(method: str, path: str, body: Any, status: int) -> None:
+        server.request(method, path, json.dumps(body) if body else None, {"Content-Type": "application/json"})
+        answer = server.getresponse()
+        content = answer.read()
+        if answer.status != status:
+            raise RuntimeError(f"{method} {path} was answered with {answer.status}: {content[:500]!r}")
+
+    def message(number: int) -> dict[str, Any]:
+        return {"type": "USER", "contents": [{"type": "TEXT", "text": user_text(number)}]}
+
+    own = f"/api/conversations/{conversation}"
+    return _medians(
+        {
+            "bare view: insert": lambda number: ask(
+                "POST", f"/bare/{conversation}/messages/", {"type": "USER", "text": user_text(number)}, 201
+            ),
+            "chatmemory: add": lambda number: ask("POST", f"{own}/messages/", message(number), 201),
+            "chatmemory: read the memory": lambda number: ask("GET", f"{own}/memory/", None, 200),
+        },
+        rounds,
+    )
+
+
+def _pages(user: Any, conversations: dict[int, Conversation], rounds: int) -> dict[str, float]:
+    client = Client()
+    client.force_login(user)
+
+    def page(conversation: Conversation) -> Callable[[int], None]:
+        def get(_number: int) -> None:
+            answer = client.get(f"/admin/chatmemory/conversation/{conversation.pk}/change/")
+            assert answer.status_code == 200, answer.status_code
+
+        return get
+
+    return _medians({str(history): page(conversation) for history, conversation in conversations.items()}, rounds)
+
+
+def _medians(calls: dict[str, Callable[[int], None]], rounds: int) -> dict[str, float]:
+    """Milliseconds: every round has one call of each, in an order of its own."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    names = list(calls)
+    order = random.Random(rounds)
+    for number in range(_WARM_UP + rounds):
+        order.shuffle(names)
+        for name in names:
+            start = perf_counter()
+            calls[name](number)
+            if number >= _WARM_UP:
+                seconds[name].append(perf_counter() - start)
+    return {name: 1000 * statistics.median(taken) for name, taken in seconds.items()}

@@ -1,0 +1,166 @@
+"""Results as Markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.contenders import NAMES
+from benchmarks.windows import WINDOWS
+
+__all__ = ["ENGINES", "markdown"]
+
+ENGINES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "mariadb": "MariaDB"}
+"""What people call them."""
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """All of it, in sections."""
+    machine = results["machine"]
+    versions = [f"{name} {version}" for name, version in machine["versions"].items()]
+    parts = [
+        "# Results",
+        f"Written by `python -m benchmarks` on {machine['date'][:10]}: {machine['cpu']}, {machine['cores']} cores, "
+        f"{machine['memory']}, {machine['os']}; {', '.join(versions)}. Every package's version is in `results.json`; "
+        "what is measured, and how, is in the [README](README.md).",
+    ]
+    if results["summary"]:
+        parts += ["## chatmemory beside the others", _summary(results["summary"])]
+    if results["lengths"]:
+        parts += ["## chatmemory over the length of the history", *_lengths(results["lengths"])]
+    parts += _turns(results["cells"])
+    parts += [f"**{name} is missing**: {reason}" for name, reason in results["missing"].items()]
+    for cell in results["cells"] + results["lengths"]:
+        if "error" in cell:
+            where = f"{cell.get('contender', 'chatmemory')}, {cell['engine']}, {cell['window']}, {cell['history']}"
+            parts.append(f"**{where} failed**:\n\n```\n{cell['error']}\n```")
+    if "statements" in results:
+        parts += ["## What chatmemory asks of the database and the tokenizer", _statements(results["statements"])]
+    if "tokenizer" in results:
+        rates = [f"{rate:,.0f} ({name})".replace(",", " ") for name, rate in results["tokenizer"].items()]
+        parts.append(f"Tokens counted per second: {', '.join(rates)}.")
+    if "http" in results:
+        parts += _http(results["http"])
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(header: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table whose columns line up in plain text as well."""
+    widths = [max(len(row[index]) for row in [header, *rows]) for index in range(len(header))]
+    lines = [header, ["-" * width for width in widths], *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines
+    )
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _number(value: int) -> str:
+    return f"{value:,}".replace(",", " ")
+
+
+def _summary(rows: list[dict[str, Any]]) -> str:
+    return _table(
+        ["engine", "window", "history", "over the floor", "over the best peer", "best peer"],
+        [
+            [
+                ENGINES[row["engine"]],
+                WINDOWS[row["window"]].title,
+                _number(row["history"]),
+                _ratio(row["over_floor"]),
+                _ratio(row["over_best_peer"]),
+                row["best_peer"] or "",
+            ]
+            for row in rows
+        ],
+    )
+
+
+def _lengths(rows: list[dict[str, Any]]) -> list[str]:
+    turns = max((row.get("turns", 0) for row in rows), default=0)
+    return [
+        f"All lengths interleaved: median of {turns} turns in milliseconds (quartiles) × that at 100 messages.",
+        _table(
+            ["engine", "window", *map(_number, histories := sorted({row["history"] for row in rows}))],
+            [
+                [
+                    ENGINES[engine],
+                    WINDOWS[window].title,
+                    *(
+                        _cell(row, "over_short_history")
+                        for history in histories
+                        for row in rows
+                        if (row["engine"], row["window"], row["history"]) == (engine, window, history)
+                    ),
+                ]
+                for engine, window in dict.fromkeys((row["engine"], row["window"]) for row in rows)
+            ],
+        ),
+    ]
+
+
+def _turns(cells: list[dict[str, Any]]) -> list[str]:
+    parts: list[str] = []
+    for engine, window in dict.fromkeys((cell["engine"], cell["window"]) for cell in cells):
+        here = [cell for cell in cells if (cell["engine"], cell["window"]) == (engine, window)]
+        histories = sorted({cell["history"] for cell in here})
+        found = {(cell["contender"], cell["history"]): cell for cell in here}
+        names = [name for name in NAMES if any((name, history) in found for history in histories)]
+        turns = max((cell.get("turns", 0) for cell in here), default=0)
+        parts += [
+            f"## A turn on {ENGINES[engine]}, window of {WINDOWS[window].title}",
+            f"Milliseconds: median of {turns} turns (quartiles) × the floor beside it.",
+            _table(
+                ["messages before the turns", *map(_number, histories)],
+                [[name, *(_cell(found.get((name, history)), turns=turns) for history in histories)] for name in names],
+            ),
+        ]
+    return parts
+
+
+def _cell(cell: dict[str, Any] | None, ratio_name: str = "over_floor", *, turns: int = 0) -> str:
+    if cell is None:
+        return ""
+    if "median_ms" not in cell:
+        return str(cell.get("not_measured", "failed, see below"))
+    quartiles = f"({_figure(cell['lower_quartile_ms'])}–{_figure(cell['upper_quartile_ms'])})"
+    ratio = f" ×{cell[ratio_name]:.2f}" if ratio_name in cell else ""
+    fewer = f" of {cell['turns']} turns" if cell["turns"] < turns else ""
+    return f"{_figure(cell['median_ms'])} {quartiles}{ratio}{fewer}"
+
+
+def _statements(engines: dict[str, dict[str, dict[str, Any]]]) -> str:
+    columns = {
+        f"{ENGINES[engine]}, {WINDOWS[window].title}": figures
+        for engine, windows in engines.items()
+        for window, figures in windows.items()
+    }
+    labels = list(dict.fromkeys(label for figures in columns.values() for label in figures))
+    return _table(
+        ["", *columns],
+        [[label, *(_figure(figures.get(label)) for figures in columns.values())] for label in labels],
+    )
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3g}" if value < 1_000 else _number(round(value))
+
+
+def _http(http: dict[str, Any]) -> list[str]:
+    requests, pages = http["requests"], http["pages"]
+    bare, short = next(iter(requests.values())), next(iter(pages.values()))
+    return [
+        "## Over HTTP, on PostgreSQL",
+        _table(
+            ["request", "ms", "per second", "over the bare view"],
+            [[name, f"{taken:.3g}", f"{1000 / taken:.0f}", _ratio(taken / bare)] for name, taken in requests.items()],
+        ),
+        "## The admin's page of a conversation",
+        _table(
+            ["messages", "ms", "over the shortest"],
+            [[_number(int(history)), f"{taken:.3g}", _ratio(taken / short)] for history, taken in pages.items()],
+        ),
+    ]

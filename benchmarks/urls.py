@@ -1,0 +1,12 @@
+"""What the benchmark's server answers: the API, the admin and the bare view."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+from benchmarks.bare.views import BareMessages
+
+urlpatterns = [
+    path("api/", include("chatmemory.urls")),
+    path("admin/", admin.site.urls),
+    path("bare/<uuid:conversation>/messages/", BareMessages.as_view()),
+]
