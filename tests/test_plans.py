@@ -15,7 +15,8 @@ from chatmemory.sequence import ORDER_STEP
 from chatmemory.statements import statements
 from tests.factories import ConversationFactory
 
-pytestmark = pytest.mark.django_db
+# ANALYZE ends the transaction on MariaDB.
+pytestmark = pytest.mark.django_db(transaction=True)
 
 LENGTH = 3_000
 RETAINED = 20
