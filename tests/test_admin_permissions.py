@@ -1,5 +1,7 @@
 """The admin's lists: who sees what there, in any site of the admin, and what can be asked of them."""
 
+# ruff: noqa: F811 (fixtures of another module)
+
 from __future__ import annotations
 
 import re
@@ -19,6 +21,7 @@ from chatmemory import AiMessage, ImageContent, ToolExecutionRequest, UserMessag
 from chatmemory.admin import ConversationAdmin, MessageAdmin, lists
 from chatmemory.models import Conversation, Message
 from tests.factories import ConversationFactory, UserFactory
+from tests.test_admin import conversation, staff  # noqa: F401
 
 
 class OfMarta(ConversationAdmin):
@@ -111,30 +114,6 @@ def columns_read(captured):
     """Names of columns, as quoted in the statements."""
     quoted = re.compile('"(.+?)"|`(.+?)`')
     return {one or other for query in captured for one, other in quoted.findall(query["sql"])}
-
-
-@pytest.fixture
-def staff(client):
-    """Log a member of staff in, with permissions by codename."""
-
-    def log_in(*codenames):
-        user = UserFactory(username="staff", is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-        client.force_login(user)
-        return client
-
-    return log_in
-
-
-@pytest.fixture
-def conversation():
-    """Six messages said, of which a window of four retains the last four."""
-    owner = UserFactory(username="marta")
-    made = ConversationFactory(owner=owner, memory_id="tea-7", title="About tea", window="messages", limit=4)
-    for index in range(3):
-        made.memory.add(UserMessage(f"question {index}"), AiMessage(f"answer {index}"))
-    made.refresh_from_db()
-    return made
 
 
 @pytest.fixture
