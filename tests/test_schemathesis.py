@@ -21,7 +21,7 @@ from chatmemory.rest.openapi import openapi_document
 from tests.factories import UserFactory
 
 SETTINGS = Settings(
-    max_examples=6,
+    max_examples=4,
     derandomize=True,
     database=None,
     deadline=None,
