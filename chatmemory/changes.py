@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from django.db.models import Q
+
 from chatmemory import signals
 from chatmemory.conf import setting
 from chatmemory.counting import check_model, estimator_for, window_of
@@ -14,7 +16,7 @@ from chatmemory.idempotency import check_key, recall, remember
 from chatmemory.ledger import Change, Gone, Target, after_commit, rows_of, write
 from chatmemory.memory import require_messages
 from chatmemory.messages import ChatMessage
-from chatmemory.models import MAX_LIMIT, Conversation, Message
+from chatmemory.models import MAX_LIMIT, Conversation
 from chatmemory.optimistic import try_to_add
 from chatmemory.planning import (
     NewRows,
@@ -32,7 +34,7 @@ from chatmemory.statements import BOUNDS
 from chatmemory.tokens import TokenCountEstimator, stored_count
 from chatmemory.window import Window, check_kind, check_limit
 
-__all__ = ["add", "clear", "erase", "rewrite", "set_window"]
+__all__ = ["add", "clear", "erase", "recount", "rewrite", "set_window"]
 
 # Rows of the window's old end that are read at once when something must go. Should that not do, the next chunks are
 # larger, so that a system message anywhere in a large window is found in a few statements.
@@ -51,15 +53,20 @@ def _apply_window(conversation: Conversation, window: Window) -> None:
         _recount(conversation, estimator)
     if changed:
         # At once, for the change that this is part of may turn out to change nothing.
-        conversation.save(update_fields=[*changed, "retained_tokens"])
+        conversation.save(using=conversation._state.db, update_fields=[*changed, "retained_tokens"])
 
 
-def _recount(conversation: Conversation, estimator: TokenCountEstimator) -> None:
-    rows = list(rows_of(conversation).retained())
-    for row in rows:
-        row.token_count = stored_count(row.message, estimator)
-    Message.objects.using(conversation._state.db).bulk_update(rows, ["token_count"], batch_size=500)
-    conversation.retained_tokens = sum(row.token_count for row in rows)
+def _recount(conversation: Conversation, estimator: TokenCountEstimator, since: int | None = None) -> bool:
+    """Count what is retained again, and what was evicted after the version ``since``; whether any count is another."""
+    counted = Q(evicted_in__isnull=True) if since is None else Q(evicted_in__isnull=True) | Q(evicted_in__gt=since)
+    rows = list(rows_of(conversation).filter(counted))
+    counts = [stored_count(row.message, estimator) for row in rows]
+    changed = [row for row, count in zip(rows, counts, strict=True) if row.token_count != count]
+    for row, count in zip(rows, counts, strict=True):
+        row.token_count = count
+    rows_of(conversation).bulk_update(changed, ["token_count"], batch_size=500)
+    conversation.retained_tokens = sum(row.token_count for row in rows if row.is_retained)
+    return bool(changed)
 
 
 def _oldest_first(conversation: Conversation, window: Window) -> Iterator[Entry]:
@@ -192,7 +199,7 @@ def erase(target: Target) -> None:
     def work(change: Change) -> None:
         if known is not None and change.conversation.pk != known.pk:
             raise Conversation.DoesNotExist("the conversation has been erased")
-        change.conversation.delete()
+        change.conversation.delete(using=target.key.database)
 
     target.change(work)
 
@@ -229,10 +236,46 @@ def set_window(
         if model is not None and model != conversation.model:
             conversation.model = model
             _recount(conversation, estimator_for(model))
-        conversation.save(update_fields=BOUNDS)
+        conversation.save(using=conversation._state.db, update_fields=BOUNDS)
         bound = window_of(conversation)
         memory = retained(conversation, bound, _oldest_first(conversation, bound))
         memory.evict()
         write(change, [], evicted(memory))
+
+    return target.change(work)
+
+
+def recount(target: Target, model: str | None = None, *, since: int) -> Change:
+    """Count the retained messages again, and those evicted after the version ``since``; evict what no longer fits.
+
+    Args:
+        target: the conversation.
+        model: whose tokens are counted from now on; by default that of the row.
+        since: the evicted messages up to this version have been counted.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+    """
+
+    def work(change: Change) -> None:
+        conversation = change.conversation
+        wanted = model if model is not None else conversation.model
+        differs = _recount(conversation, estimator_for(wanted), since)
+        if not differs and wanted == conversation.model:
+            return
+        conversation.model = wanted
+        # The memory of a version never changes.
+        conversation.version += 1
+        conversation.save(using=conversation._state.db, update_fields=["model", "retained_tokens", "version"])
+        bound = window_of(conversation)
+        memory = retained(conversation, bound, _oldest_first(conversation, bound))
+        memory.evict()
+        if gone := evicted(memory):
+            # Nobody was active: a purge by age must not take it for that.
+            row = Conversation.objects.using(conversation._state.db).filter(pk=conversation.pk)
+            active = row.values_list("updated_at", flat=True).get()
+            write(change, [], gone)
+            row.update(updated_at=active)
+            conversation.updated_at = active
 
     return target.change(work)

@@ -12,10 +12,13 @@ from chatmemory.rows import to_columns
 from chatmemory.tokens import OpenAiTokenCountEstimator, TokenCountEstimator
 from chatmemory.window import Window, WindowKind
 
-__all__ = ["check_model", "estimator_for", "model_of", "new_rows", "window_of"]
+__all__ = ["CUSTOM", "check_model", "estimator_for", "model_of", "new_rows", "window_of"]
 
-# An estimator of the project's own cannot be made from its name, so such a name must not be taken for a model's.
-_CUSTOM = "custom:"
+CUSTOM = "custom:"
+"""How the ``model`` of a conversation begins that an estimator of the project's own counts.
+
+That one cannot be made from its name, so such a name must not be taken for a model's.
+"""
 
 
 @lru_cache(maxsize=64)
@@ -35,7 +38,7 @@ def check_model(model: str) -> None:
 
 def estimator_for(model: str) -> TokenCountEstimator:
     """The estimator for what a conversation has as its ``model``: of ``DEFAULT_MODEL`` if only a custom one could."""
-    known = setting("DEFAULT_MODEL") if model.startswith(_CUSTOM) or not model.strip() else model
+    known = setting("DEFAULT_MODEL") if model.startswith(CUSTOM) or not model.strip() else model
     return _openai(known, setting("FALLBACK_ENCODING"))
 
 
@@ -45,7 +48,7 @@ def model_of(estimator: TokenCountEstimator) -> str:
     if type(estimator) is OpenAiTokenCountEstimator:
         return str(model)[:255]
     kind = type(estimator)
-    return f"{_CUSTOM}{kind.__module__}.{kind.__qualname__}:{model}"[:255]
+    return f"{CUSTOM}{kind.__module__}.{kind.__qualname__}:{model}"[:255]
 
 
 def window_of(conversation: Conversation) -> Window:

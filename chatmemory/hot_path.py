@@ -7,11 +7,10 @@ through the ORM.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
 from django.db import connections, models, transaction
@@ -19,6 +18,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from chatmemory.eviction import EvictionReason
 from chatmemory.models import Conversation, Message
+from chatmemory.retrying import retried
 from chatmemory.statements import BOUNDS, COUNTERS, INSERTED, statements
 
 __all__ = [
@@ -58,6 +58,8 @@ primary_key = itemgetter(_COLUMNS.index("id"))
 _CHANGING = (*BOUNDS, *COUNTERS)
 
 _written = itemgetter(*map(_COLUMNS.index, INSERTED))
+_inserted = attrgetter(*INSERTED)
+_counters = attrgetter(*COUNTERS)
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,8 @@ def read_snapshot(key: Key, known: Conversation | None, size: int) -> tuple[Conv
 
 
 def _as_it_is(known: Conversation, changing: Row, database: str) -> Conversation:
-    conversation = copy.copy(known)
+    conversation = type(known).__new__(type(known))
+    vars(conversation).update(known.__getstate__())  # as copy() does, by way of all that pickling needs
     conversation._state.db = database
     vars(conversation).update(zip(_CHANGING, changing, strict=True))
     conversation.always_keep_system_message_first = bool(conversation.always_keep_system_message_first)
@@ -144,9 +147,13 @@ def read_oldest(conversation: Conversation, start: int, size: int) -> list[Row]:
 
 def read_memory(key: Key) -> list[Row]:
     """The memory in order: type, text, payload and tokens of each message; model, window and limit of the row."""
-    with connections[key.database].cursor() as cursor:
-        cursor.execute(statements(key.database).memory[key.column], key.values)
-        return list(cursor.fetchall())
+
+    def read() -> list[Row]:
+        with connections[key.database].cursor() as cursor:
+            cursor.execute(statements(key.database).memory[key.column], key.values)
+            return list(cursor.fetchall())
+
+    return retried(key.database, read)
 
 
 def message_of(row: Row, database: str) -> Message:
@@ -168,7 +175,7 @@ def save(
         conversation: locked, unless there are ``guards``.
         added: unsaved rows with their places.
         evicted: stored rows.
-        guards: what :data:`BOUNDS` and the version must be still.
+        guards: what :data:`BOUNDS` and :data:`COUNTERS` must be still.
 
     Returns:
         False if they are not, and nothing was written.
@@ -177,11 +184,12 @@ def save(
     sql = statements(database)
     with connection.cursor() as cursor:
         where = sql.if_unchanged if guards else ""
-        cursor.execute(sql.counters + where, [*_counters(conversation, connection), *guards])
+        key, now = _key_and_moment(conversation, connection)
+        cursor.execute(sql.counters + where, [*_counters(conversation), now, key, *guards])
         if guards and not cursor.rowcount:
             return False
         if added or evicted:
-            rows = _rows(conversation, added, evicted, connection)
+            rows = _rows(conversation, added, evicted, connection, key, now)
             values = ", ".join([f"({', '.join(['%s'] * len(INSERTED))})"] * len(rows))
             statement = sql.insert + values + (sql.upsert if evicted else "") + sql.returning
             cursor.execute(statement, [value for row in rows for value in row])
@@ -202,21 +210,21 @@ def save_at_once(
         with transaction.atomic(using=database):
             return save(conversation, added, evicted, guards)
     before, between, after = sql.at_once
-    rows = _rows(conversation, added, evicted, connection)
+    key, now = _key_and_moment(conversation, connection)
+    rows = _rows(conversation, added, evicted, connection, key, now)
     values = between.join(["", *[f"({', '.join(['%s'] * len(INSERTED))})"] * (len(rows) - 1)])
     statement = before + values + after + (sql.upsert if evicted else "") + sql.returning
     with connection.cursor() as cursor:
         written = [value for row in rows for value in row]
-        cursor.execute(statement, [*_counters(conversation, connection), *guards, *written])
+        cursor.execute(statement, [*_counters(conversation), now, key, *guards, *written])
         found = cursor.fetchall()
     _learn(added, found, database)
     return bool(found)
 
 
-def _counters(conversation: Conversation, connection: BaseDatabaseWrapper) -> list[Any]:
-    values = [getattr(conversation, name) for name in COUNTERS]
+def _key_and_moment(conversation: Conversation, connection: BaseDatabaseWrapper) -> tuple[Any, Any]:
     now = connection.ops.adapt_datetimefield_value(conversation.updated_at)
-    return [*values, now, _prepared_id(conversation, connection)]
+    return _prepared_id(conversation, connection), now
 
 
 def _rows(
@@ -224,20 +232,21 @@ def _rows(
     added: Sequence[Message],
     evicted: Sequence[tuple[Row | Message, EvictionReason]],
     connection: BaseDatabaseWrapper,
+    key: Any,
+    now: Any,
 ) -> list[list[Any]]:
-    adapted = connection.ops.adapt_datetimefield_value
-    key, now = _prepared_id(conversation, connection), adapted(conversation.updated_at)
     rows = []
     for row in added:
-        values = [getattr(row, name) for name in INSERTED]
+        values = list(_inserted(row))
         values[_CONVERSATION], values[_CREATED_AT] = key, now
         if row.evicted_at is not None:
             values[_EVICTED_AT] = now
         rows.append(values)
     for gone, reason in evicted:
         if isinstance(gone, Message):
-            values = [getattr(gone, name) for name in INSERTED]
-            values[_CONVERSATION], values[_CREATED_AT] = key, adapted(gone.created_at)
+            values = list(_inserted(gone))
+            created_at = connection.ops.adapt_datetimefield_value(gone.created_at)
+            values[_CONVERSATION], values[_CREATED_AT] = key, created_at
         else:
             values = list(_written(gone))
         values[_EVICTED_IN], values[_EVICTED_AT], values[_REASON] = conversation.version, now, reason.value

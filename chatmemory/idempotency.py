@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from django.db.models import QuerySet
+
 from chatmemory.codec import messages_to_json
 from chatmemory.exceptions import IdempotencyConflictError
 from chatmemory.json_text import dumps, loads
@@ -17,7 +19,7 @@ from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, IdempotencyKey, Message
 from chatmemory.reader import require_storable
 
-__all__ = ["check_key", "find_key", "fingerprint", "recall", "remember", "scope_of", "scope_of_owner"]
+__all__ = ["check_key", "find_key", "fingerprint", "keys_of", "recall", "remember", "scope_of", "scope_of_owner"]
 
 
 def check_key(key: str) -> None:
@@ -45,19 +47,24 @@ def scope_of_owner(owner: Any) -> str:
     return f"owner {owner.pk}"
 
 
-def find_key(database: str, scope: str, key: str, request: str) -> IdempotencyKey | None:
+def keys_of(conversation: Conversation) -> QuerySet[IdempotencyKey]:
+    """Those of its additions. They are named by the conversation too, by which tables may be distributed."""
+    keys = IdempotencyKey.objects.using(conversation._state.db or "default")
+    return keys.filter(conversation=conversation, scope=scope_of(conversation))
+
+
+def find_key(keys: QuerySet[IdempotencyKey], key: str, request: str) -> IdempotencyKey | None:
     """The record of a key that came before.
 
     Args:
-        database: the alias.
-        scope: see the module.
+        keys: of one scope.
         key: the key.
         request: fingerprint of what is asked now.
 
     Raises:
         IdempotencyConflictError: something else was asked then.
     """
-    found = IdempotencyKey.objects.using(database).filter(scope=scope, key=key).first()
+    found = keys.filter(key=key).first()
     if found is not None and found.fingerprint != request:
         raise IdempotencyConflictError(f"idempotency key {key!r} was used before, with another request; take a new key")
     return found
@@ -72,18 +79,17 @@ def recall(change: Change, key: str, messages: list[ChatMessage]) -> bool:
         IdempotencyConflictError: it came with other messages.
     """
     conversation = change.conversation
-    database = conversation._state.db or "default"
-    found = find_key(database, scope_of(conversation), key, fingerprint(messages_to_json(messages)))
+    found = find_key(keys_of(conversation), key, fingerprint(messages_to_json(messages)))
     if found is None:
         return False
     account = loads(found.account)
-    change.recalled = MemorySize(**account["memory"])
+    change.size = MemorySize(**account["memory"])
     tokens = dict(account["added"] + account["evicted"])
     rows = {
         row.position: row for chunk in chunks(list(tokens)) for row in rows_of(conversation).filter(position__in=chunk)
     }
     for position, row in rows.items():
-        _as_of(row, change.recalled.version, tokens[position])
+        _as_of(row, change.size.version, tokens[position])
     change.added = [rows[position] for position, _ in account["added"] if position in rows]
     change.evicted = [rows[position] for position, _ in account["evicted"] if position in rows]
     return True

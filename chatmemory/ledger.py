@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -53,6 +54,17 @@ class MemorySize:
 
     version: int
 
+    @classmethod
+    def of(cls, conversation: Conversation) -> MemorySize:
+        """As the counters have it."""
+        return cls(
+            window=conversation.window,
+            limit=conversation.limit,
+            messages=conversation.retained_count,
+            tokens=conversation.retained_tokens,
+            version=conversation.version,
+        )
+
 
 @dataclass
 class Change:
@@ -67,8 +79,11 @@ class Change:
     gone: list[Gone] = field(default_factory=list)
     """What :attr:`evicted` is made of."""
 
-    recalled: MemorySize | None = None
-    """What :attr:`memory` was, if the change happened before and its idempotency key came again."""
+    size: MemorySize | None = None
+    """What :attr:`memory` was, once something was written: :attr:`conversation` may go on to later versions."""
+
+    moment: datetime | None = None
+    """When that was."""
 
     @cached_property
     def evicted(self) -> list[Message]:
@@ -77,21 +92,14 @@ class Change:
         messages = []
         for row, reason in self.gone:
             message = row if isinstance(row, Message) else message_of(row, conversation._state.db or "default")
-            _mark_evicted(message, conversation, reason)
+            _mark_evicted(message, self.memory.version, self.moment, reason)
             messages.append(message)
         return messages
 
     @property
     def memory(self) -> MemorySize:
         """The memory right after the change."""
-        conversation = self.conversation
-        return self.recalled or MemorySize(
-            window=conversation.window,
-            limit=conversation.limit,
-            messages=conversation.retained_count,
-            tokens=conversation.retained_tokens,
-            version=conversation.version,
-        )
+        return self.size or MemorySize.of(self.conversation)
 
 
 @dataclass(frozen=True)
@@ -153,6 +161,7 @@ class Target:
                 self._check(conversation)
                 change = Change(conversation)
                 work(change)
+                self.learn(change)  # before receivers hear of it, who may use the caller's object
                 return change
 
         for _attempt in range(10):
@@ -162,7 +171,6 @@ class Target:
             retried(database, self._make)
         else:
             raise Conversation.DoesNotExist("the conversation is erased whenever it is made")
-        self.learn(change)
         return change
 
     def learn(self, change: Change) -> None:
@@ -233,10 +241,11 @@ def account(change: Change, added: list[Message], evicted: Sequence[Gone]) -> No
         conversation.retained_count -= 1
         if isinstance(gone, Message):
             conversation.retained_tokens -= gone.token_count
-            _mark_evicted(gone, conversation, reason)
+            _mark_evicted(gone, conversation.version, now, reason)
         else:
             conversation.retained_tokens -= essentials(gone)[-1]
     change.added, change.gone = added, list(evicted)
+    change.size, change.moment = MemorySize.of(conversation), now
 
 
 def stored(evicted: Sequence[Gone]) -> list[Gone]:
@@ -255,10 +264,9 @@ def tell(change: Change, *, rewritten: bool = False) -> None:
         after_commit(signals.messages_added, conversation, messages=change.added)
 
 
-def _mark_evicted(message: Message, conversation: Conversation, reason: EvictionReason) -> None:
-    """Say that ``message`` left in the latest change of ``conversation``."""
-    message.evicted_in = conversation.version
-    message.evicted_at = conversation.updated_at
+def _mark_evicted(message: Message, version: int, moment: datetime | None, reason: EvictionReason) -> None:
+    message.evicted_in = version
+    message.evicted_at = moment
     message.eviction_reason = reason.value
 
 

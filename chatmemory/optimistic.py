@@ -16,7 +16,7 @@ from chatmemory.hot_path import Row, read_snapshot, save_at_once
 from chatmemory.ledger import Change, Target, account, fits_one_statement, stored, tell
 from chatmemory.planning import NewRows, entries, plan_addition, settings_of
 from chatmemory.retrying import has_collided
-from chatmemory.statements import BOUNDS
+from chatmemory.statements import BOUNDS, COUNTERS
 from chatmemory.window import Window
 
 __all__ = ["try_to_add"]
@@ -32,9 +32,20 @@ class _TooFewError(Exception):
 def try_to_add(target: Target, new_rows: NewRows, window: Window | None) -> Change | None:
     """Add if that can be done without a lock; None, and nothing was done, if it must be done under the lock."""
     connection = connections[target.key.database]
-    of_the_caller = connection.in_atomic_block or not connection.get_autocommit()
-    if of_the_caller or target.precondition is not None or not setting("KEEP_HISTORY"):
+    in_callers_transaction = connection.in_atomic_block or not connection.get_autocommit()
+    if in_callers_transaction or target.precondition is not None or not setting("KEEP_HISTORY"):
         return None
+    try:
+        return _add(target, new_rows, window)
+    except _TooFewError:
+        return None
+    except OperationalError as error:
+        if has_collided(error):
+            return None
+        raise
+
+
+def _add(target: Target, new_rows: NewRows, window: Window | None) -> Change | None:
     snapshot = read_snapshot(target.key, target.instance, _OLDEST)
     if snapshot is None:
         return None
@@ -42,27 +53,19 @@ def try_to_add(target: Target, new_rows: NewRows, window: Window | None) -> Chan
     bound = window or window_of(conversation)
     if any(getattr(conversation, name) != value for name, value in settings_of(bound, conversation).items()):
         return None
-    guards = [getattr(conversation, name) for name in (*BOUNDS, "version")]
-    try:
-        added, evicted = plan_addition(
-            conversation, bound, new_rows(conversation, bound), entries(_as_far_as_known(oldest), bound)
-        )
-    except _TooFewError:
-        return None
+    guards = [getattr(conversation, name) for name in (*BOUNDS, *COUNTERS)]
+    added, evicted = plan_addition(
+        conversation, bound, new_rows(conversation, bound), entries(_as_far_as_known(oldest), bound)
+    )
     change = Change(conversation)
     if added:
         account(change, added, evicted)
-        if not fits_one_statement(added, stored(evicted)):
+        gone = stored(evicted)
+        if not fits_one_statement(added, gone) or not save_at_once(conversation, added, gone, guards):
             return None
-        try:
-            if not save_at_once(conversation, added, stored(evicted), guards):
-                return None
-        except OperationalError as error:
-            if has_collided(error):
-                return None
-            raise
+    target.learn(change)  # before receivers hear of it, who may use the caller's object
+    if added:
         tell(change)
-    target.learn(change)
     return change
 
 

@@ -26,7 +26,7 @@ def read_rows(conversation: Conversation) -> list[Message]:
         if setting("KEEP_HISTORY"):
             return rows
         version = conversation.version
-        conversation.refresh_from_db()
+        conversation.refresh_from_db(using=conversation._state.db)
         if conversation.version == version:
             return rows
 

@@ -18,10 +18,11 @@ _PATIENCE = 30.0
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.5
 
-# Serialization failure and deadlock on PostgreSQL, deadlock on MariaDB (also a Galera cluster's refusal to certify),
-# busy and locked on SQLite. Each means that nothing of the transaction was done.
+# Serialization failure and deadlock on PostgreSQL. On MariaDB a deadlock (also a Galera cluster's refusal to certify,
+# which may hit even a read) and a row that changed since it was read (innodb_snapshot_isolation). Busy and locked on
+# SQLite. Each means that nothing of the transaction was done.
 _SQLSTATES = {"40001", "40P01"}
-_MYSQL_CODES = {1213}
+_MYSQL_CODES = {1020, 1213}
 _SQLITE_CODES = {5, 6}
 
 

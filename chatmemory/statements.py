@@ -52,7 +52,7 @@ class Statements:
     """Sets :data:`COUNTERS` and ``updated_at`` of a primary key."""
 
     if_unchanged: str
-    """Follows ``counters``: only if the columns :data:`BOUNDS` and the version have these values."""
+    """Follows ``counters``: only if the columns :data:`BOUNDS` and :data:`COUNTERS` have these values."""
 
     snapshot: dict[str, str]
     """With the key twice, and a limit between: primary key, :data:`BOUNDS` and :data:`COUNTERS` of the conversation
@@ -136,7 +136,7 @@ def statements(database: str) -> Statements:
     }
     settings = ", ".join(f"{name} = %s" for name in of_conversation(*COUNTERS, "updated_at"))
     counters = f"UPDATE {conversations} SET {settings} WHERE {where()['id']}"
-    if_unchanged = "".join(f" AND {name} = %s" for name in of_conversation(*BOUNDS, "version"))
+    if_unchanged = "".join(f" AND {name} = %s" for name in of_conversation(*BOUNDS, *COUNTERS))
     inserted = of_message(*INSERTED)
     insert = f"INSERT INTO {messages} ({', '.join(inserted)}) "
     returning = ", ".join(of_message("position", "id"))

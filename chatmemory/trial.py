@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.db import router
+
 from chatmemory.counting import check_model, estimator_for, new_rows, window_of
 from chatmemory.eviction import Entry, EvictionReason
 from chatmemory.memory import require_messages
@@ -60,7 +62,9 @@ def try_window(
         ValueError: no such window, model or limit above zero; a text that no database can hold.
     """
     said = require_messages(messages)
-    row = Conversation.objects.using(conversation._state.db).get(pk=conversation.pk)
+    # Never a replica: what is tried is what the next turn will find.
+    database = router.db_for_write(Conversation, instance=conversation)
+    row = Conversation.objects.using(database).get(pk=conversation.pk)
     rows = read_rows(row)  # which may read ``row`` anew, so it comes first
     if window is not None:
         row.window = check_kind(window).value

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 import uuid
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
 from django.core.management import call_command
-from django.db import IntegrityError, connection, connections, transaction
+from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -30,6 +28,7 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
+from chatmemory.identifiers import uuid7
 from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, Message
 from chatmemory.stores import DjangoChatMemoryStore
@@ -660,6 +659,16 @@ class TestTheStore:
         assert conversation.model == "gpt-4o"
 
 
+def test_a_copy_made_as_django_documents_it_has_no_messages_yet() -> None:
+    conversation = ConversationFactory(window="messages", limit=2)
+    conversation.memory.add(*users(0, 1, 2))
+    conversation.pk, conversation.memory_id, conversation._state.adding = uuid7(), "copy", True
+    conversation.save()
+    conversation.memory.add(*users(3))
+    assert conversation.memory.messages() == users(3)
+    check_invariants(conversation)
+
+
 @pytest.mark.django_db(databases=["default", "other"])
 class TestSeveralDatabases:
     def test_a_conversation_on_another_database(self) -> None:
@@ -680,7 +689,12 @@ class TestSeveralDatabases:
         conversation = Conversation.objects.using("default").get()
         conversation.memory.add(*users(5))
         assert conversation.memory.messages() == users(4, 5)
+        assert conversation.memory_at(5) == users(3, 4)
         assert not conversation.messages.using("other").exists()
+        on_the_replica = Conversation(pk=conversation.pk, memory_id="default", window="messages", limit=2)
+        on_the_replica._state.adding, on_the_replica._state.db = False, "other"
+        assert on_the_replica.memory_at(6) == users(4, 5)
+        assert on_the_replica.try_window(limit=1).version == 6
         settings.DATABASE_ROUTERS = []
         check_invariants(conversation)
 
@@ -759,21 +773,3 @@ def test_the_ids_of_conversations_begin_with_the_time() -> None:
     key = ConversationFactory().pk
     assert key.version == 7
     assert before <= key.int >> 80 <= time.time_ns() // 1_000_000
-
-
-@pytest.mark.django_db(transaction=True)
-def test_async_twins() -> None:
-    async def chat() -> list[ChatMessage]:
-        conversation = await Conversation.objects.acreate(window="messages", limit=3)
-        memory = conversation.memory
-        await memory.aadd(*users(1, 2))
-        await asyncio.gather(*(memory.aadd(*users(number)) for number in range(3, 8)))
-        assert len(await memory.amessages()) == 3
-        await memory.aclear()
-        await memory.aset(users(9))
-        messages = await memory.amessages()
-        await sync_to_async(connections.close_all)()
-        return messages
-
-    assert asyncio.run(chat()) == users(9)
-    assert Conversation.objects.get().message_count == 7

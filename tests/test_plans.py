@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from chatmemory import AiMessage, SystemMessage, UserMessage
 from chatmemory.hot_path import Key
 from chatmemory.models import Conversation, Message
+from chatmemory.recounting import recount
 from chatmemory.sequence import ORDER_STEP
 from chatmemory.statements import statements
+from chatmemory.stores import DjangoChatMemoryStore
 from tests.factories import ConversationFactory
 
 # ANALYZE ends the transaction on MariaDB.
@@ -109,3 +113,28 @@ def test_a_page_of_history_is_read_by_its_index(conversation: Conversation) -> N
     # SQLite has no name for the index of a constraint but a number.
     assert indexes & {"chatmemory_msg_position_unique", "sqlite_autoindex_chatmemory_message_1"}
     assert not whole
+
+
+def test_every_statement_names_its_conversation() -> None:
+    """Tables may be distributed by it: a statement that does not would ask every machine."""
+    conversation = ConversationFactory(owner=None, window="tokens", limit=60)
+    store = DjangoChatMemoryStore()
+
+    def turn() -> None:
+        conversation.memory.add(*[UserMessage(f"今日はいい天気 {number}") for number in range(6)])
+        for _ in range(2):
+            conversation.add_messages([AiMessage("answer")], idempotency_key="1")
+        conversation.memory.set([SystemMessage("Be brief."), *conversation.memory.messages()[-2:]])
+        conversation.memory_at(1)
+        conversation.set_window(limit=30, model="gpt-4")
+        list(recount(Conversation.objects.filter(pk=conversation.pk), model="gpt-4o"))
+        store.update_messages(conversation.memory_id, [UserMessage("from elsewhere")])
+        conversation.memory.clear()
+
+    with CaptureQueriesContext(connection) as captured:
+        turn()
+    sqls = [query["sql"] for query in captured.captured_queries]
+    rest = [sql for sql in sqls if not sql.startswith(("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE"))]
+    names = (conversation.pk.hex, str(conversation.pk), conversation.memory_id)
+    assert len(rest) > 20
+    assert [sql for sql in rest if not any(name in sql for name in names)] == []

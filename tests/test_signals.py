@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from chatmemory import UserMessage, signals
-from chatmemory.models import Conversation
+from chatmemory import AiMessage, UserMessage, signals
+from chatmemory.models import Conversation, Message
 from chatmemory.signals import memory_cleared, memory_rewritten, messages_added, messages_evicted
 from chatmemory.stores import DjangoChatMemoryStore
 from tests.factories import ConversationFactory
+from tests.test_changes import check_invariants
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -84,3 +85,29 @@ def test_a_failing_receiver_does_not_reach_the_caller(heard: list[Any]) -> None:
         for signal in (messages_added, messages_evicted, memory_cleared, memory_rewritten):
             signal.disconnect(fail)
     assert [name for name, _ in heard] == ["messages_added", "messages_evicted", "memory_cleared"]
+
+
+@pytest.mark.parametrize("by", ["the conversation it is given", "the caller's object"])
+@pytest.mark.parametrize("locked", [False, True])
+def test_a_receiver_may_add(by: str, locked: bool) -> None:
+    conversation = ConversationFactory(window="messages", limit=1)
+    conversation.memory.add(UserMessage("before"))
+
+    def answer(
+        conversation: Conversation, messages: list[Message], _own: Conversation = conversation, **_: Any
+    ) -> None:
+        if messages[0].text == "question":
+            (conversation if by == "the conversation it is given" else _own).memory.add(AiMessage("answer"))
+
+    messages_added.connect(answer)
+    try:
+        change = conversation.add_messages([UserMessage("question")], idempotency_key="1" if locked else None)
+    finally:
+        messages_added.disconnect(answer)
+    assert (change.memory.version, change.memory.messages) == (2, 1)
+    assert [(row.position, row.evicted_in) for row in change.evicted] == [(0, 2)]
+    assert [row.evicted_in for row in conversation.messages.order_by("position")] == [2, 3, None]
+    if by == "the caller's object":
+        assert conversation.version == 3
+    assert conversation.memory.messages() == [AiMessage("answer")]
+    check_invariants(conversation)

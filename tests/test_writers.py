@@ -8,15 +8,16 @@ import os
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import connection
 
 from chatmemory.models import Conversation
+from tests.cutting import cut_all_others, wait_until_alone
 from tests.factories import ConversationFactory
 from tests.traffic_check import check_history, check_order, read_logs
 
@@ -39,6 +40,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "mysql": {
         "serializable": {"isolation_level": "serializable"},
         "repeatable read": {"isolation_level": "repeatable read"},
+        "snapshot isolation": {
+            "isolation_level": "serializable",
+            "init_command": "SET SESSION innodb_snapshot_isolation = ON",
+        },
     },
 }
 
@@ -124,6 +129,7 @@ def test_killed_writers_leave_whole_batches_or_nothing(start: Start, tmp_path: P
         end(process)
     for process in running.values():
         end(process)
+    wait_until_alone()
     logs = read_logs(tmp_path)
     assert check_history(conversation, logs) > 0
     check_order(conversation, before, logs)
@@ -131,32 +137,17 @@ def test_killed_writers_leave_whole_batches_or_nothing(start: Start, tmp_path: P
 
 if connection.vendor != "sqlite":  # which has no connections to cut
 
-    def cut_all_others() -> None:
-        with connection.cursor() as cursor:
-            if connection.vendor == "postgresql":
-                cursor.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                )
-                return
-            cursor.execute(
-                "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()"
-            )
-            for (process,) in cursor.fetchall():
-                with suppress(OperationalError):  # it ended by itself
-                    cursor.execute(f"KILL {process}")
-
     def test_nothing_is_lost_when_connections_are_cut(start: Start, tmp_path: Path) -> None:
         conversation = ConversationFactory(window="messages", limit=7)
         before = copy.copy(conversation)
+        chance = random.Random(1)
         processes = [start("insist", f"i{number}", 150, conversation, stdout=subprocess.PIPE) for number in range(3)]
         for process in processes:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
         while any(process.poll() is None for process in processes):
             cut_all_others()
-            with suppress(subprocess.TimeoutExpired):
-                processes[0].wait(timeout=0.1)
+            time.sleep(chance.random() * 0.3)
         assert [process.returncode for process in processes] == [0] * len(processes)
         logs = read_logs(tmp_path)
         assert any(record["act"] == "failed" for records in logs.values() for record in records)

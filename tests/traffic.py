@@ -1,9 +1,14 @@
 """A process that works on one conversation, and writes down what it asked for and what it was told.
 
 ``python -m tests.traffic ROLE NAME COUNT SEED CONVERSATION LOG``. The log is a file of JSON lines of its own; an
-``"asked"`` without its ``"done"`` may have happened or not. ROLE is ``add`` (COUNT messages), ``meddle`` (COUNT times
-rewrite, clear or change the window), ``insist`` (COUNT messages, each with a key, again until it is acknowledged) or
-``read`` (until the log's folder has a file ``stop``, at least COUNT times).
+``"asked"`` without its ``"done"`` may have happened or not. ROLE is one of
+
+- ``add``: COUNT messages;
+- ``meddle``: COUNT times rewrite, clear or change the window;
+- ``insist``: each message with a key, again until it is acknowledged, however often the connection fails. COUNT
+  messages, or fewer if the log's folder has a file ``stop``;
+- ``read``: until there is that file, at least COUNT times;
+- ``watch``: as ``read``, again when the connection fails.
 """
 
 from __future__ import annotations
@@ -12,13 +17,23 @@ import json
 import os
 import random
 import sys
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import django
 
+T = TypeVar("T")
 Log = Callable[..., None]
+
+# Between tries, in seconds: from the first to the longest. A server that starts again has better to do than to refuse.
+_FIRST_PAUSE = 0.01
+_LONGEST_PAUSE = 0.5
+
+# Between reads, in seconds at most: more would mostly see the same, and take the processors from the writers.
+_LOOKING_AWAY = 0.01
 
 
 def open_log(path: Path) -> Log:
@@ -74,28 +89,46 @@ def meddle(conversation: Any, name: str, count: int, chance: random.Random, log:
             log("window", version=change.memory.version, evicted=len(change.evicted), **kind)
 
 
-def insist(conversation: Any, name: str, count: int, chance: random.Random, log: Log) -> None:
-    from django.db import InterfaceError, OperationalError, connection
-
+def insist(conversation: Any, name: str, count: int, chance: random.Random, log: Log, stop: Path) -> None:
     from chatmemory import UserMessage
 
     for number in range(count):
+        if stop.exists():
+            break
         text = f"{name} {number}"
         log("asked", said=[text], key=text)
-        while True:
-            try:
-                change = conversation.add_messages([UserMessage(text)], idempotency_key=text)
-                break
-            except (InterfaceError, OperationalError) as error:
-                log("failed", error=str(error))
-                connection.close()  # as Django does at the end of a request
+        change = _until_it_works(partial(conversation.add_messages, [UserMessage(text)], idempotency_key=text), log)
         log("done", said=[text], version=change.memory.version, positions=[row.position for row in change.added])
 
 
 def read(conversation: Any, name: str, count: int, chance: random.Random, log: Log, stop: Path) -> None:
+    _look(conversation.memory.messages, count, chance, log, stop)
+
+
+def watch(conversation: Any, name: str, count: int, chance: random.Random, log: Log, stop: Path) -> None:
+    _look(partial(_until_it_works, conversation.memory.messages, log), count, chance, log, stop)
+
+
+def _look(messages: Callable[[], list[Any]], count: int, chance: random.Random, log: Log, stop: Path) -> None:
     while count > 0 or not stop.exists():
         count -= 1
-        log("read", texts=[text_of(message) for message in conversation.memory.messages()])
+        log("read", texts=[text_of(message) for message in messages()])
+        time.sleep(chance.random() * _LOOKING_AWAY)
+
+
+def _until_it_works(act: Callable[[], T], log: Log) -> T:
+    """What ``act`` gives, once no connection fails in it. Every other error is one."""
+    from django.db import InterfaceError, OperationalError, connection
+
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return act()
+        except (InterfaceError, OperationalError) as error:
+            log("failed", kind=type(error).__name__, error=str(error))
+            connection.close()  # as Django does at the end of a request
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def text_of(message: Any) -> str:
@@ -114,7 +147,7 @@ if __name__ == "__main__":
     given = (Conversation.objects.get(pk=key), name, int(count), random.Random(seed), open_log(Path(path)))
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    if role == "read":
-        read(*given, stop=Path(path).parent / "stop")
+    if role in ("add", "meddle"):
+        {"add": add, "meddle": meddle}[role](*given)
     else:
-        {"add": add, "meddle": meddle, "insist": insist}[role](*given)
+        {"insist": insist, "read": read, "watch": watch}[role](*given, stop=Path(path).parent / "stop")

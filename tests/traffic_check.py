@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +43,16 @@ def check_history(conversation: Conversation, logs: dict[str, list[dict[str, Any
         done = {tuple(record["said"]) for record in records if record["act"] == "done"}
         for record in records:
             if record["act"] == "done":
-                assert [places.get(text) for text in record["said"]] == record["positions"], record
+                found = [places.get(text) for text in record["said"]]
+                assert found == record["positions"], f"acknowledged, but at {found}: {record}"
                 acknowledged += len(record["said"])
                 accounted.update(record["said"])
             elif record["act"] == "asked" and tuple(record["said"]) not in done:
                 there = [places[text] for text in record["said"] if text in places]
                 assert len(there) in (0, len(record["said"])), f"half of a batch is there: {record}"
-                assert there == list(range(there[0], there[0] + len(there))) if there else True
+                assert all(now == then + 1 for then, now in pairwise(there)), f"a batch is scattered: {record}"
                 accounted.update(record["said"])
-    assert accounted >= places.keys(), "something is there that nobody said"
+    assert accounted >= places.keys(), f"something is there that nobody said: {places.keys() - accounted}"
     return acknowledged
 
 
@@ -75,7 +77,7 @@ def check_order(conversation: Conversation, start: Conversation, logs: dict[str,
         records = meddled.get(version, [])
         # What evicts, or sets, made the version; the others came after it.
         made = [r for r in records if r["act"] == "set" or r["evicted"]]
-        assert len(made) <= 1
+        assert len(made) <= 1, f"two changes have made the same version: {made}"
         if made:
             replay.meddle(version, made[0])
         else:
@@ -85,7 +87,8 @@ def check_order(conversation: Conversation, start: Conversation, logs: dict[str,
                 replay.meddle(version, record)
         replay.seen.add(tuple(text_of(entry.message) for entry in replay.memory))
     stored = {row.position: (row.evicted_in, row.eviction_reason) for row in conversation.messages.evicted()}
-    assert stored == replay.evicted
+    differing = sorted(stored.items() ^ replay.evicted.items())[:10]
+    assert not differing, f"what left, in which version and why, is another than in order: {differing}"
     snapshots = [tuple(r["texts"]) for records in logs.values() for r in records if r["act"] == "read"]
     strange = [texts for texts in snapshots if texts not in replay.seen]
     assert not strange, f"{len(strange)} of {len(snapshots)} reads saw no memory that ever was: {strange[0]}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import models
+from django.db import models, router
 from django.db.models import F, Q
 from django.db.models.functions import Cast, Coalesce
 from django.utils.translation import gettext_lazy as _
@@ -73,7 +74,7 @@ class Conversation(models.Model):
         validators=[MinValueValidator(1), MaxValueValidator(MAX_LIMIT)],
         help_text=_("At most so many messages or tokens, as the window says. Change it with set_window()."),
     )
-    model = models.CharField(
+    model = ExactCharField(
         _("model"), max_length=255, default=default_model, help_text=_("The model whose tokens are counted.")
     )
     always_keep_system_message_first = models.BooleanField(_("always keep system message first"), default=False)
@@ -128,6 +129,8 @@ class Conversation(models.Model):
         if self._state.adding:
             check_kind(self.window)
             check_limit(self.limit, "limit")
+            for name in _COUNTERS:  # a copy of another conversation has none of its messages
+                setattr(self, name, 0)
         elif not args and kwargs.get("update_fields") is None and not kwargs.get("force_insert"):
             left_alone = {*_COUNTERS, *self.get_deferred_fields()}
             kwargs["update_fields"] = [
@@ -168,6 +171,10 @@ class Conversation(models.Model):
 
         return add(Target.of(self), messages, idempotency_key=idempotency_key)
 
+    async def aadd_messages(self, messages: Iterable[ChatMessage], *, idempotency_key: str | None = None) -> Change:
+        """Async twin of :meth:`add_messages`."""
+        return await sync_to_async(self.add_messages)(messages, idempotency_key=idempotency_key)
+
     def set_window(
         self,
         *,
@@ -189,6 +196,22 @@ class Conversation(models.Model):
 
         return set_window(
             Target.of(self),
+            window=window,
+            limit=limit,
+            model=model,
+            always_keep_system_message_first=always_keep_system_message_first,
+        )
+
+    async def aset_window(
+        self,
+        *,
+        window: str | None = None,
+        limit: int | None = None,
+        model: str | None = None,
+        always_keep_system_message_first: bool | None = None,
+    ) -> Change:
+        """Async twin of :meth:`set_window`."""
+        return await sync_to_async(self.set_window)(
             window=window,
             limit=limit,
             model=model,
@@ -222,6 +245,24 @@ class Conversation(models.Model):
             messages=messages,
         )
 
+    async def atry_window(
+        self,
+        *,
+        window: str | None = None,
+        limit: int | None = None,
+        model: str | None = None,
+        always_keep_system_message_first: bool | None = None,
+        messages: Iterable[ChatMessage] = (),
+    ) -> WindowTrial:
+        """Async twin of :meth:`try_window`."""
+        return await sync_to_async(self.try_window)(
+            window=window,
+            limit=limit,
+            model=model,
+            always_keep_system_message_first=always_keep_system_message_first,
+            messages=messages,
+        )
+
     def memory_at(self, version: int) -> list[ChatMessage]:
         """The messages that the model got at ``version``, from 0 (none) to the current one.
 
@@ -231,7 +272,13 @@ class Conversation(models.Model):
         Raises:
             ValueError: there was no such version.
         """
-        current = Conversation.objects.using(self._state.db).values_list("version", flat=True).get(pk=self.pk)
+        # Never a replica, which may not know the version yet.
+        database = router.db_for_write(Conversation, instance=self)
+        current = Conversation.objects.using(database).values_list("version", flat=True).get(pk=self.pk)
         if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= current:
             raise ValueError(f"version must be from 0 to {current}, but is: {version!r}")
-        return [row.message for row in self.messages.in_memory_at(version)]
+        return [row.message for row in self.messages.using(database).in_memory_at(version)]
+
+    async def amemory_at(self, version: int) -> list[ChatMessage]:
+        """Async twin of :meth:`memory_at`."""
+        return await sync_to_async(self.memory_at)(version)

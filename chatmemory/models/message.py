@@ -36,7 +36,8 @@ EVICTION_REASONS = [
 class Message(models.Model):
     """One message of a conversation.
 
-    The row never changes after it was written, its eviction aside; only another model's tokens are counted anew.
+    The row never changes after it was written, its eviction and erasure aside; only another model's tokens are counted
+    anew.
     """
 
     conversation = models.ForeignKey(

@@ -52,12 +52,13 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         given = serializer.validated_data
         asked = fingerprint(json.dumps(request.data, sort_keys=True))
         database = router.db_for_write(Conversation)
+        keys = IdempotencyKey.objects.using(database).filter(scope=scope_of_owner(owner))
         for _attempt in range(5):
             try:
                 answer = self._make(database, owner, given, key, asked)
                 break
             except IntegrityError:
-                found = find_key(database, scope_of_owner(owner), key, asked) if key else None
+                found = find_key(keys, key, asked) if key else None
                 if found:
                     answer = json.loads(found.account)
                     break
@@ -91,7 +92,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
                     setattr(change.conversation, name, value)
                 if described:
                     change.conversation.save(update_fields=described)
-                change.conversation.refresh_from_db()
+                change.conversation.refresh_from_db(using=target.key.database)
             return change
 
         change = retried(target.key.database, transact)

@@ -11,9 +11,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chatmemory import changes
-from chatmemory.idempotency import scope_of
-from chatmemory.ledger import Target
-from chatmemory.models import MAX_LIMIT, Conversation, IdempotencyKey
+from chatmemory.idempotency import keys_of
+from chatmemory.ledger import Target, rows_of
+from chatmemory.models import MAX_LIMIT, Conversation
 from chatmemory.rest.base import ChatMemoryViewSet
 from chatmemory.rest.bodies import read_batch
 from chatmemory.rest.filters import MessageFilter, StrictOrderingFilter
@@ -48,7 +48,7 @@ class MessageViewSet(ChatMemoryViewSet):
 
         def check(row: Conversation) -> None:
             # A repeated request moved the version itself.
-            repeated = key and IdempotencyKey.objects.using(row._state.db).filter(scope=scope_of(row), key=key).exists()
+            repeated = key and keys_of(row).filter(key=key).exists()
             if demanded and not repeated:
                 demanded(row)
 
@@ -60,7 +60,7 @@ class MessageViewSet(ChatMemoryViewSet):
     def retrieve(self, request: Request, conversation_id: str, position: str, **kwargs: Any) -> Response:
         """One message, also if it is synthetic."""
         known = position.isascii() and position.isdigit() and len(position) <= len(str(MAX_LIMIT))
-        row = self.conversation().messages.filter(position=int(position)).first() if known else None
+        row = rows_of(self.conversation()).filter(position=int(position)).first() if known else None
         if row is None:
             raise NotFound("There is no message at this position.")
         return Response(items([row], self.message_format)[0])

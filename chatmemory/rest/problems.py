@@ -141,7 +141,11 @@ def _as_api_exception(error: Exception) -> Exception:
             return Conflict(f"Other data of this site need it: {error.args[0]}", type="about:blank")
         case OperationalError() | InterfaceError():
             _logger.error("A request failed for the database", exc_info=error)
-            return _Unavailable("The database does not answer, or is too busy. Nothing was changed; try again.")
+            # It may have been lost between a commit and the word of it.
+            return _Unavailable(
+                "The database does not answer, or is too busy. Try again: if it made the change all the same, the same "
+                "Idempotency-Key does not make it twice."
+            )
         case RequestDataTooBig():
             return TooLarge(str(error))
         case SuspiciousOperation() | BadRequest() | UnreadablePostError():

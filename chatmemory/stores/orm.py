@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.db import router
 
 from chatmemory import changes
@@ -62,6 +63,18 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         """Evict all messages; history keeps them."""
         with suppress(Conversation.DoesNotExist):
             changes.clear(self._target(memory_id, create=False))
+
+    async def aget_messages(self, memory_id: Any) -> list[ChatMessage]:
+        """Async twin of :meth:`get_messages`."""
+        return await sync_to_async(self.get_messages)(memory_id)
+
+    async def aupdate_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
+        """Async twin of :meth:`update_messages`."""
+        await sync_to_async(self.update_messages)(memory_id, messages)
+
+    async def adelete_messages(self, memory_id: Any) -> None:
+        """Async twin of :meth:`delete_messages`."""
+        await sync_to_async(self.delete_messages)(memory_id)
 
     def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
         """The messages that fit ``window``; nothing is written, and nothing is counted that was counted before."""

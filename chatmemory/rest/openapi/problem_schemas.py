@@ -156,8 +156,9 @@ PROBLEM_RESPONSES: dict[int, tuple[str, Schema]] = {
         _response(
             "DatabaseUnavailable",
             503,
-            "The database does not answer. Nothing was changed; try again.",
-            "The database does not answer. Nothing was changed; try again.",
+            "The database does not answer, or is too busy. It may have made the change all the same.",
+            "The database does not answer, or is too busy. Try again: if it made the change all the same, the same "
+            "Idempotency-Key does not make it twice.",
             "urn:chatmemory:problem:database-unavailable",
             headers=_WAIT,
         ),
