@@ -35,6 +35,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="two histories and few turns, to see that all runs")
     parser.add_argument("--skip-statements", action="store_true", help="no statements, bytes, memory and tokens")
     parser.add_argument("--skip-http", action="store_true", help="no gunicorn and no admin")
+    parser.add_argument("--skip-throughput", action="store_true", help="no turns by a process on each core")
     given = parser.parse_args()
     given.histories = given.histories or ([100, 10_000] if given.quick else _HISTORIES)
     if any(history < 0 or history % 2 for history in given.histories):
@@ -95,6 +96,14 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     if not given.skip_http and "postgres" in given.engines:
         rounds = 30 if given.quick else 200
         results["http"] = in_worker("postgres", "benchmarks.http.measure_http", engine="postgres", rounds=rounds)
+    if not given.skip_throughput and "postgres" in given.engines:
+        results["throughput"] = in_worker(
+            "postgres",
+            "benchmarks.throughput.measure_throughput",
+            engine="postgres",
+            windows=given.windows,
+            seconds=2 if given.quick else 20,
+        )
     return results
 
 

@@ -40,6 +40,8 @@ def markdown(results: dict[str, Any]) -> str:
         parts.append(f"Tokens counted per second: {', '.join(rates)}.")
     if "http" in results:
         parts += _http(results["http"])
+    if "throughput" in results:
+        parts += ["## Turns by a process on each core, on PostgreSQL", _throughput(results["throughput"])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -164,3 +166,18 @@ def _http(http: dict[str, Any]) -> list[str]:
             [[_number(int(history)), f"{taken:.3g}", _ratio(taken / short)] for history, taken in pages.items()],
         ),
     ]
+
+
+def _throughput(windows: dict[str, dict[str, float]]) -> str:
+    return _table(
+        ["window", "turns per second", "per second of a busy core", "share of the application"],
+        [
+            [
+                WINDOWS[window].title,
+                f"{figures['turns_per_second']:.0f}",
+                _figure(figures.get("turns_per_second_per_core")),
+                _ratio(figures.get("share_of_application")),
+            ]
+            for window, figures in windows.items()
+        ],
+    )

@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import tiktoken
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from benchmarks.filling import message_at, new_conversation
@@ -61,9 +61,11 @@ def _of_window(engine: str, window: Window) -> dict[str, Any]:
             before = written()
             _add_many(full)
             figures["bytes of log written per add"] = round((written() - before) / _ADDS)
-        stored = _stored_bytes()
+        stored, indexes = _stored_bytes(), _index_bytes()
         long = new_conversation(window, _LONG)
         figures["bytes stored per message, with indexes"] = round((_stored_bytes() - stored) / _LONG)
+        if indexes is not None:
+            figures["bytes of these in indexes"] = round((_index_bytes() - indexes) / _LONG)  # type: ignore[operator]
         figures[f"peak memory of a turn at {_LONG:,} messages, KiB"] = _peak_memory(long)
     return figures
 
@@ -138,6 +140,21 @@ def _stored_bytes() -> int:
         return int(_value(f"SELECT pg_total_relation_size('{Message._meta.db_table}')"))
     _value(f"ANALYZE TABLE {Message._meta.db_table}")
     size = "SELECT data_length + index_length FROM information_schema.tables WHERE table_schema = DATABASE()"
+    return int(_value(f"{size} AND table_name = '{Message._meta.db_table}'"))
+
+
+def _index_bytes() -> int | None:
+    """Of the table of messages; None where the engine does not say."""
+    if connection.vendor == "sqlite":
+        indexes = f"SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = '{Message._meta.db_table}'"
+        try:
+            return int(_value(f"SELECT sum(pgsize) FROM dbstat WHERE name IN ({indexes})"))
+        except OperationalError:  # dbstat is an option of SQLite's build
+            return None
+    if connection.vendor == "postgresql":
+        return int(_value(f"SELECT pg_indexes_size('{Message._meta.db_table}')"))
+    _value(f"ANALYZE TABLE {Message._meta.db_table}")
+    size = "SELECT index_length FROM information_schema.tables WHERE table_schema = DATABASE()"
     return int(_value(f"{size} AND table_name = '{Message._meta.db_table}'"))
 
 

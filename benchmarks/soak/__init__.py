@@ -1,0 +1,1 @@
+"""Traffic for a long time, on servers of its own: ``python -m benchmarks.soak``."""

@@ -1,0 +1,52 @@
+"""The databases of the scenarios that need one server: what each is, and how it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.soak.crew import configure
+from benchmarks.soak.mariadb import MariaDbServer
+from benchmarks.soak.postgres import PostgresServer
+
+__all__ = ["ENGINES", "SERVERS", "Server", "engine"]
+
+Server = PostgresServer | MariaDbServer
+
+SERVERS = {"postgres": "PostgreSQL", "mariadb": "MariaDB"}
+"""Those that are servers, and what people call them."""
+
+ENGINES = {"sqlite": "SQLite, Django's defaults", "sqlite-wal": "SQLite, WAL", **SERVERS}
+"""All of them."""
+
+# SQLite as Django has it without options, and as the project's README recommends it.
+_SQLITE: dict[str, dict[str, Any]] = {
+    "sqlite": {},
+    "sqlite-wal": {"init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"},
+}
+
+
+@contextmanager
+def engine(name: str, folder: Path) -> Iterator[Server | None]:
+    """Start what is called ``name``, and make it this process' default database; yield its server if it has one."""
+    place = folder / "database"
+    place.mkdir()
+    if name in _SQLITE:
+        file = place / "database.sqlite3"
+        configure({"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": file, "OPTIONS": _SQLITE[name]}})
+        yield None
+        return
+    with PostgresServer(place) if name == "postgres" else MariaDbServer(place) as server:
+        configure({"default": server.database()})
+        try:
+            yield server
+        finally:
+            _disconnect()
+
+
+def _disconnect() -> None:
+    from django.db import connections
+
+    connections.close_all()

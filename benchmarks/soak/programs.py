@@ -1,0 +1,50 @@
+"""The programs of servers: where they are, as whom they run, and where they listen."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import socket
+
+__all__ = ["as_user", "free_port", "program"]
+
+_PACKAGES = {
+    "mariadbd": "mariadb-server",
+    "mariadb-install-db": "mariadb-server",
+    "setpriv": "util-linux",
+    "ss": "iproute2",
+}
+
+
+def free_port() -> int:
+    """A port that nobody listens on, below those that the kernel gives to outgoing connections.
+
+    So it is still free when a server that was killed comes back.
+    """
+    while True:
+        port = random.randrange(12_000, 30_000)
+        with socket.socket() as tried:
+            try:
+                tried.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+def program(name: str) -> str:
+    """The path of a program.
+
+    Raises:
+        RuntimeError: it is missing.
+    """
+    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if found is None:
+        raise RuntimeError(f"{name} is missing: on Debian, apt-get install {_PACKAGES.get(name, name)}")
+    return found
+
+
+def as_user(name: str) -> list[str]:
+    """What precedes a command so that it runs as the user ``name``, if this is root: servers refuse to be that."""
+    setpriv = [program("setpriv")]
+    return [*setpriv, "--reuid", name, "--regid", name, "--init-groups"] if os.geteuid() == 0 else setpriv

@@ -1,0 +1,87 @@
+"""The results as Markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.soak.engines import ENGINES
+from benchmarks.soak.scenarios import SCENARIOS
+
+__all__ = ["markdown"]
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """All of it: a section for each scenario, with a column for each engine."""
+    machine, runs = results["machine"], results["runs"]
+    versions = [f"Python {machine['versions']['Python']}", f"Django {machine['versions']['Django']}"]
+    versions += sorted({version for run in runs for version in run["versions"]})
+    seconds = sum(run["seconds"] for run in runs)
+    asked = "--quick" if results["quick"] else f"--minutes {results['minutes']:g}"
+    where = ", ".join([machine["cpu"], f"{machine['cores']} cores", machine["memory"], machine["os"], *versions])
+    parts = [
+        "# What the last soak showed",
+        f"Written by `python -m benchmarks.soak {asked}` on {machine['date'][:10]}, in {_duration(seconds)}, with seed "
+        f"{results['seed']}: {where}. What was done and checked is in the [README](README.md).",
+        _verdict(runs),
+    ]
+    for name in dict.fromkeys(run["scenario"] for run in runs):
+        parts += _section(name, [run for run in runs if run["scenario"] == name])
+    return "\n\n".join(parts) + "\n"
+
+
+def _verdict(runs: list[dict[str, Any]]) -> str:
+    failed = [run for run in runs if "error" in run]
+    if failed:
+        return f"**{len(failed)} of {len(runs)} runs failed**, see below."
+    acknowledged = sum(run["figures"].get("acknowledged", 0) for run in runs)
+    return (
+        f"{_number(acknowledged)} messages were acknowledged. None was lost, none was there twice, and every snapshot "
+        "that was read was a memory that had existed."
+    )
+
+
+def _section(name: str, runs: list[dict[str, Any]]) -> list[str]:
+    done = [run for run in runs if "figures" in run]
+    parts = [f"## {SCENARIOS[name].title}"]
+    if done:
+        figures = dict.fromkeys(
+            figure for run in done for figure, value in run["figures"].items() if not isinstance(value, dict)
+        )
+        parts.append(
+            _table(
+                ["", *(_title(run) for run in done)],
+                [
+                    ["duration", *(_duration(run["seconds"]) for run in done)],
+                    *([figure, *(_number(run["figures"].get(figure, 0)) for run in done)] for figure in figures),
+                ],
+            )
+        )
+    for run in done:
+        parts += [
+            f"{_title(run)}, {figure}:\n\n"
+            + "\n".join(f"- {_number(count)} × `{text}`" for text, count in _falling(by))
+            for figure, by in run["figures"].items()
+            if isinstance(by, dict) and by
+        ]
+    parts += [f"**{_title(run)} failed**:\n\n```\n{run['error']}\n```" for run in runs if "error" in run]
+    return parts
+
+
+def _title(run: dict[str, Any]) -> str:
+    return ENGINES[run["engine"]] if run["engine"] else ", ".join(run["versions"]) or run["scenario"]
+
+
+def _falling(counts: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: -item[1])
+
+
+def _table(header: list[str], rows: list[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(line) + " |" for line in [header, ["---"] * len(header), *rows])
+
+
+def _number(value: Any) -> str:
+    return f"{value:,}".replace(",", " ") if isinstance(value, int | float) else str(value)
+
+
+def _duration(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 120 else f"{seconds / 60:.0f} min"

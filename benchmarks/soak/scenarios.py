@@ -1,0 +1,36 @@
+"""What there is to run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.soak.engines import ENGINES, SERVERS
+
+__all__ = ["SCENARIOS", "Scenario"]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A function that is called with a folder, minutes, and an engine if there is a choice of them."""
+
+    function: str
+    """``"module:name"``."""
+
+    title: str
+
+    engines: tuple[str, ...] = ()
+    """Those that it runs on, one after the other; none if it brings its own cluster."""
+
+
+SCENARIOS = {
+    "writers": Scenario(
+        "benchmarks.soak.writers:run", "Eight writers, one who rewrites, clears and changes the window", tuple(ENGINES)
+    ),
+    "kills": Scenario("benchmarks.soak.kills:run", "Writers killed by SIGKILL", tuple(ENGINES)),
+    "restarts": Scenario(
+        "benchmarks.soak.restarts:run", "Servers restarted and killed, connections cut", tuple(SERVERS)
+    ),
+    "galera": Scenario("benchmarks.soak.galera:run", "A Galera cluster"),
+    "replica": Scenario("benchmarks.soak.replication:run_lagging", "A streaming replica that lags"),
+    "promotion": Scenario("benchmarks.soak.replication:run_promotion", "A replica promoted when its primary is killed"),
+}
