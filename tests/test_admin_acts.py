@@ -17,8 +17,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import path, reverse
 from django.utils import timezone, translation
 
-from chatmemory import AiMessage, CustomMessage, UserMessage, changes
-from chatmemory.admin import ConversationAdmin, export
+from chatmemory import AiMessage, CustomMessage, UserMessage, changes, json_lines
+from chatmemory.admin import ConversationAdmin
 from chatmemory.ledger import Target
 from chatmemory.models import Conversation, Message
 from chatmemory.sequence import ORDER_STEP
@@ -536,21 +536,21 @@ class TestExport:
     )
     def test_no_more_is_read_at_once_than_a_bounded_number_of_characters(self, monkeypatch, sizes, statements):
         """Four rows are measured at once; of rows of three characters two fit into seven."""
-        monkeypatch.setattr(export, "_ROWS", 4)
-        monkeypatch.setattr(export, "_CHARS", 7)
+        monkeypatch.setattr(json_lines, "_ROWS", 4)
+        monkeypatch.setattr(json_lines, "_CHARS", 7)
         made = ConversationFactory()
         Message.objects.bulk_create(row(made, position, size) for position, size in enumerate(sizes))
         with CaptureQueriesContext(connection) as captured:
-            read = [len(found.text) for found in export._read(made.messages.all())]
+            read = [len(found.text) for found in json_lines.read_in_parts(made.messages.all())]
         assert read == sizes
         assert len(captured) == statements
 
     def test_media_count_as_well(self, monkeypatch):
-        monkeypatch.setattr(export, "_CHARS", 100)
+        monkeypatch.setattr(json_lines, "_CHARS", 100)
         made = ConversationFactory()
         made.memory.add(*(UserMessage("x", attributes={"note": "n" * 90}) for _ in range(3)))
         with CaptureQueriesContext(connection) as captured:
-            assert len(list(export._read(made.messages.all()))) == 3
+            assert len(list(json_lines.read_in_parts(made.messages.all()))) == 3
         assert len(captured) == 1 + 3
 
 

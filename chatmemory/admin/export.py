@@ -14,7 +14,6 @@ from django.contrib import admin
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.db import router, transaction
 from django.db.models import Q, QuerySet
-from django.db.models.functions import Coalesce, Length
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils import translation
 from django.utils.translation import gettext as _
@@ -25,15 +24,12 @@ from chatmemory.admin.selection import Selection
 from chatmemory.codec import message_to_json
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.openai import to_openai
+from chatmemory.json_lines import message_lines, message_or_problem, read_in_parts
 from chatmemory.json_text import dumps
 from chatmemory.messages import ChatMessage, ChatMessageType
 from chatmemory.models import Conversation, Message
 
 __all__ = ["export_selected", "json_lines", "langchain4j", "openai"]
-
-# What is read at once.
-_ROWS = 500
-_CHARS = 1_000_000
 
 _PLAIN = Q(payload__isnull=True, type__in=[ChatMessageType.SYSTEM, ChatMessageType.USER, ChatMessageType.AI])
 
@@ -52,7 +48,7 @@ class _NotExportableError(Exception):
 def json_lines(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse | StreamingHttpResponse:
     """Every message with its state, one on each line."""
     conversation = conversation_or_404(model_admin, request, object_id, also="read_text")
-    lines = _lines([(conversation.pk, conversation.memory_id)])
+    lines = message_lines([(conversation.pk, conversation.memory_id)])
     return _logged_file(model_admin, request, conversation, _AS_JSON_LINES, lines, ".jsonl")
 
 
@@ -72,7 +68,7 @@ def langchain4j(model_admin: Any, request: HttpRequest, object_id: str) -> HttpR
     conversation = conversation_or_404(model_admin, request, object_id, also="read_text")
     try:
         # Before the first byte: a plain text can always be read, and is read only once.
-        for row in _read(conversation.messages.history().exclude(_PLAIN)):
+        for row in read_in_parts(conversation.messages.history().exclude(_PLAIN)):
             _readable(row)
     except _NotExportableError as error:
         return _refusal(model_admin, request, conversation, error)
@@ -94,81 +90,30 @@ def export_selected(
             LogEntry.objects.log_actions(user_id, part, CHANGE, str(_AS_JSON_LINES))
             chosen += [(conversation.pk, conversation.memory_id) for conversation in part]
     selection.report()
-    return _file(_lines(chosen), "conversations.jsonl") if chosen else None
-
-
-def _read(rows: QuerySet[Message]) -> Iterator[Message]:
-    """The rows by position, in parts that stay small however long the messages are."""
-    size = Length("text") + Coalesce(Length("payload"), 0)
-    after = -1
-    while True:
-        sizes = list(rows.filter(position__gt=after).order_by("position").values_list("position", size)[:_ROWS])
-        chars = 0
-        for index, (position, length) in enumerate(sizes):
-            chars += length
-            if index + 1 == len(sizes) or chars + sizes[index + 1][1] > _CHARS:
-                yield from rows.filter(position__gt=after, position__lte=position).order_by("position")
-                after, chars = position, 0
-        if len(sizes) < _ROWS:
-            return
-
-
-def _message(row: Message) -> tuple[ChatMessage | None, str]:
-    """What was said, or why nobody can tell: other hands may have written the row."""
-    try:
-        return row.message, ""
-    except (TypeError, ValueError) as error:
-        return None, str(error)
+    return _file(message_lines(chosen), "conversations.jsonl") if chosen else None
 
 
 def _readable(row: Message) -> ChatMessage:
-    message, problem = _message(row)
+    message, problem = message_or_problem(row)
     if message is None:
         raise _NotExportableError(row, problem)
     return message
 
 
 def _for_openai(conversation: Conversation) -> list[dict[str, Any]]:
-    rows = list(_read(conversation.messages.history()))
+    rows = list(read_in_parts(conversation.messages.history()))
     try:
-        return to_openai([_readable(row) for row in rows])
+        return to_openai([_readable(row) for row in rows], repair=False)
     except UnsupportedContentError as error:
         raise _NotExportableError(rows[error.index], error.problem) from None
 
 
 def _for_langchain4j(conversation: Conversation) -> Iterator[str]:
     start = "["
-    for row in _read(conversation.messages.history()):
+    for row in read_in_parts(conversation.messages.history()):
         yield start + message_to_json(row.message)
         start = ","
     yield "]" if start == "," else "[]"
-
-
-def _lines(conversations: Iterable[tuple[Any, str]]) -> Iterator[str]:
-    for key, memory_id in conversations:
-        for row in _read(Message.objects.filter(conversation_id=key)):
-            start = dumps({"conversation": key, "memory_id": memory_id, "position": row.position})
-            message, problem = _message(row)
-            if message is None:
-                said = dumps({"message": None, "problem": problem, "text": row.text, "payload": row.payload})
-            else:
-                # Put together from texts: as part of a whole, a message that is nested as deep as may be would not be
-                # written.
-                said = f'{{"message":{message_to_json(message)}}}'
-            yield f"{start[:-1]},{said[1:-1]},{dumps(_state(row))[1:]}\n"
-
-
-def _state(row: Message) -> dict[str, Any]:
-    return {
-        "state": "retained" if row.is_retained else "evicted",
-        "reason": row.eviction_reason or None,
-        "token_count": row.token_count,
-        "synthetic": row.synthetic,
-        "added_in": row.added_in,
-        "evicted_in": row.evicted_in,
-        "evicted_at": row.evicted_at.isoformat() if row.evicted_at else None,
-        "created_at": row.created_at.isoformat(),
-    }
 
 
 def _refusal(

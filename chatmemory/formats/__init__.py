@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chatmemory.messages import ChatMessage
 
-__all__ = ["UnsupportedContentError"]
+__all__ = ["CannotExpressError", "UnsupportedContentError"]
 
 
 class UnsupportedContentError(ValueError):
@@ -23,3 +23,7 @@ class UnsupportedContentError(ValueError):
 
     def __str__(self) -> str:
         return f"message {self.index} ({self.args[2].type}): {self.problem}"
+
+
+class CannotExpressError(Exception):
+    """What a format cannot express, raised within a writer, which makes it an ``UnsupportedContentError``."""

@@ -2,6 +2,9 @@
 
 ``from_openai`` also reads what the SDK dumps: ``completion.choices[0].message.model_dump()``.
 
+OpenAI wants every call answered right after it, and nothing else answered: what :mod:`chatmemory.formats.validity` says
+is repaired, and reported.
+
 Not written, for OpenAI has no place for it and the model needs none of it:
 
 - ``thinking`` and ``attributes``, but for what ``from_openai`` put there: the refusal, name and audio ID of an answer
@@ -24,7 +27,7 @@ from __future__ import annotations
 
 import base64
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -37,8 +40,9 @@ from chatmemory.contents import (
     PdfFileContent,
     TextContent,
 )
-from chatmemory.formats import UnsupportedContentError
+from chatmemory.formats import CannotExpressError, UnsupportedContentError
 from chatmemory.formats.openai_reader import KEPT_UNDER, from_openai
+from chatmemory.formats.validity import Names, Repair, Rules, make_valid
 from chatmemory.messages import (
     AiMessage,
     ChatMessage,
@@ -68,30 +72,53 @@ _AUDIO_FORMATS = {
 }
 
 
-def to_openai(messages: Iterable[ChatMessage]) -> list[dict[str, Any]]:
+_RULES = Rules(
+    ids=Names(None, 40),
+    unique_ids=False,
+    tool_names=Names(r"[^a-zA-Z0-9_-]", 64),
+    user_names=Names(r"[\s<|\\/>]", 64),
+)
+
+
+def to_openai(
+    messages: Iterable[ChatMessage],
+    on_repair: Callable[[Repair], object] | None = None,
+    *,
+    repair: bool = True,
+) -> list[dict[str, Any]]:
     """The messages, ready to be sent as ``messages=`` of a chat completion.
 
-    A tool call without an ID (or with an empty one) is given one, ``call_0`` and so on; the results without an ID that
-    follow it answer such calls in order. Missing arguments are written as ``{}``: OpenAI wants a string, and servers
+    OpenAI accepts the result whatever the memory holds: what :mod:`chatmemory.formats.validity` says is repaired, and
+    what is valid comes out one for one. Missing arguments are written as ``{}``: OpenAI wants a string, and servers
     that parse it want JSON.
+
+    Args:
+        on_repair: called with each repair, in the order of the messages.
+        repair: False writes every message given, one for one, for a record of what was said rather than a request.
+            Then only IDs are made up: a tool call without one (or with an empty one) gets ``call_0`` and so on, and the
+            results without an ID that follow it answer such calls in order.
 
     Raises:
         UnsupportedContentError: a ``ValueError``; the format cannot express a message. Nothing is left out in silence.
         TypeError: something is no message.
     """
     given: tuple[ChatMessage, ...] = tuple_of(ChatMessage, messages, "messages")
-    calls = _Calls(given)
+    written: Sequence[ChatMessage] = given
+    positions: Sequence[int] = range(len(given))
+    if repair:
+        valid = make_valid(given, _RULES)
+        written, positions = valid.messages, valid.positions
+        if on_repair is not None:
+            for done in valid.repairs:
+                on_repair(done)
+    calls = _Calls(written)
     result = []
-    for index, message in enumerate(given):
+    for position, message in zip(positions, written, strict=True):
         try:
             result.append(_message(message, calls))
-        except _CannotExpressError as error:
-            raise UnsupportedContentError(str(error), index, message) from None
+        except CannotExpressError as error:
+            raise UnsupportedContentError(str(error), position, given[position]) from None
     return result
-
-
-class _CannotExpressError(Exception):
-    """What the format cannot express; ``to_openai`` adds the message."""
 
 
 class _Calls:
@@ -126,7 +153,7 @@ class _Calls:
         if message.id:
             return message.id
         if not self._waiting:
-            raise _CannotExpressError("OpenAI needs the ID of the call, and no call without one waits for a result")
+            raise CannotExpressError("OpenAI needs the ID of the call, and no call without one waits for a result")
         return self._waiting.popleft()
 
 
@@ -142,7 +169,7 @@ def _message(message: ChatMessage, calls: _Calls) -> dict[str, Any]:
         case ToolExecutionResultMessage():
             id = calls.id_answered_by(message)
             return {"role": "tool", "tool_call_id": id, "content": _tool_content(message.contents)}
-    raise _CannotExpressError("OpenAI has no such messages")
+    raise CannotExpressError("OpenAI has no such messages")
 
 
 def _user_content(contents: tuple[Content, ...]) -> str | list[dict[str, Any]]:
@@ -154,7 +181,7 @@ def _user_content(contents: tuple[Content, ...]) -> str | list[dict[str, Any]]:
 def _tool_content(contents: tuple[Content, ...]) -> str | list[dict[str, Any]]:
     for content in contents:
         if not isinstance(content, TextContent):
-            raise _CannotExpressError(f"OpenAI takes only text in a tool result, but it has {content.type}")
+            raise CannotExpressError(f"OpenAI takes only text in a tool result, but it has {content.type}")
     return _user_content(contents)
 
 
@@ -188,7 +215,7 @@ def _kept(message: AiMessage) -> dict[str, Any]:
 
 def _tool_call(request: ToolExecutionRequest, id: str) -> dict[str, Any]:
     if request.name is None:
-        raise _CannotExpressError("OpenAI needs the name of the tool that is called")
+        raise CannotExpressError("OpenAI needs the name of the tool that is called")
     arguments = "{}" if request.arguments is None else request.arguments
     return {"id": id, "type": "function", "function": {"name": request.name, "arguments": arguments}}
 
@@ -206,7 +233,7 @@ def _part(content: Content) -> dict[str, Any]:
             return {"type": "input_audio", "input_audio": _input_audio(content)}
         case PdfFileContent():
             return {"type": "file", "file": _file(content)}
-    raise _CannotExpressError(f"OpenAI takes no {content.type}")
+    raise CannotExpressError(f"OpenAI takes no {content.type}")
 
 
 def _image_url(content: ImageContent) -> str:
@@ -214,27 +241,25 @@ def _image_url(content: ImageContent) -> str:
     if image.url:
         return image.url
     if not image.base64_data:
-        raise _CannotExpressError("OpenAI needs the URL or the data of an image")
+        raise CannotExpressError("OpenAI needs the URL or the data of an image")
     if not image.mime_type:
-        raise _CannotExpressError("OpenAI needs the MIME type of an image that is given as data")
+        raise CannotExpressError("OpenAI needs the MIME type of an image that is given as data")
     return f"data:{image.mime_type};base64,{image.base64_data}"
 
 
 def _input_audio(content: AudioContent) -> dict[str, Any]:
     audio = content.audio
     if audio is None or not (audio.base64_data or audio.binary_data):
-        raise _CannotExpressError("OpenAI needs the data of audio; a URL is not enough")
+        raise CannotExpressError("OpenAI needs the data of audio; a URL is not enough")
     format = _AUDIO_FORMATS.get((audio.mime_type or "").lower())
     if format is None:
-        raise _CannotExpressError(
-            f"OpenAI takes audio/wav and audio/mp3, but the MIME type is {audio.mime_type!r:.100}"
-        )
+        raise CannotExpressError(f"OpenAI takes audio/wav and audio/mp3, but the MIME type is {audio.mime_type!r:.100}")
     return {"data": audio.base64_data or base64.b64encode(audio.binary_data or b"").decode(), "format": format}
 
 
 def _file(content: PdfFileContent) -> dict[str, Any]:
     file = content.pdf_file
     if file is None or not file.base64_data:
-        raise _CannotExpressError("OpenAI needs the data of a PDF file; a URL is not enough")
+        raise CannotExpressError("OpenAI needs the data of a PDF file; a URL is not enough")
     # OpenAI refuses a file without a name.
     return {"file_data": f"data:application/pdf;base64,{file.base64_data}", "filename": "file.pdf"}

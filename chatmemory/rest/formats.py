@@ -32,7 +32,7 @@ class MessageFormat:
 
 FORMATS = {
     "langchain4j": MessageFormat(read_messages, lambda messages: [message_to_data(message) for message in messages]),
-    "openai": MessageFormat(from_openai, to_openai),
+    "openai": MessageFormat(from_openai, lambda messages: to_openai(messages, repair=False)),
 }
 
 

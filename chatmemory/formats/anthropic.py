@@ -1,0 +1,203 @@
+"""Anthropic's Messages: ``to_anthropic`` gives what ``client.messages.create`` takes, ``from_anthropic`` reads it.
+
+``from_anthropic`` also reads what the SDK dumps: ``response.model_dump()``.
+
+Anthropic wants turns of the user and of the model by turns, the user's first, and the system text apart. So
+
+- system messages are written as ``system``, wherever they are; several become several blocks
+- neighbours of one role become one turn: results of tools and what the user says after them, above all
+- what :mod:`chatmemory.formats.validity` says is repaired, and reported
+- white space at the end of the last turn, if that is an answer, is left out, and reported
+
+Not written, for Anthropic has no place for it and the model needs none of it:
+
+- thinking without a signature, and thinking after which nothing is said: Anthropic refuses both. The signature is the
+  attribute ``thinking_signature``, redacted thinking the attribute ``redacted_thinking``, as in LangChain4j
+- a blank text of an answer
+- other ``attributes``, but for what ``from_anthropic`` put there; ``name`` of a user message
+- ``tool_name`` of a tool result
+- ``detail_level`` and ``revised_prompt`` of an image, and its Base64 and MIME type when it has a URL
+- ``url`` of a PDF file that is here as data, and its MIME type
+
+Everything else that has no place is an ``UnsupportedContentError``. Base64 is not checked.
+
+What ``from_anthropic`` finds that messages here have no place for is kept aside, in the attribute ``anthropic``: the
+content blocks of an answer as they came, if it has several texts or thoughts, citations, tools that ran at Anthropic,
+or another order than thinking, text, calls; and those of a user, if documents have titles, contexts or citations, or
+are text, which is read as text (in tool results, for good). They are written again as long as the message says what
+they say.
+
+Not kept by ``from_anthropic``: ``cache_control``, ``"caller": {"type": "direct"}``, and what an answer says of itself
+(``id``, ``model``, ``usage``, ``stop_reason`` …). Several texts of an answer become one, several blocks of ``system``
+one message, with an empty line between them. A turn that was made of several messages is read as one.
+
+Source: ``anthropic.types`` of the SDK, 2.12; https://platform.claude.com/docs/en/api/messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from chatmemory.arguments import tuple_of
+from chatmemory.exceptions import InvalidMessageError
+from chatmemory.formats import CannotExpressError, UnsupportedContentError
+from chatmemory.formats.anthropic_blocks import answer_blocks, content_block
+from chatmemory.formats.anthropic_reader import KEPT_UNDER, from_anthropic, read_answer, read_contents
+from chatmemory.formats.validity import Names, Repair, RepairReason, Rules, make_valid
+from chatmemory.messages import (
+    AiMessage,
+    ChatMessage,
+    SystemMessage,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+
+__all__ = ["from_anthropic", "to_anthropic"]
+
+_THINKING = ("thinking", "redacted_thinking")
+
+
+def to_anthropic(
+    messages: Iterable[ChatMessage], on_repair: Callable[[Repair], object] | None = None
+) -> dict[str, Any]:
+    """``messages`` and, if there is a system message, ``system``: ``create(model=…, max_tokens=…, **to_anthropic(…))``.
+
+    Anthropic accepts the result whatever the memory holds.
+
+    Args:
+        on_repair: called with each repair, in the order of the messages.
+
+    Raises:
+        UnsupportedContentError: a ``ValueError``; the format cannot express a message. Nothing is left out in silence.
+        TypeError: something is no message.
+    """
+    given: tuple[ChatMessage, ...] = tuple_of(ChatMessage, messages, "messages")
+    valid = make_valid(given, _RULES)
+    repairs = valid.repairs
+    system: list[dict[str, Any]] = []
+    turns: list[dict[str, Any]] = []
+    for position, message in zip(valid.positions, valid.messages, strict=True):
+        if isinstance(message, SystemMessage):
+            system.append({"type": "text", "text": message.text})
+            continue
+        try:
+            role, blocks = _blocks(message)
+        except CannotExpressError as error:
+            raise UnsupportedContentError(str(error), position, given[position]) from None
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        else:
+            turns.append({"role": role, "content": blocks})
+    if turns[-1]["role"] == "assistant":
+        repairs = [*repairs, *_strip_end(turns[-1]["content"], valid.positions)]
+    if on_repair is not None:
+        for repair in repairs:
+            on_repair(repair)
+    written: dict[str, Any] = {"system": _content(system)} if system else {}
+    return written | {"messages": [turn | {"content": _content(turn["content"])} for turn in turns]}
+
+
+def _blocks(message: ChatMessage) -> tuple[str, list[dict[str, Any]]]:
+    match message:
+        case UserMessage():
+            return "user", _user_blocks(message)
+        case AiMessage():
+            return "assistant", _answer_blocks(message)
+        case ToolExecutionResultMessage():
+            return "user", [_tool_result(message)]
+    raise CannotExpressError("Anthropic has no such messages")
+
+
+def _user_blocks(message: UserMessage) -> list[dict[str, Any]]:
+    kept = _kept(message)
+    if kept is not None:
+        try:
+            if read_contents(kept) == list(message.contents):
+                return _sayable(kept)
+        except (InvalidMessageError, TypeError):
+            pass  # it is somebody else's
+    return [content_block(content) for content in message.contents]
+
+
+def _answer_blocks(message: AiMessage) -> list[dict[str, Any]]:
+    blocks = _kept_answer(message)
+    blocks = _sayable(answer_blocks(message) if blocks is None else blocks)
+    while blocks and blocks[-1]["type"] in _THINKING:
+        blocks.pop()
+    return blocks
+
+
+def _kept_answer(message: AiMessage) -> list[dict[str, Any]] | None:
+    kept = _kept(message)
+    if kept is None:
+        return None
+    try:
+        answer = read_answer(kept)
+    except (InvalidMessageError, TypeError):
+        return None  # it is somebody else's
+    same = (answer.text, answer.thinking, answer.tool_execution_requests) == (
+        message.text,
+        message.thinking,
+        message.tool_execution_requests,
+    )
+    return kept if same else None
+
+
+def _kept(message: UserMessage | AiMessage) -> list[Any] | None:
+    """The blocks that ``from_anthropic`` kept aside. Attributes are anybody's, so nothing is taken for sure."""
+    kept = message.attributes.get(KEPT_UNDER)
+    content = kept.get("content") if isinstance(kept, Mapping) else None
+    return [_plain(block) for block in content] if isinstance(content, (list, tuple)) else None
+
+
+def _plain(value: Any) -> Any:
+    """The value in dicts and lists that can change, for what is sent is often given a ``cache_control``."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _sayable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [block for block in blocks if block["type"] != "text" or block["text"].strip()]
+
+
+def _tool_result(message: ToolExecutionResultMessage) -> dict[str, Any]:
+    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.id}
+    content = _content([content_block(content) for content in message.contents])
+    if content:
+        result["content"] = content
+    if message.is_error is not None:
+        result["is_error"] = message.is_error
+    return result
+
+
+def _content(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    """The blocks, or a text that is all they are."""
+    if len(blocks) == 1 and blocks[0].keys() == {"type", "text"}:
+        text: str = blocks[0]["text"]
+        return text
+    return blocks
+
+
+def _strip_end(blocks: list[dict[str, Any]], positions: list[int]) -> Iterable[Repair]:
+    last = blocks[-1]
+    if last["type"] == "text" and last["text"] != last["text"].rstrip():
+        blocks[-1] = last | {"text": last["text"].rstrip()}
+        what = "White space at the end of the last answer was left out."
+        yield Repair(positions[-1], RepairReason.TRAILING_SPACE, what)
+
+
+_NAMES = r"[^a-zA-Z0-9_-]"
+_RULES = Rules(
+    ids=Names(_NAMES, 64),
+    unique_ids=True,
+    tool_names=Names(_NAMES, 128),
+    object_arguments=True,
+    blank_texts=False,
+    text_errors=True,
+    user_first=True,
+    says_nothing=lambda message: not _answer_blocks(message),
+)

@@ -1,0 +1,155 @@
+"""Tool calls and their results brought together; the rules are those of :mod:`chatmemory.formats.validity`."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+from chatmemory.formats.rules import Repair, RepairReason, Rules
+from chatmemory.json_text import dumps, loads
+from chatmemory.messages import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage
+
+__all__ = ["arguments_object", "paired"]
+
+_NO_RESULT = "(No result: this tool call was not completed.)"
+
+
+def arguments_object(arguments: str | None) -> dict[str, Any] | None:
+    """The object that the arguments of a call are, empty if there are none; None if they are no object."""
+    if arguments is None or not arguments.strip():
+        return {}
+    try:
+        value = loads(arguments)
+        # What is read may still have no JSON: 1e999, or half of a surrogate pair.
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    return dict(value) if isinstance(value, dict) else None
+
+
+@dataclass
+class _Call:
+    """A call that waits for its result."""
+
+    position: int
+    id: str
+    name: str | None
+    is_answered: bool = False
+
+
+class _Ids:
+    """IDs for calls, those that they have where these are allowed."""
+
+    def __init__(self, given: Iterable[ChatMessage], rules: Rules) -> None:
+        self._rules = rules
+        self._given: set[str | None] = set()
+        for message in given:
+            if isinstance(message, AiMessage):
+                self._given.update(request.id for request in message.tool_execution_requests)
+            elif isinstance(message, ToolExecutionResultMessage):
+                self._given.add(message.id)
+        self._new = (id for number in count() if (id := f"call_{number}") not in self._given)
+        self._taken: set[str] = set()
+
+    def of(self, message: AiMessage) -> list[str]:
+        taken = self._taken if self._rules.unique_ids else set()
+        ids = []
+        for request in message.tool_execution_requests:
+            id = self._rules.ids.allowed(request.id or "")
+            if not id or id in taken or (id != request.id and id in self._given):
+                id = next(new for new in self._new if new not in taken)
+            taken.add(id)
+            ids.append(id)
+        return ids
+
+
+class _Waiting:
+    """The calls without a result, by the ID that they were given with."""
+
+    def __init__(self) -> None:
+        self._calls: defaultdict[str, list[deque[_Call]]] = defaultdict(list)
+
+    def add(self, requests: Sequence[ToolExecutionRequest], calls: Sequence[_Call]) -> None:
+        groups: defaultdict[str, deque[_Call]] = defaultdict(deque)
+        for request, call in zip(requests, calls, strict=True):
+            groups[request.id or ""].append(call)
+        for id, group in groups.items():
+            self._calls[id].append(group)
+
+    def take(self, id: str | None) -> _Call | None:
+        groups = self._calls.get(id or "")
+        if not groups:
+            return None
+        call = groups[-1].popleft()
+        if not groups[-1]:
+            groups.pop()
+        return call
+
+
+def paired(given: Sequence[ChatMessage], rules: Rules, repairs: list[Repair]) -> Iterator[tuple[int, ChatMessage]]:
+    """The messages with every call directly followed by its results, and no other results."""
+    ids = _Ids(given, rules)
+    waiting = _Waiting()
+    calls: dict[int, list[_Call]] = {}
+    results: defaultdict[int, list[tuple[int, ChatMessage]]] = defaultdict(list)
+    before = -1  # the latest message that is no result
+    for position, message in enumerate(given):
+        if not isinstance(message, ToolExecutionResultMessage):
+            before = position
+            if isinstance(message, AiMessage):
+                requests = message.tool_execution_requests
+                calls[position] = [
+                    _Call(position, id, request.name) for id, request in zip(ids.of(message), requests, strict=True)
+                ]
+                waiting.add(requests, calls[position])
+            continue
+        call = waiting.take(message.id)
+        if call is None:
+            repairs.append(
+                Repair(position, RepairReason.RESULT_WITHOUT_CALL, "A tool result that answers no call was left out.")
+            )
+            continue
+        if call.position != before:
+            repairs.append(
+                Repair(position, RepairReason.RESULT_NOT_AFTER_CALL, "A tool result was moved behind its call.")
+            )
+        call.is_answered = True
+        results[call.position].append((position, replace(message, id=call.id)))
+    for position, message in enumerate(given):
+        if isinstance(message, AiMessage):
+            yield position, _called(message, position, calls[position], rules, repairs)
+            yield from results[position]
+            for call in calls[position]:
+                if not call.is_answered:
+                    what = "A tool call without a result was given one that says so."
+                    repairs.append(Repair(position, RepairReason.CALL_WITHOUT_RESULT, what))
+                    yield position, ToolExecutionResultMessage(call.id, call.name, _NO_RESULT, is_error=True)
+        elif not isinstance(message, ToolExecutionResultMessage):
+            yield position, message
+
+
+def _called(message: AiMessage, position: int, calls: list[_Call], rules: Rules, repairs: list[Repair]) -> AiMessage:
+    """An answer whose calls have what the rules demand."""
+    requests = []
+    for request, call in zip(message.tool_execution_requests, calls, strict=True):
+        if call.id != request.id:
+            what = f"A tool call was given the ID {call.id}."
+            repairs.append(Repair(position, RepairReason.TOOL_CALL_ID, what))
+        name = None if request.name is None else rules.tool_names.allowed(request.name) or "_"
+        if name != request.name:
+            repairs.append(Repair(position, RepairReason.NAME, f"A called tool was given the name {name}."))
+        arguments = request.arguments
+        if rules.object_arguments and arguments_object(arguments) is None:
+            what = "Arguments of a tool call that were no JSON object were put into one."
+            repairs.append(Repair(position, RepairReason.ARGUMENTS, what))
+            arguments = dumps({"arguments": arguments})
+        requests.append(ToolExecutionRequest(call.id, name, arguments))
+    return (
+        message
+        if tuple(requests) == message.tool_execution_requests
+        else replace(message, tool_execution_requests=tuple(requests))
+    )

@@ -1,0 +1,141 @@
+"""Any memory made acceptable to a model's API, by fixed rules that lose as little as possible of what was said.
+
+A window cuts conversations wherever it is full, and a process may end between a call and its result; but APIs refuse a
+tool result without its call, a call without its result, and more. What is changed, in this order:
+
+1. A tool call has an ID that the API takes and no other call has. One that is missing or not unique is ``call_0`` and
+   so on; characters that are not allowed become ``_``, and what is too long is cut. The result gets the same ID.
+2. A result answers the latest call of its ID that was made before it and has none. Results without an ID answer the
+   calls without one, those of the latest message first, in order.
+3. A result that answers no call, for there is none or it has one already, is left out.
+4. A result that does not directly follow its call is moved there.
+5. A call without a result gets one that says so and is marked as an error.
+6. Names lose the characters that the API does not take, as IDs do. An empty name of a tool becomes ``_``.
+7. Arguments that are no JSON object, where one is demanded, become ``{"arguments": …}`` with the text as it was.
+8. Where blank texts are refused they are left out. A user message of nothing else becomes ``(empty)``, an error without
+   output ``(no output)``, and an answer that says nothing is left out.
+9. Where an error may have nothing but text, one with more is no longer marked, but begins with ``(This is an error.)``.
+10. Where the user must begin, and another does, a user message that says that the beginning is missing comes first.
+
+What the last message is stays as it is: a memory that ends with an answer is sent so, and it is for the caller to know
+whether the model goes on from there. The same messages always give the same result, and what is valid is not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from chatmemory.arguments import tuple_of
+from chatmemory.contents import Content, TextContent
+from chatmemory.formats.pairing import paired
+from chatmemory.formats.rules import Names, Repair, RepairReason, Rules
+from chatmemory.messages import (
+    AiMessage,
+    ChatMessage,
+    CustomMessage,
+    SystemMessage,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+
+__all__ = ["Names", "Repair", "RepairReason", "Rules", "Valid", "make_valid"]
+
+_NO_OUTPUT = "(no output)"
+_EMPTY = "(empty)"
+_ERROR = "(This is an error.)"
+_NO_BEGINNING = "(The beginning of this conversation is not included.)"
+
+
+@dataclass(frozen=True)
+class Valid:
+    """Messages that the API takes."""
+
+    messages: list[ChatMessage]
+    positions: list[int]
+    """Of each message, which of those given it is or was made for."""
+
+    repairs: list[Repair]
+
+
+def make_valid(messages: Iterable[ChatMessage], rules: Rules) -> Valid:
+    """The messages with as little changed as the rules demand.
+
+    Raises:
+        TypeError: something is no message.
+    """
+    given: tuple[ChatMessage, ...] = tuple_of(ChatMessage, messages, "messages")
+    repairs: list[Repair] = []
+    placed = list(paired(given, rules, repairs))
+    placed = [
+        (position, said)
+        for position, message in placed
+        if (said := _sayable(message, position, rules, repairs)) is not None
+    ]
+    if rules.user_first:
+        _begin_with_user(placed, repairs)
+    repairs.sort(key=lambda repair: repair.position)
+    return Valid([message for _, message in placed], [position for position, _ in placed], repairs)
+
+
+def _sayable(message: ChatMessage, position: int, rules: Rules, repairs: list[Repair]) -> ChatMessage | None:
+    """The message with a name and texts that are allowed; None if nothing is left of it."""
+    if isinstance(message, UserMessage) and message.name and rules.user_names is not None:
+        name = rules.user_names.allowed(message.name)
+        if name != message.name:
+            repairs.append(Repair(position, RepairReason.NAME, f"A user was given the name {name}."))
+            message = replace(message, name=name)
+    if isinstance(message, AiMessage):
+        if message.tool_execution_requests or not rules.says_nothing(message):
+            return message
+        repairs.append(Repair(position, RepairReason.BLANK, "An answer that says nothing was left out."))
+        return None
+    if isinstance(message, UserMessage) and not rules.blank_texts:
+        return _not_blank(message, _EMPTY, position, repairs)
+    if isinstance(message, ToolExecutionResultMessage):
+        if not rules.blank_texts:
+            message = _not_blank(message, _NO_OUTPUT if message.is_error else "", position, repairs)
+        if rules.text_errors:
+            message = _text_error(message, position, repairs)
+    return message
+
+
+S = TypeVar("S", UserMessage, ToolExecutionResultMessage)
+
+
+def _not_blank(message: S, instead: str, position: int, repairs: list[Repair]) -> S:
+    """The message without its blank texts; ``instead`` if it has nothing else."""
+    contents: tuple[Content, ...] = tuple(content for content in message.contents if not _is_blank(content))
+    contents = contents or (TextContent(instead),)
+    if contents == message.contents:
+        return message
+    what = f"Blank text became {instead}." if contents == (TextContent(instead),) else "Blank text was left out."
+    repairs.append(Repair(position, RepairReason.BLANK, what))
+    return replace(message, contents=contents)
+
+
+def _is_blank(content: Content) -> bool:
+    return isinstance(content, TextContent) and not content.text.strip()
+
+
+def _text_error(
+    message: ToolExecutionResultMessage, position: int, repairs: list[Repair]
+) -> ToolExecutionResultMessage:
+    """The result, with a text in place of the mark of an error if that could not stay."""
+    if not message.is_error or all(isinstance(content, TextContent) for content in message.contents):
+        return message
+    what = f"A tool result with more than text is not marked as an error, but begins with {_ERROR}"
+    repairs.append(Repair(position, RepairReason.ERROR_CONTENT, what))
+    return replace(message, contents=(TextContent(_ERROR), *message.contents), is_error=None)
+
+
+def _begin_with_user(placed: list[tuple[int, ChatMessage]], repairs: list[Repair]) -> None:
+    first = next((index for index, (_, message) in enumerate(placed) if not isinstance(message, SystemMessage)), None)
+    if first is not None and isinstance(placed[first][1], (UserMessage, CustomMessage)):
+        return
+    index = len(placed) if first is None else first
+    position = len(placed) if first is None else placed[first][0]
+    what = "A user message that says that the beginning is missing was put before the first message."
+    repairs.append(Repair(position, RepairReason.FIRST_TURN, what))
+    placed.insert(index, (position, UserMessage(_NO_BEGINNING)))

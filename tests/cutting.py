@@ -1,0 +1,46 @@
+"""What a server's operator does to the connections of others: cut them, or wait until there are none."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+from django.db import OperationalError, connection
+
+__all__ = ["cut_all_others", "wait_until_alone"]
+
+# Of this database, but the own one.
+_OTHERS = {
+    "postgresql": "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
+    "AND backend_type = 'client backend'",
+    "mysql": "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
+}
+_CUT = {"postgresql": "SELECT pg_terminate_backend(%s)", "mysql": "KILL %s"}
+
+
+def cut_all_others() -> int:
+    """Cut them, and say how many there were."""
+    others = _others()
+    with connection.cursor() as cursor:
+        for process in others:
+            with suppress(OperationalError):  # it ended by itself
+                cursor.execute(_CUT[connection.vendor], [process])
+    return len(others)
+
+
+def wait_until_alone(timeout: float = 60) -> None:
+    """Until the server has noticed the end of all others: what a killed process had asked for may still be done.
+
+    Raises:
+        AssertionError: there are others still.
+    """
+    until = time.monotonic() + timeout
+    while connection.vendor != "sqlite" and (others := _others()):
+        assert time.monotonic() < until, f"there are connections of others still: {others}"
+        time.sleep(0.05)
+
+
+def _others() -> list[int]:
+    with connection.cursor() as cursor:
+        cursor.execute(_OTHERS[connection.vendor])
+        return [process for (process,) in cursor.fetchall()]

@@ -1,0 +1,103 @@
+"""What the providers' documentation demands of messages, beside the types of their SDKs, which are asked as well."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from anthropic.types import MessageParam, TextBlockParam
+from openai.types.chat import ChatCompletionMessageParam
+from pydantic import TypeAdapter
+
+__all__ = ["assert_anthropic_accepts", "assert_openai_accepts"]
+
+_OPENAI = TypeAdapter(list[ChatCompletionMessageParam])
+_ANTHROPIC = TypeAdapter(list[MessageParam])
+_SYSTEM = TypeAdapter(str | list[TextBlockParam])
+
+
+def _validate(adapter: TypeAdapter[Any], data: Any) -> None:
+    """Raise unless the SDK's types take it; pydantic validates an ``Iterable`` only when it is iterated over."""
+
+    def exhaust(value: Any) -> None:
+        if isinstance(value, dict):
+            exhaust(list(value.values()))
+        elif isinstance(value, Iterable) and not isinstance(value, str):
+            for item in value:
+                exhaust(item)
+
+    exhaust(adapter.validate_python(data))
+    json.dumps(data, allow_nan=False, ensure_ascii=False).encode()
+
+
+def assert_openai_accepts(messages: list[dict[str, Any]]) -> None:
+    """Chat completions: each message with tool calls is followed by one tool message for each of them, no others."""
+    _validate(_OPENAI, messages)
+    open_calls: set[str] = set()
+    for message in messages:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] in open_calls, "a result without its call"
+            open_calls.remove(message["tool_call_id"])
+            continue
+        assert not open_calls, "calls without their results"
+        ids = [call["id"] for call in message.get("tool_calls", ())]
+        assert len(set(ids)) == len(ids)
+        assert all(1 <= len(id) <= 40 for id in ids)
+        for call in message.get("tool_calls", ()):
+            assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", call["function"]["name"])
+        if message["role"] == "user" and "name" in message:
+            assert re.fullmatch(r"[^\s<|\\/>]{1,64}", message["name"])
+        open_calls = set(ids)
+    assert not open_calls, "calls without their results"
+
+
+def assert_anthropic_accepts(request: dict[str, Any]) -> None:
+    """Messages: turns by turns from the user's on, no blank text, calls answered at the start of the next turn."""
+    assert request.keys() in ({"messages"}, {"system", "messages"})
+    _validate(_ANTHROPIC, request["messages"])
+    if "system" in request:
+        _validate(_SYSTEM, request["system"])
+        _assert_texts_are_not_blank(_blocks(request["system"]))
+    turns = request["messages"]
+    assert [turn["role"] for turn in turns] == [("user", "assistant")[index % 2] for index in range(len(turns))]
+    assert turns
+    used: set[str] = set()
+    calls: list[str] = []
+    for turn in turns:
+        blocks = _blocks(turn["content"])
+        assert blocks, "nothing is said"
+        _assert_texts_are_not_blank(blocks)
+        results = [block for block in blocks if block["type"] == "tool_result"]
+        assert blocks[: len(results)] == results, "tool results come first"
+        assert sorted(block["tool_use_id"] for block in results) == sorted(calls)
+        for block in results:
+            content = _blocks(block.get("content", []))
+            _assert_texts_are_not_blank(content)
+            if block.get("is_error"):
+                assert content, "an error says something"
+                assert {part["type"] for part in content} == {"text"}
+        if turn["role"] == "user":
+            assert {block["type"] for block in blocks} <= {"text", "image", "document", "tool_result"}
+            calls = []
+            continue
+        assert blocks[-1]["type"] not in ("thinking", "redacted_thinking")
+        uses = [block for block in blocks if block["type"] == "tool_use"]
+        calls = [block["id"] for block in uses]
+        for block in uses:
+            assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", block["id"])
+            assert re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", block["name"])
+            assert block["id"] not in used, "IDs are unique"
+            used.add(block["id"])
+    assert not calls, "calls without their results"
+    if turns[-1]["role"] == "assistant" and (last := _blocks(turns[-1]["content"])[-1])["type"] == "text":
+        assert last["text"] == last["text"].rstrip()
+
+
+def _blocks(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _assert_texts_are_not_blank(blocks: list[dict[str, Any]]) -> None:
+    assert all(block["text"].strip() for block in blocks if block["type"] == "text")
