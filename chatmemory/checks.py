@@ -55,6 +55,7 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
     ("E013", "PAGE_SIZE", _positive, "Set it to a whole number above zero."),
     ("E014", "MAX_PAGE_SIZE", _positive, "Set it to a whole number above zero."),
     ("E016", "MAX_METADATA_CHARS", _positive, "Set it to a whole number above zero."),
+    ("E017", "ERASE_USER", lambda v: v in ("erase", "anonymise"), 'Set it to "erase" or "anonymise".'),
     (
         "E015",
         "THROTTLE_RATES",

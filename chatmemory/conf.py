@@ -17,6 +17,8 @@ DEFAULTS: dict[str, Any] = {
     "FALLBACK_ENCODING": "o200k_base",
     # False deletes a message when it is evicted, instead of keeping it as history.
     "KEEP_HISTORY": True,
+    # What erase_user() does with a user's conversations: "erase" them, or "anonymise" and keep the figures.
+    "ERASE_USER": "erase",
     # The most that REST takes: of one message, of a conversation's metadata, of messages to add at once, of messages of
     # a memory that is written whole, and of one body.
     "MAX_MESSAGE_CHARS": 400_000,

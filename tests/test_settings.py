@@ -46,6 +46,8 @@ def test_defaults_are_fine(settings: Any) -> None:
         ({"THROTTLE_RATES": {"writes": "0/day"}}, "E015"),
         ({"THROTTLE_RATES": "1/day"}, "E015"),
         ({"MAX_METADATA_CHARS": 0}, "E016"),
+        ({"ERASE_USER": "forget"}, "E017"),
+        ({"ERASE_USER": ["erase"]}, "E017"),
         ({"PERMISSION_CLASSES": "rest_framework.permissions.AllowAny"}, "E010"),
         ({"PERMISSION_CLASSES": ["nobody.Knows"]}, "E010"),
     ],

@@ -1,0 +1,78 @@
+"""What the commands take on their command lines, checked alike."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
+from django.core.management.base import CommandError, CommandParser
+from django.db import connections, router
+from django.db.models import QuerySet
+
+from chatmemory.models import Conversation
+
+__all__ = ["add_choice", "chosen_conversations", "chosen_database", "positive"]
+
+
+def positive(text: str) -> int:
+    """A whole number above zero, of at most 18 digits.
+
+    Raises:
+        argparse.ArgumentTypeError: ``text`` is none.
+    """
+    # Before int(), which refuses thousands of digits; databases refuse a LIMIT of more than 18.
+    if text.isdecimal() and len(text) > 18:
+        raise argparse.ArgumentTypeError(f"must have at most 18 digits, but is: {text!r:.100}")
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number above zero, but is: {text!r:.100}")
+    return int(text)
+
+
+def add_choice(parser: CommandParser, *, conversation: bool = True) -> None:
+    """The options that say which conversations: :func:`chosen_conversations` reads them."""
+    parser.add_argument("--owner", metavar="ID", help="only conversations of the user with this primary key")
+    if conversation:
+        parser.add_argument("--conversation", metavar="ID", help="only the conversation with this primary key")
+    parser.add_argument("--database", metavar="ALIAS", help="the database (default: the one that is written to)")
+
+
+def chosen_database(alias: str | None) -> str:
+    """``alias``, by default the database that conversations are written to.
+
+    Raises:
+        CommandError: there is no such database.
+    """
+    database = alias or router.db_for_write(Conversation)
+    if database not in connections:
+        raise CommandError(f"--database: there is no {database!r} in DATABASES; take one of {', '.join(connections)}.")
+    return database
+
+
+def chosen_conversations(options: dict[str, Any]) -> QuerySet[Conversation]:
+    """The conversations that the options choose.
+
+    Raises:
+        CommandError: there is no such database, user or conversation.
+    """
+    database = chosen_database(options["database"])
+    chosen: QuerySet[Conversation] = Conversation.objects.using(database)
+    if options["owner"] is not None:
+        users = get_user_model()._default_manager.using(database)
+        try:
+            known = users.filter(pk=options["owner"]).exists()
+        except (ValueError, ValidationError, OverflowError):
+            known = False
+        if not known:
+            raise CommandError(f"--owner: there is no user with the primary key {options['owner']!r}.")
+        chosen = chosen.filter(owner=options["owner"])
+    if options.get("conversation") is not None:
+        try:
+            chosen = chosen.filter(pk=UUID(options["conversation"]))
+        except ValueError:
+            raise CommandError(f"--conversation: {options['conversation']!r} is no UUID.") from None
+        if not chosen.exists():
+            raise CommandError(f"--conversation: there is no conversation {options['conversation']!r} among these.")
+    return chosen

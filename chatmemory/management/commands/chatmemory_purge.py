@@ -1,0 +1,71 @@
+"""``python manage.py chatmemory_purge``"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from chatmemory.management.arguments import add_choice, chosen_conversations, positive
+from chatmemory.models import Conversation
+from chatmemory.retention import Erased, purge_conversations, purge_evicted, purge_keys
+
+__all__ = ["Command"]
+
+
+class Command(BaseCommand):
+    """Stopped and begun again, it goes on with what is left."""
+
+    help = (
+        "Erases whole conversations without activity for so many days; or, with --evicted-only or --keys or both, "
+        "only evicted messages or idempotency keys that are older. What is retained goes with its conversation only."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--older-than", type=positive, required=True, metavar="DAYS", help="how old is too old")
+        add_choice(parser, conversation=False)
+        parser.add_argument("--evicted-only", action="store_true", help="erase messages evicted before then")
+        parser.add_argument("--keys", action="store_true", help="erase idempotency keys from before then")
+        parser.add_argument(
+            "--batch-size", type=positive, default=1000, help="messages or keys of one transaction (default: 1000)"
+        )
+        parser.add_argument("--dry-run", action="store_true", help="say what would go; erase nothing")
+
+    def handle(self, *, older_than: int, dry_run: bool, **options: Any) -> None:
+        try:
+            before = timezone.now() - timedelta(days=older_than)
+        except OverflowError:
+            raise CommandError(f"--older-than: {older_than} days ago there was no calendar.") from None
+        done = Erased()
+        for step in _steps(before, chosen_conversations(options), dry_run, options):
+            done += step
+            if self.stderr.isatty():
+                self.stderr.write(f"\r{_account(done)} ...", ending="")
+        if self.stderr.isatty():
+            self.stderr.write("")
+        self.stdout.write(f"{'Would erase' if dry_run else 'Erased'} {_account(done)}.")
+        if done.held:
+            what = "with evicted messages that stay" if options["evicted_only"] else "that stay"
+            self.stdout.write(f"Conversations {what} because other objects refer to them: {done.held}.")
+
+
+def _steps(
+    before: datetime, conversations: QuerySet[Conversation], dry_run: bool, options: dict[str, Any]
+) -> Iterator[Erased]:
+    size = options["batch_size"]
+    if options["evicted_only"]:
+        yield from purge_evicted(before, conversations, batch_size=size, dry_run=dry_run)
+    if options["keys"]:
+        # Keys of a whole database are found without its conversations.
+        whose = None if options["owner"] is None and options["database"] is None else conversations
+        yield from purge_keys(before, whose, batch_size=size, dry_run=dry_run)
+    if not options["evicted_only"] and not options["keys"]:
+        yield from purge_conversations(before, conversations, dry_run=dry_run)
+
+
+def _account(done: Erased) -> str:
+    return f"conversations: {done.conversations}, messages: {done.messages}, idempotency keys: {done.keys}"

@@ -1,0 +1,62 @@
+"""``python manage.py chatmemory_recount``"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from chatmemory.counting import CUSTOM
+from chatmemory.management.arguments import add_choice, chosen_conversations, positive
+from chatmemory.recounting import Recounted, recount
+
+__all__ = ["Command"]
+
+_SOME_LEFT = 1
+
+
+class Command(BaseCommand):
+    """Stopped and begun again, it goes on with the conversations that have another model still."""
+
+    help = (
+        "Counts the tokens of all messages again: with --model for that model from now on, without by the model that "
+        "each conversation has. What no longer fits a window of tokens is evicted."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--model", metavar="NAME", help="whose tokens are counted from now on")
+        parser.add_argument("--from", dest="old", metavar="NAME", help="only conversations that have this model")
+        add_choice(parser)
+        parser.add_argument(
+            "--batch-size", type=positive, default=500, help="evicted messages of one transaction (default: 500)"
+        )
+        parser.add_argument("--dry-run", action="store_true", help="say how many it would count; write nothing")
+
+    def handle(self, *, model: str | None, old: str | None, batch_size: int, dry_run: bool, **options: Any) -> None:
+        chosen = chosen_conversations(options)
+        if old is not None:
+            chosen = chosen.filter(model=old)
+        elif model is not None and options["conversation"] is None:
+            # Those that an estimator of the project's own counts must be named by --from.
+            chosen = chosen.exclude(model=model).exclude(model__startswith=CUSTOM)
+        try:
+            steps = recount(chosen, model=model, batch_size=batch_size, dry_run=dry_run)
+        except ValueError as error:
+            raise CommandError(f"--model: {error}") from None
+        done, failed = Recounted(), 0
+        for step in steps:
+            done += step
+            if step.problem:
+                failed += 1
+                self.stderr.write(f"{step.problem} [left as it was]")
+            elif self.stderr.isatty():
+                self.stderr.write(f"\r{_account(done)} ...", ending="")
+        if self.stderr.isatty():
+            self.stderr.write("")
+        self.stdout.write(f"{'Would count' if dry_run else 'Counted'} {_account(done)}.")
+        if failed:
+            raise SystemExit(_SOME_LEFT)
+
+
+def _account(done: Recounted) -> str:
+    return f"conversations: {done.conversations}, messages: {done.messages}, evicted by it: {done.evicted}"

@@ -1,0 +1,103 @@
+"""``python manage.py chatmemory_user``"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, TextIO
+
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.models import ProtectedError, RestrictedError
+
+from chatmemory.conf import setting
+from chatmemory.management.arguments import chosen_database
+from chatmemory.personal_data import erase_user, export_user
+
+__all__ = ["Command"]
+
+
+class Command(BaseCommand):
+    """The answer to a user who asks what is stored of them, or wants it gone."""
+
+    help = (
+        "Exports everything of one user as JSON lines, or erases it; the setting ERASE_USER says whether erased "
+        "conversations are deleted or anonymised. The user's own row stays."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("act", choices=["export", "erase"])
+        parser.add_argument("user", help="the user name, or with --id the primary key")
+        parser.add_argument("--id", action="store_true", help="USER is a primary key")
+        parser.add_argument("--output", metavar="FILE", help="export: the file to write (default: standard output)")
+        parser.add_argument("--no-input", action="store_false", dest="interactive", help="erase: do not ask")
+        parser.add_argument("--database", metavar="ALIAS", help="the database (default: the one that is written to)")
+
+    def handle(self, *, act: str, user: str, id: bool, interactive: bool, **options: Any) -> None:
+        database = chosen_database(options["database"])
+        person = _user(user, id, database)
+        if act == "export":
+            with self._out(options["output"]) as out:
+                for line in export_user(person, database=database):
+                    out.write(line)
+            return
+        if options["output"] is not None:
+            raise CommandError("--output: erase writes no file; export first, then erase. Nothing was erased.")
+        if interactive:
+            self._ask(person)
+        try:
+            erased = erase_user(person, database=database)
+        except (ProtectedError, RestrictedError) as error:
+            raise CommandError(f"Other objects refer to a conversation and forbid to erase it: {error}") from error
+        done = "Anonymised" if setting("ERASE_USER") == "anonymise" else "Erased"
+        self.stdout.write(
+            f"{done} conversations: {erased.conversations}, messages: {erased.messages}. "
+            f"Erased idempotency keys: {erased.keys}."
+        )
+
+    @contextmanager
+    def _out(self, path: str | None) -> Iterator[TextIO | Any]:
+        if path is None:
+            yield self.stdout
+            return
+        try:
+            # Never over another file: it may be another person's. What is in it is nobody else's to read.
+            file = open(path, "x", encoding="utf-8", newline="\n", opener=partial(os.open, mode=0o600))  # noqa: SIM115
+        except FileExistsError:
+            raise CommandError(f"--output: {path} exists already; take another name.") from None
+        except OSError as error:
+            raise CommandError(f"--output: cannot write {path}: {error.strerror}.") from error
+        try:
+            with file:
+                yield file
+        except BaseException as error:
+            # Half of it would look like all of it.
+            os.unlink(path)
+            if isinstance(error, OSError):
+                raise CommandError(f"--output: cannot write {path}: {error.strerror}.") from error
+            raise
+
+    def _ask(self, user: Any) -> None:
+        act = "anonymise" if setting("ERASE_USER") == "anonymise" else "erase"
+        try:
+            answer = input(f"This will {act} all conversations of {user} and cannot be undone. Type yes to go on: ")
+        except EOFError:
+            raise CommandError("Nothing was erased: nobody is there to answer. --no-input does not ask.") from None
+        if answer != "yes":
+            raise CommandError("Nothing was erased.")
+
+
+def _user(name: str, is_key: bool, database: str) -> Any:
+    model = get_user_model()
+    field = "pk" if is_key else model.USERNAME_FIELD
+    with suppress(model.DoesNotExist, ValueError, ValidationError, OverflowError):
+        found = model._default_manager.using(database).get(**{field: name})
+        column: Any = model._meta.get_field(model.USERNAME_FIELD)
+        # MariaDB takes "ann", "Ann" and "änn" for the same.
+        if is_key or found.get_username() == column.to_python(name):
+            return found
+    what, hint = ("primary key", "") if is_key else ("user name", " With --id, USER is a primary key.")
+    raise CommandError(f"There is no user with the {what} {name!r}.{hint}")

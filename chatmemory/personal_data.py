@@ -1,0 +1,173 @@
+"""Everything that is stored of one user: to hand it out, and to erase it.
+
+What belongs to a user are the conversations that they own. What others wrote about them in conversations of their own
+is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from django.apps import apps
+from django.db import router, transaction
+from django.db.models import Q, QuerySet
+
+from chatmemory import changes
+from chatmemory.conf import setting
+from chatmemory.idempotency import scope_of_owner
+from chatmemory.identifiers import new_memory_id
+from chatmemory.json_lines import message_lines
+from chatmemory.json_text import dumps
+from chatmemory.ledger import Change, rows_of
+from chatmemory.managers import require_owner
+from chatmemory.messages import ChatMessageType
+from chatmemory.models import Conversation, IdempotencyKey
+from chatmemory.paging import in_parts, pages, target_on
+from chatmemory.retention import Erased
+from chatmemory.retrying import retried
+
+__all__ = ["ERASED_TEXT", "erase_user", "export_user"]
+
+ERASED_TEXT = "[erased]"
+"""What every message says after its conversation was anonymised."""
+
+
+def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
+    """Everything of one user as JSON lines, each ending in a newline.
+
+    Of each conversation there is a line with its settings and counters, then one for each message (as the admin's
+    export writes it), then one for each idempotency key.
+
+    Args:
+        user: a saved one.
+        database: the alias; by default the one that is written to.
+
+    Raises:
+        ValueError: ``user`` is an anonymous or unsaved user, or None.
+    """
+    alias = database or router.db_for_write(Conversation)
+    return _lines(_require_user(user), alias)
+
+
+def _lines(user: Any, database: str) -> Iterator[str]:
+    for page in pages(Conversation.objects.using(database).filter(owner=user)):
+        for conversation in page:
+            yield f"{dumps(_described(conversation))}\n"
+            yield from message_lines([(conversation.pk, conversation.memory_id)], database=database)
+            yield from _key_lines(IdempotencyKey.objects.using(database).filter(conversation=conversation))
+    # Keys of what they made and somebody else owns now.
+    theirs = IdempotencyKey.objects.using(database).filter(scope=scope_of_owner(user))
+    yield from _key_lines(theirs.exclude(conversation__owner=user))
+
+
+def _described(conversation: Conversation) -> dict[str, Any]:
+    names = (
+        *("memory_id", "title", "metadata", "window", "limit", "model", "always_keep_system_message_first"),
+        *("version", "message_count", "retained_count", "retained_tokens"),
+    )
+    return {
+        "conversation": conversation.pk,
+        **{name: getattr(conversation, name) for name in names},
+        "created_at": conversation.created_at.isoformat(),
+        "updated_at": conversation.updated_at.isoformat(),
+    }
+
+
+def _key_lines(keys: QuerySet[IdempotencyKey]) -> Iterator[str]:
+    for record in in_parts(keys):
+        about = {
+            "conversation": record.conversation_id,
+            "idempotency_key": record.key,
+            "scope": record.scope,
+            "created_at": record.created_at.isoformat(),
+        }
+        yield f"{dumps(about)}\n"
+
+
+def erase_user(user: Any, *, how: str | None = None, database: str | None = None) -> Erased:
+    """Erase everything of one user; the user's own row stays, and may be deleted afterwards.
+
+    ``"erase"`` deletes the conversations with all that is in them. ``"anonymise"`` keeps of them what is no personal
+    data: numbers, times, types and token counts. Owner, memory ID, title, metadata, every word, name and tool call,
+    and the idempotency keys are gone; each message says :data:`ERASED_TEXT`. In both cases the titles leave the
+    admin's log.
+
+    Each conversation is erased under its lock, in a transaction of its own. See to it that the user is signed out
+    first: a request that is under way may still add to a conversation that is anonymised.
+
+    Args:
+        user: a saved one.
+        how: by default the setting ``ERASE_USER``.
+        database: the alias; by default the one that is written to.
+
+    Raises:
+        ValueError: ``user`` is an anonymous or unsaved user, or None; or there is no such ``how``.
+        ProtectedError, RestrictedError: objects of the project's refer to a conversation and forbid to delete it. What
+            was erased before stays erased.
+    """
+    _require_user(user)
+    manner = how if how is not None else setting("ERASE_USER")
+    if manner not in ("erase", "anonymise"):
+        raise ValueError(f'how must be "erase" or "anonymise", but is: {manner!r}')
+    alias = database or router.db_for_write(Conversation)
+    erased = Erased()
+    theirs = Conversation.objects.using(alias).filter(owner=user)
+    while page := list(theirs.order_by("pk")[:100]):
+        for conversation in page:
+            erased += retried(alias, partial(_erase, conversation, user, alias, manner))
+    keys = IdempotencyKey.objects.using(alias).filter(scope=scope_of_owner(user))
+    return erased + Erased(keys=keys.delete()[0])
+
+
+def _erase(conversation: Conversation, user: Any, database: str, manner: str) -> Erased:
+    def require_theirs(locked: Conversation) -> None:
+        if locked.owner_id != user.pk:
+            raise Conversation.DoesNotExist("the conversation is another user's now")
+
+    keys = IdempotencyKey.objects.using(database).filter(conversation=conversation)
+    whole = Erased(conversations=1, messages=rows_of(conversation).count(), keys=keys.count())
+    with transaction.atomic(using=database), suppress(Conversation.DoesNotExist):
+        if manner == "erase":
+            changes.erase(target_on(conversation, require_theirs))
+        else:
+            target_on(conversation, require_theirs).change(_anonymise)
+            keys.delete()
+        _forget_title(conversation)
+        return whole
+    return Erased()
+
+
+def _anonymise(change: Change) -> None:
+    conversation = change.conversation
+    conversation.owner = None
+    conversation.memory_id = new_memory_id()
+    conversation.title, conversation.metadata = "", {}
+    # What the memory says is another thing now, so nobody may go on from what they know of this version.
+    conversation.version += 1
+    names = ["owner", "memory_id", "title", "metadata", "version"]
+    conversation.save(using=conversation._state.db, update_fields=names)
+    rows = rows_of(conversation)
+    custom = Q(type=ChatMessageType.CUSTOM)
+    rows.filter(custom).update(text="", payload=None)
+    rows.exclude(custom).update(text=ERASED_TEXT, payload=None)
+
+
+def _forget_title(conversation: Conversation) -> None:
+    """The admin's log calls a conversation by its title, or its memory ID."""
+    if not apps.is_installed("django.contrib.admin"):
+        return
+    from django.contrib.admin.models import LogEntry
+    from django.contrib.contenttypes.models import ContentType
+
+    kind = ContentType.objects.get_for_model(Conversation)
+    key = str(conversation.pk)
+    LogEntry.objects.filter(content_type=kind, object_id=key).update(object_repr=key)
+
+
+def _require_user(user: Any) -> Any:
+    if user is None:
+        raise ValueError("user must be a saved user, but is: None")
+    return require_owner(user)

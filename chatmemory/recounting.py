@@ -1,0 +1,114 @@
+"""Counting the tokens of stored messages again, for another model or by another vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+
+from chatmemory import changes
+from chatmemory.counting import CUSTOM, check_model, estimator_for
+from chatmemory.json_lines import read_in_parts
+from chatmemory.ledger import Change, rows_of
+from chatmemory.models import Conversation, Message
+from chatmemory.paging import pages, target_on
+from chatmemory.tokens import stored_count
+
+__all__ = ["Recounted", "recount"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recounted:
+    """What one step did, or with ``dry_run`` would have done."""
+
+    conversations: int = 0
+    """Finished."""
+
+    messages: int = 0
+    """Counted."""
+
+    evicted: int = 0
+    """Messages that left a memory because they no longer fit. A dry run does not know them."""
+
+    problem: str = ""
+    """Why a conversation stays as it is."""
+
+    def __add__(self, other: Recounted) -> Recounted:
+        return Recounted(
+            conversations=self.conversations + other.conversations,
+            messages=self.messages + other.messages,
+            evicted=self.evicted + other.evicted,
+        )
+
+
+def recount(
+    conversations: QuerySet[Conversation] | None = None,
+    *,
+    model: str | None = None,
+    batch_size: int = 500,
+    dry_run: bool = False,
+) -> Iterator[Recounted]:
+    """Count all messages of ``conversations`` again, evicted ones too.
+
+    A conversation's ``model`` changes last, together with the counts of what is retained, in one transaction that
+    also evicts what no longer fits. So what was interrupted is told by its old model, and done again.
+
+    Args:
+        conversations: by default all.
+        model: whose tokens are counted from now on. By default each conversation keeps its own; then those that an
+            estimator of the project's own counts are left out.
+        batch_size: evicted messages that are written in one transaction and step.
+        dry_run: write nothing.
+
+    Raises:
+        ValueError: no such model.
+    """
+    if model is not None:
+        check_model(model)
+    return _recount_all(conversations, model, batch_size, dry_run)
+
+
+def _recount_all(
+    conversations: QuerySet[Conversation] | None, model: str | None, batch_size: int, dry_run: bool
+) -> Iterator[Recounted]:
+    for page in pages(conversations):
+        for conversation in page:
+            if model is None and conversation.model.startswith(CUSTOM):
+                continue
+            try:
+                yield from _recount_one(conversation, model, batch_size, dry_run)
+            except Conversation.DoesNotExist:
+                continue
+            except (TypeError, ValueError) as error:  # other hands wrote a row that says no message
+                yield Recounted(problem=f"conversation {conversation.pk} ({conversation.memory_id!r}): {error}")
+
+
+def _recount_one(conversation: Conversation, model: str | None, batch_size: int, dry_run: bool) -> Iterator[Recounted]:
+    since = conversation.version
+    rows = rows_of(conversation)
+    if dry_run:
+        yield Recounted(conversations=1, messages=rows.count())
+        return
+    estimator = estimator_for(model or conversation.model)
+    counted: list[Message] = []
+    # What is evicted never changes, so it is counted before the lock.
+    for row in read_in_parts(rows.filter(evicted_in__isnull=False, evicted_in__lte=since)):
+        counted.append(Message(pk=row.pk, token_count=stored_count(row.message, estimator)))
+        if len(counted) == batch_size:
+            _write(conversation, counted)
+            yield Recounted(messages=len(counted))
+            counted = []
+    _write(conversation, counted)
+    change = changes.recount(target_on(conversation), model, since=since)
+    rest = rows.retained().count() + len(change.evicted)
+    yield Recounted(conversations=1, messages=len(counted) + rest, evicted=len(change.evicted))
+
+
+def _write(conversation: Conversation, counted: list[Message]) -> None:
+    def work(change: Change) -> None:
+        # The rows, not the counters: those are of what is retained.
+        rows_of(change.conversation).bulk_update(counted, ["token_count"], batch_size=500)
+
+    if counted:
+        target_on(conversation).change(work)

@@ -1,0 +1,178 @@
+"""Erasing what is older than it may become.
+
+Each function goes through the conversations in transactions of their own, and yields after each, so that a caller can
+show how far it is, or stop: what is done stays done, and the next call goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from django.db import transaction
+from django.db.models import F, ProtectedError, QuerySet, RestrictedError
+
+from chatmemory import changes
+from chatmemory.ledger import Change, chunks, rows_of
+from chatmemory.managers import MessageQuerySet
+from chatmemory.models import Conversation, IdempotencyKey, Message
+from chatmemory.paging import on_primary, pages, target_on
+from chatmemory.retrying import retried
+
+__all__ = ["Erased", "purge_conversations", "purge_evicted", "purge_keys"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Erased:
+    """What one step erased, or with ``dry_run`` would have."""
+
+    conversations: int = 0
+
+    messages: int = 0
+
+    keys: int = 0
+    """Idempotency keys."""
+
+    held: int = 0
+    """Conversations that stay, or evicted messages of which stay, because objects of the project's refer to them and
+    forbid it."""
+
+    def __add__(self, other: Erased) -> Erased:
+        return Erased(
+            conversations=self.conversations + other.conversations,
+            messages=self.messages + other.messages,
+            keys=self.keys + other.keys,
+            held=self.held + other.held,
+        )
+
+
+class _StillInUseError(Exception):
+    """Something happened in the conversation since it was found."""
+
+
+def purge_conversations(
+    before: datetime, conversations: QuerySet[Conversation] | None = None, *, dry_run: bool = False
+) -> Iterator[Erased]:
+    """Erase whole conversations whose last activity was before ``before``, one at each step.
+
+    Args:
+        before: with a time zone.
+        conversations: by default all.
+        dry_run: count only.
+    """
+    for page in pages(on_primary(conversations).filter(updated_at__lt=before)):
+        for conversation in page:
+            yield _erase(conversation, before, dry_run)
+
+
+def _erase(conversation: Conversation, before: datetime, dry_run: bool) -> Erased:
+    def require_unused(locked: Conversation) -> None:
+        if locked.updated_at >= before:
+            raise _StillInUseError
+
+    database = conversation._state.db or "default"
+    whole = Erased(
+        conversations=1,
+        messages=rows_of(conversation).count(),
+        keys=IdempotencyKey.objects.using(database).filter(conversation=conversation).count(),
+    )
+    if dry_run:
+        return whole
+    try:
+        changes.erase(target_on(conversation, require_unused))
+    except (_StillInUseError, Conversation.DoesNotExist):
+        return Erased()
+    except (ProtectedError, RestrictedError):
+        return Erased(held=1)
+    return whole
+
+
+def purge_evicted(
+    before: datetime,
+    conversations: QuerySet[Conversation] | None = None,
+    *,
+    batch_size: int = 1000,
+    dry_run: bool = False,
+) -> Iterator[Erased]:
+    """Erase messages that left their memory before ``before``, the oldest evictions first.
+
+    It leaves what ``KEEP_HISTORY = False`` would have: ``message_count`` goes on counting what was said, positions
+    and versions stay, and history and past memories lack what was erased. What is retained stays.
+
+    Args:
+        before: with a time zone.
+        conversations: by default all.
+        batch_size: messages of one transaction and step, under the lock of their conversation.
+        dry_run: count only.
+    """
+    forgetful = on_primary(conversations).filter(created_at__lt=before, next_position__gt=F("retained_count"))
+    for page in pages(forgetful):
+        for conversation in page:
+            old = rows_of(conversation).filter(evicted_in__isnull=False, evicted_at__lt=before)
+            if dry_run:
+                yield Erased(messages=old.count())
+                continue
+            try:
+                while gone := _erase_messages(conversation, old, batch_size):
+                    yield Erased(messages=gone)
+                    if gone < batch_size:
+                        break
+            except (ProtectedError, RestrictedError):
+                yield Erased(held=1)
+
+
+def _erase_messages(conversation: Conversation, old: MessageQuerySet, size: int) -> int:
+    gone = 0
+
+    def work(change: Change) -> None:
+        nonlocal gone
+        # In the index's order, so that the database need not look further than it deletes.
+        keys = list(old.order_by("evicted_in", "memory_order").values_list("pk", flat=True)[:size])
+        gone = 0
+        for chunk in chunks(keys):
+            gone += rows_of(conversation).filter(pk__in=chunk).delete()[1].get(Message._meta.label, 0)
+
+    try:
+        target_on(conversation).change(work)
+    except Conversation.DoesNotExist:
+        return 0
+    return gone
+
+
+def purge_keys(
+    before: datetime,
+    conversations: QuerySet[Conversation] | None = None,
+    *,
+    batch_size: int = 1000,
+    dry_run: bool = False,
+) -> Iterator[Erased]:
+    """Erase idempotency keys that came before ``before``. A request that comes again with one happens again.
+
+    Args:
+        before: with a time zone.
+        conversations: whose keys; by default all.
+        batch_size: keys of one transaction and step.
+        dry_run: count only.
+    """
+    database = on_primary(conversations).db
+    old = IdempotencyKey.objects.using(database).filter(created_at__lt=before)
+    if conversations is not None:
+        old = old.filter(conversation__in=conversations.using(database).order_by().values("pk"))
+    if dry_run:
+        yield Erased(keys=old.count())
+        return
+    after = 0
+    while keys := list(old.filter(pk__gt=after).order_by("pk").values_list("pk", flat=True)[:batch_size]):
+        yield Erased(keys=retried(database, partial(_erase_keys, database, keys)))
+        after = keys[-1]
+
+
+def _erase_keys(database: str, keys: list[int]) -> int:
+    gone = 0
+    with transaction.atomic(using=database):
+        for chunk in chunks(keys):
+            part = IdempotencyKey.objects.using(database).filter(pk__in=chunk)
+            gone += part.delete()[1].get(IdempotencyKey._meta.label, 0)
+    return gone

@@ -1,0 +1,220 @@
+"""Whether the counters of conversations say what their rows say, and setting right those that do not.
+
+The database adds up, so a conversation of a million messages takes no more memory here than one of ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum, Window
+from django.db.models.functions import Lag
+
+from chatmemory.conf import setting
+from chatmemory.idempotency import scope_of
+from chatmemory.json_text import loads
+from chatmemory.ledger import Change
+from chatmemory.models import EVICTION_REASONS, Conversation, IdempotencyKey, Message
+from chatmemory.paging import in_parts, pages, target_on
+
+__all__ = ["Finding", "verify"]
+
+_RETAINED = Q(evicted_in__isnull=True)
+_WHOLE = Q(evicted_in__isnull=True, evicted_at__isnull=True, eviction_reason="") | Q(
+    evicted_in__gte=F("added_in"),
+    evicted_at__isnull=False,
+    eviction_reason__in=[reason for reason, _label in EVICTION_REASONS],
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Something about one conversation that is not as it must be."""
+
+    conversation: UUID
+    """Its primary key."""
+
+    memory_id: str
+
+    what: str
+    """What is wrong: the name of a counter or column, or a few words."""
+
+    expected: str
+
+    found: str
+
+    correction: tuple[str, int] | None = None
+    """The counter that can be set right, and its right value."""
+
+    repaired: bool = False
+
+    def __str__(self) -> str:
+        line = f"conversation {self.conversation} ({self.memory_id!r}): {self.what}: "
+        return f"{line}expected {self.expected}, found {self.found}"
+
+
+def verify(
+    conversations: QuerySet[Conversation] | None = None, *, repair: bool = False, allow_gaps: bool | None = None
+) -> Iterator[Finding]:
+    """What is wrong with ``conversations``, one after the other.
+
+    Others may write meanwhile: what looks wrong is looked at again under the conversation's lock.
+
+    Args:
+        conversations: by default all. Those of another database are named by ``using()``.
+        repair: set the counters right that can be, under the lock, as a new version.
+        allow_gaps: whether evicted messages may be missing, as they are after a purge. By default only with
+            ``KEEP_HISTORY = False``.
+    """
+    gaps = not setting("KEEP_HISTORY") if allow_gaps is None else allow_gaps
+    for page in pages(conversations):
+        suspects = {finding.conversation for finding in _examine(page, gaps)}
+        for conversation in page:
+            if conversation.pk in suspects:
+                yield from _examine_locked(conversation, gaps, repair)
+
+
+def _examine_locked(conversation: Conversation, gaps: bool, repair: bool) -> list[Finding]:
+    findings: list[Finding] = []
+
+    def work(change: Change) -> None:
+        locked = change.conversation
+        findings[:] = _examine([locked], gaps)
+        if repair and any(finding.correction for finding in findings):
+            findings[:] = _repair(locked, findings)
+
+    try:
+        target_on(conversation).change(work)
+    except Conversation.DoesNotExist:
+        return []
+    return findings
+
+
+def _repair(conversation: Conversation, findings: list[Finding]) -> list[Finding]:
+    right = dict(finding.correction for finding in findings if finding.correction is not None)
+    for name, value in right.items():
+        setattr(conversation, name, value)
+    # Whoever knows the old counters must not take them for those of this version (chatmemory.optimistic).
+    conversation.version += 1
+    conversation.save(using=conversation._state.db, update_fields=[*right, "version"])
+    return [replace(finding, repaired=finding.correction is not None) for finding in findings]
+
+
+def _examine(page: list[Conversation], gaps: bool) -> list[Finding]:
+    by_key = {conversation.pk: conversation for conversation in page}
+    database = page[0]._state.db
+    rows = Message.objects.using(database).filter(conversation__in=list(by_key)).order_by()
+    sums = rows.values("conversation_id").annotate(
+        rows=Count("pk"),
+        said=Count("pk", filter=Q(synthetic=False)),
+        retained=Count("pk", filter=_RETAINED),
+        tokens=Sum("token_count", filter=_RETAINED),
+        orders=Count("memory_order", distinct=True, filter=_RETAINED),
+        last_position=Max("position"),
+        first_version=Min("added_in"),
+        last_added=Max("added_in"),
+        last_evicted=Max("evicted_in"),
+        whole=Count("pk", filter=_WHOLE),
+    )
+    found: dict[UUID, dict[str, Any]] = {one["conversation_id"]: dict(one) for one in sums}
+    findings: list[Finding] = []
+    for key, conversation in by_key.items():
+        findings += _compare(conversation, found.get(key) or _NOTHING, gaps)
+    # A later message that was added in an earlier version; of each conversation the first one is enough.
+    before = Window(Lag("added_in"), partition_by=[F("conversation_id")], order_by=[F("position").asc()])
+    early = rows.annotate(before=before).filter(before__gt=F("added_in")).order_by("conversation_id", "position")
+    named = set()
+    for key, position, least, version in early.values_list(
+        "conversation_id", "position", "before", "added_in"
+    ).iterator():
+        if key not in named:
+            named.add(key)
+            findings.append(_finding(by_key[key], f"added_in of message {position}", f"at least {least}", version))
+    keys = IdempotencyKey.objects.using(database).filter(conversation__in=list(by_key))
+    for record in in_parts(keys):
+        findings += _examine_key(by_key[record.conversation_id], record)
+    return findings
+
+
+_NOTHING = {
+    "rows": 0,
+    "said": 0,
+    "retained": 0,
+    "tokens": None,
+    "orders": 0,
+    "last_position": None,
+    "first_version": None,
+    "last_added": None,
+    "last_evicted": None,
+    "whole": 0,
+}
+
+
+def _finding(
+    conversation: Conversation, what: str, expected: Any, found: Any, correction: tuple[str, int] | None = None
+) -> Finding:
+    return Finding(
+        conversation=conversation.pk,
+        memory_id=conversation.memory_id,
+        what=what,
+        expected=str(expected),
+        found=str(found),
+        correction=correction,
+    )
+
+
+def _compare(conversation: Conversation, rows: dict[str, Any], gaps: bool) -> Iterator[Finding]:
+    """What the columns of a conversation say against the sums of its rows."""
+
+    def counter(name: str, least: int, most: int | None) -> Iterator[Finding]:
+        value = getattr(conversation, name)
+        right = max(value, least) if most is None else min(max(value, least), most)
+        if value != right:
+            expected = least if least == most else f"at least {least}" if most is None else f"from {least} to {most}"
+            yield _finding(conversation, name, expected, value, (name, right))
+
+    end = 0 if rows["last_position"] is None else rows["last_position"] + 1
+    yield from counter("next_position", end, None)
+    missing = max(conversation.next_position, end) - rows["rows"]
+    if missing and not gaps:
+        # Which ones would be a list as long as the history.
+        expected = f"{rows['rows'] + missing} rows, one for each position"
+        yield _finding(conversation, "missing messages", expected, rows["rows"])
+    yield from counter("message_count", rows["said"], rows["said"] + missing)
+    yield from counter("retained_count", rows["retained"], rows["retained"])
+    yield from counter("retained_tokens", rows["tokens"] or 0, rows["tokens"] or 0)
+    yield from counter("version", max(rows["last_added"] or 0, rows["last_evicted"] or 0), None)
+    if rows["first_version"] == 0:
+        yield _finding(conversation, "added_in of the first message", "at least 1", 0)
+    if rows["orders"] != rows["retained"]:
+        expected = f"{rows['retained']} different ones among the retained messages"
+        yield _finding(conversation, "memory_order", expected, rows["orders"])
+    if rows["whole"] != rows["rows"]:
+        expected = "version, time and reason, or none of them, in every message"
+        yield _finding(conversation, "eviction fields", expected, f"{rows['rows'] - rows['whole']} messages without")
+
+
+def _examine_key(conversation: Conversation, record: IdempotencyKey) -> Iterator[Finding]:
+    """Keys of additions say which messages they added and evicted; those of creations are REST's own answers."""
+    if record.scope != scope_of(conversation):
+        if not record.scope.startswith("owner "):
+            expected = f"{scope_of(conversation)!r} or an owner's"
+            yield _finding(conversation, f"scope of idempotency key {record.key!r}", expected, repr(record.scope))
+        return
+    what = f"account of idempotency key {record.key!r}"
+    try:
+        account = loads(record.account)
+        positions = [position for position, _tokens in account["added"] + account["evicted"]]
+        version = account["memory"]["version"]
+        last = max(positions, default=-1)
+        late = last >= conversation.next_position, version > conversation.version
+    except (KeyError, TypeError, ValueError):
+        yield _finding(conversation, what, "the positions and the memory of a change, as JSON", "something else")
+        return
+    if late[0]:
+        yield _finding(conversation, what, f"positions below {conversation.next_position}", last)
+    if late[1]:
+        yield _finding(conversation, what, f"a version up to {conversation.version}", version)
