@@ -17,6 +17,7 @@ from chatmemory.ledger import Change, Gone, Target, after_commit, rows_of, write
 from chatmemory.memory import require_messages
 from chatmemory.messages import ChatMessage
 from chatmemory.models import MAX_LIMIT, Conversation
+from chatmemory.native import NativeForms
 from chatmemory.optimistic import try_to_add
 from chatmemory.planning import (
     NewRows,
@@ -77,15 +78,18 @@ def _oldest_first(conversation: Conversation, window: Window) -> Iterator[Entry]
         start, size = start + len(chunk), size * _GROWTH
 
 
-def _new_rows(target: Target, messages: list[ChatMessage], window: Window | None) -> NewRows:
+def _new_rows(
+    target: Target, messages: list[ChatMessage], window: Window | None, native: NativeForms | None
+) -> NewRows:
     known = target.instance.model if target.instance is not None else setting("DEFAULT_MODEL")
-    return count_beforehand(messages, window, known)
+    return count_beforehand(messages, window, known, native)
 
 
 def add(
     target: Target,
     messages: Iterable[ChatMessage],
     *,
+    native: NativeForms | None = None,
     window: Window | None = None,
     idempotency_key: str | None = None,
 ) -> Change:
@@ -94,6 +98,7 @@ def add(
     Args:
         target: the conversation.
         messages: all or none of them are added.
+        native: another framework's forms of them.
         window: bounds the memory from now on; by default what the row says.
         idempotency_key: a second call with it gives the account of the first.
 
@@ -106,7 +111,7 @@ def add(
     given = require_messages(messages)
     if idempotency_key is not None:
         check_key(idempotency_key)
-    new_rows = _new_rows(target, given, window)
+    new_rows = _new_rows(target, given, window, native)
     if idempotency_key is None:
         change = try_to_add(target, new_rows, window)
         if change is not None:
@@ -129,13 +134,19 @@ def add(
 
 
 def rewrite(
-    target: Target, messages: Iterable[ChatMessage], *, window: Window | None = None, from_foreign_memory: bool = False
+    target: Target,
+    messages: Iterable[ChatMessage],
+    *,
+    native: NativeForms | None = None,
+    window: Window | None = None,
+    from_foreign_memory: bool = False,
 ) -> Change:
     """Make ``messages`` the memory. Rows that stay are kept, the others are evicted, the new ones are inserted.
 
     Args:
         target: the conversation.
         messages: the new memory, in order.
+        native: another framework's forms of them. A row stays only if it has an equal one.
         window: bounds the memory from now on; by default what the row says. What does not fit it is evicted.
         from_foreign_memory: this is how a memory adds that has a window of its own. Nothing is evicted but what
             ``messages`` leave out; new system messages, and new messages after all that stay, were said. Otherwise
@@ -147,7 +158,7 @@ def rewrite(
         ValueError: a text that no database can hold.
     """
     given = require_messages(messages)
-    new_rows = _new_rows(target, given, window)
+    new_rows = _new_rows(target, given, window, native)
 
     def work(change: Change) -> None:
         conversation = change.conversation
@@ -155,7 +166,8 @@ def rewrite(
         _apply_window(conversation, bound)
         old = list(rows_of(conversation).retained())
         new = new_rows(conversation, bound)
-        plan = plan_rewrite(old, new, conversation.next_position, from_foreign_memory=from_foreign_memory)
+        position = conversation.next_position
+        plan = plan_rewrite(old, new, position, from_foreign_memory=from_foreign_memory, native=native)
         gone: list[Gone] = [(row, EvictionReason.REWRITTEN) for row in plan.left_out]
         if not from_foreign_memory:
             gone += evicted(bound.fit([entry(row, bound) for row in plan.memory]))

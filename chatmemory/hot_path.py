@@ -27,6 +27,7 @@ __all__ = [
     "Row",
     "essentials",
     "lock",
+    "long_texts",
     "message_of",
     "primary_key",
     "read_memory",
@@ -51,6 +52,9 @@ _CONVERSATION, _CREATED_AT, _EVICTED_IN, _EVICTED_AT, _REASON = map(
 
 essentials = itemgetter(*map(_COLUMNS.index, ("type", "text", "payload", "token_count")))
 """Type, text, payload and tokens of a row."""
+
+long_texts = itemgetter(*map(_COLUMNS.index, ("text", "payload", "native")))
+"""What of a row has no bound but that of a message."""
 
 primary_key = itemgetter(_COLUMNS.index("id"))
 """Of a row."""

@@ -22,7 +22,7 @@ _CHARS = 1_000_000
 
 def read_in_parts(rows: QuerySet[Message]) -> Iterator[Message]:
     """The rows of one conversation by position, in parts that stay small however long the messages are."""
-    size = Length("text") + Coalesce(Length("payload"), 0)
+    size = Length("text") + Coalesce(Length("payload"), 0) + Coalesce(Length("native"), 0)
     after = -1
     while True:
         sizes = list(rows.filter(position__gt=after).order_by("position").values_list("position", size)[:_ROWS])
@@ -61,6 +61,8 @@ def message_lines(conversations: Iterable[tuple[Any, str]], *, database: str | N
                 # Put together from texts: as part of a whole, a message that is nested as deep as may be would not be
                 # written.
                 said = f'{{"message":{message_to_json(message)}}}'
+            if row.native is not None:
+                said = f'{said[:-1]},"native":{row.native}}}'
             yield f"{start[:-1]},{said[1:-1]},{dumps(_state(row))[1:]}\n"
 
 

@@ -19,7 +19,7 @@ from django.utils import timezone
 from chatmemory import signals
 from chatmemory.conf import setting
 from chatmemory.eviction import EvictionReason
-from chatmemory.hot_path import MOST_ROWS, Key, Row, essentials, lock, message_of, primary_key, save
+from chatmemory.hot_path import MOST_ROWS, Key, Row, essentials, lock, long_texts, message_of, primary_key, save
 from chatmemory.managers import MessageQuerySet
 from chatmemory.models import Conversation, Message
 from chatmemory.retrying import retried
@@ -301,8 +301,8 @@ def _key(row: Row | Message) -> Any:
 
 
 def _chars(row: Row | Message) -> int:
-    _, text, payload, _ = (0, row.text, row.payload, 0) if isinstance(row, Message) else essentials(row)
-    return len(text) + len(payload or "")
+    long = (row.text, row.payload, row.native) if isinstance(row, Message) else long_texts(row)
+    return sum(len(text or "") for text in long)
 
 
 def chunks(rows: list[T]) -> Iterator[list[T]]:

@@ -151,8 +151,8 @@ def _anonymise(change: Change) -> None:
     conversation.save(using=conversation._state.db, update_fields=names)
     rows = rows_of(conversation)
     custom = Q(type=ChatMessageType.CUSTOM)
-    rows.filter(custom).update(text="", payload=None)
-    rows.exclude(custom).update(text=ERASED_TEXT, payload=None)
+    rows.filter(custom).update(text="", payload=None, native=None)
+    rows.exclude(custom).update(text=ERASED_TEXT, payload=None, native=None)
 
 
 def _forget_title(conversation: Conversation) -> None:

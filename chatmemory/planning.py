@@ -10,6 +10,7 @@ from chatmemory.hot_path import Row, essentials
 from chatmemory.ledger import Gone
 from chatmemory.messages import ChatMessage, ChatMessageType
 from chatmemory.models import MAX_LIMIT, Conversation, Message
+from chatmemory.native import NativeForms
 from chatmemory.rows import from_columns, to_columns
 from chatmemory.sequence import ORDER_STEP
 from chatmemory.tokens import TokenCountEstimator
@@ -46,15 +47,23 @@ def settings_of(window: Window, conversation: Conversation) -> dict[str, object]
     }
 
 
-def count_beforehand(messages: list[ChatMessage], window: Window | None, model: str) -> NewRows:
+def count_beforehand(
+    messages: list[ChatMessage], window: Window | None, model: str, native: NativeForms | None = None
+) -> NewRows:
     """Count ``messages`` now, by the model that most likely is right.
 
     Counting is what takes time, so it comes before any lock.
+
+    Args:
+        native: another framework's forms of them.
 
     Raises:
         ValueError: a text that no database can hold.
     """
     columns = [to_columns(message) for message in messages]
+    if native is not None:
+        for values, text in zip(columns, native.columns(), strict=True):
+            values["native"] = text
 
     def count(estimator: TokenCountEstimator) -> list[int]:
         return [estimator.estimate_token_count_in_message(message) for message in messages]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from chatmemory.messages import SystemMessage
 from chatmemory.models import Message
+from chatmemory.native import NativeForms
 from chatmemory.sequence import ORDER_STEP, longest_common_subsequence, orders_between
 
 __all__ = ["Rewrite", "plan_rewrite"]
@@ -28,7 +29,12 @@ class Rewrite:
 
 
 def plan_rewrite(
-    old: Sequence[Message], new: Sequence[Message], position: int, *, from_foreign_memory: bool
+    old: Sequence[Message],
+    new: Sequence[Message],
+    position: int,
+    *,
+    from_foreign_memory: bool,
+    native: NativeForms | None = None,
 ) -> Rewrite:
     """Plan how the retained rows ``old`` become the unsaved rows ``new``, which are given their places.
 
@@ -38,12 +44,17 @@ def plan_rewrite(
         position: of the first row that is inserted.
         from_foreign_memory: whether new system messages, and new messages after all that stay, were said rather than
             made up.
+        native: the forms of ``new``; a row of an equal message stays only if it has an equal one.
     """
-    pairs = longest_common_subsequence([_key(row) for row in old], [_key(row) for row in new])
+
+    def key(row: Message) -> tuple[str | None, ...]:
+        return _key(row) if native is None else (*_key(row), native.comparable(row.native))
+
+    pairs = longest_common_subsequence([key(row) for row in old], [key(row) for row in new])
     stay = {place: old[index] for index, place in pairs}
     copies = set()
     while (full := _place(new, stay, position)) is not None:
-        del stay[full]
+        new[full].native = stay.pop(full).native
         copies.add(full)
     kept = {row.pk for row in stay.values()}
     left_out = [row for row in old if row.pk not in kept]

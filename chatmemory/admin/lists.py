@@ -80,7 +80,7 @@ def is_offered(model_admin: Any, request: HttpRequest, lookup: str) -> bool:
     read it; a regular expression need not be one, and may run forever; of metadata, not all databases can tell what it
     contains. A field to choose a conversation in, in a window of its own, may have conditions of its own.
     """
-    if not {"text", "payload", "metadata", "regex", "iregex"}.isdisjoint(lookup.split(LOOKUP_SEP)):
+    if not {"text", "payload", "native", "metadata", "regex", "iregex"}.isdisjoint(lookup.split(LOOKUP_SEP)):
         return False
     if IS_POPUP_VAR in request.GET:
         return True

@@ -142,7 +142,7 @@ class MessageAdmin(ModelAdmin):
         return found
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
-        rows = super().get_queryset(request).defer("payload", "conversation__metadata")
+        rows = super().get_queryset(request).defer("payload", "native", "conversation__metadata")
         conversations = conversation_admin(self.admin_site)
         if conversations is not None:
             visible = conversations.get_queryset(request)

@@ -97,7 +97,7 @@ def _memory(conversation: Conversation, version: int, *, with_text: bool) -> tup
     """What the model got, and how many messages it did not get that are still in the memory."""
     is_now = version == conversation.version
     found = conversation.messages.retained() if is_now else conversation.messages.in_memory_at(version)
-    rows = list(found if with_text else found.defer("text", "payload"))
+    rows = list(found.defer("native") if with_text else found.defer("text", "payload", "native"))
     if not (is_now and Gauge.of(conversation).is_over):
         return rows, 0
     try:

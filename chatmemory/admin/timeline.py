@@ -241,7 +241,7 @@ def _page_start(position: int) -> int:
 
 def _rows(conversation: Conversation, start: int, *, with_text: bool) -> list[Message]:
     page = conversation.messages.filter(position__gte=start, position__lt=start + PER_PAGE).order_by("position")
-    return list(page if with_text else page.defer("text", "payload"))
+    return list(page.defer("native") if with_text else page.defer("text", "payload", "native"))
 
 
 def _arrivals(conversation: Conversation, rows: list[Message]) -> dict[int, Arrival]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
@@ -47,6 +48,12 @@ class Message(models.Model):
     type = models.CharField(_("type"), max_length=32, choices=TYPES)
     text = models.TextField(_("text"), blank=True)
     payload = models.TextField(_("payload"), null=True, blank=True)
+    native = models.TextField(
+        _("native form"),
+        null=True,
+        blank=True,
+        help_text=_("The message as the framework has it that added it: JSON, with the framework's name as its key."),
+    )
     token_count = models.PositiveIntegerField(_("tokens"))
     synthetic = models.BooleanField(
         _("synthetic"), default=False, help_text=_("Put into memory by a rewrite, not said.")
@@ -109,6 +116,11 @@ class Message(models.Model):
     def message(self) -> ChatMessage:
         """What was said."""
         return from_columns(self.type, self.text, self.payload)
+
+    def native_of(self, framework: str) -> Any:
+        """The message as ``framework`` has it, decoded from JSON; None if it was not that framework that added it."""
+        native = {} if self.native is None else json.loads(self.native)
+        return native.get(framework)
 
     @property
     def is_retained(self) -> bool:

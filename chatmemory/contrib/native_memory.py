@@ -1,0 +1,99 @@
+"""What the adapters share: one memory, whose messages keep the form in which a framework added them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.db import router
+
+from chatmemory import changes
+from chatmemory.identifiers import memory_id_text
+from chatmemory.ledger import Target
+from chatmemory.managers import MessageQuerySet, require_owner
+from chatmemory.messages import ChatMessage
+from chatmemory.models import Conversation, Message
+from chatmemory.native import NativeForms
+from chatmemory.retrying import retried
+from chatmemory.taking_back import Remainder, take_back
+
+__all__ = ["NativeMemory"]
+
+
+class NativeMemory:
+    """The conversation under one memory ID, made when something is first added.
+
+    Async callers wrap these methods in ``sync_to_async``: each is one transaction, done or not done.
+    """
+
+    def __init__(self, framework: str, memory_id: Any, owner: Any = None, **settings: Any) -> None:
+        """
+        Args:
+            framework: the name that native forms are kept under.
+            memory_id: its text names the conversation.
+            owner: the user whose conversation it is; None for one of nobody.
+            settings: columns of a new conversation: ``window``, ``limit``, ``model``, ``title``. None is the default.
+
+        Raises:
+            ValueError: an anonymous or unsaved user, or an ID that is empty or too long.
+        """
+        self._framework = framework
+        self._owner = require_owner(owner)
+        self._memory_id = memory_id_text(memory_id)
+        self._settings = {name: value for name, value in settings.items() if value is not None}
+
+    @property
+    def messages(self) -> MessageQuerySet:
+        """The rows of the conversation, on the database that is written to: the next turn needs what was just said."""
+        found = Message.objects.using(router.db_for_write(Conversation))
+        return found.filter(conversation__owner=self._owner, conversation__memory_id=self._memory_id)
+
+    def retained(self) -> list[Message]:
+        """The rows of the memory, in its order."""
+        return retried(router.db_for_write(Conversation), lambda: list(self.messages.retained()))
+
+    def add(self, messages: Sequence[ChatMessage], forms: Sequence[Any]) -> None:
+        """Add all of ``messages`` or none.
+
+        Args:
+            messages: what is said.
+            forms: a JSON value for each; None where the message alone gives the framework's own back.
+
+        Raises:
+            ValueError: a text that no database can hold, or a form that is no JSON.
+        """
+        if messages:
+            changes.add(self._target(), messages, native=NativeForms(self._framework, forms))
+
+    def set(self, messages: Sequence[ChatMessage], forms: Sequence[Any]) -> None:
+        """Make ``messages`` the memory, whatever its window: what follows all that stays counts as said.
+
+        Raises:
+            ValueError: see :meth:`add`.
+        """
+        native = NativeForms(self._framework, forms)
+        changes.rewrite(self._target(), messages, native=native, from_foreign_memory=True)
+
+    def take_back(self, shorten: Callable[[Message], Remainder] = lambda row: None) -> Message | None:
+        """Evict the last message, or put a shorter one in its place, see :func:`~chatmemory.taking_back.take_back`.
+
+        Returns:
+            the row as it was; None if there was none.
+        """
+        try:
+            return take_back(self._target(create=False), shorten)
+        except Conversation.DoesNotExist:
+            return None
+
+    def clear(self) -> None:
+        """Evict everything; history keeps it."""
+        try:
+            changes.clear(self._target(create=False))
+        except Conversation.DoesNotExist:
+            return
+
+    def _target(self, *, create: bool = True) -> Target:
+        def new() -> Conversation:
+            return Conversation(owner=self._owner, memory_id=self._memory_id, **self._settings)
+
+        return Target.named(self._owner, self._memory_id, new if create else None)

@@ -1,0 +1,54 @@
+"""Taking back what was added last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from chatmemory.counting import estimator_for, new_rows
+from chatmemory.eviction import EvictionReason
+from chatmemory.ledger import Change, Target, rows_of, write
+from chatmemory.messages import ChatMessage
+from chatmemory.models import Message
+from chatmemory.native import NativeForms
+
+__all__ = ["Remainder", "take_back"]
+
+Remainder = tuple[ChatMessage, NativeForms] | None
+"""What of a message stays in the memory: a shorter message and another framework's form of it, or nothing."""
+
+
+def take_back(target: Target, shorten: Callable[[Message], Remainder]) -> Message | None:
+    """Evict the last message of the memory, or put a shorter one in its place. History keeps it.
+
+    Args:
+        target: the conversation.
+        shorten: gives what stays of the row. It may be called more than once, for other rows each time.
+
+    Returns:
+        the row as it was; None if the memory was empty.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+    """
+    taken: list[Message] = []
+
+    def work(change: Change) -> None:
+        taken.clear()
+        conversation = change.conversation
+        row = rows_of(conversation).retained().reverse().first()
+        if row is None:
+            return
+        taken.append(row)
+        remainder = shorten(row)
+        added = []
+        if remainder is not None:
+            message, native = remainder
+            (left,) = new_rows([message], estimator_for(conversation.model))
+            (left.native,) = native.columns()
+            left.position, left.memory_order, left.synthetic = conversation.next_position, row.memory_order, True
+            conversation.next_position += 1
+            added.append(left)
+        write(change, added, [(row, EvictionReason.REWRITTEN)], rewritten=True)
+
+    target.change(work)
+    return taken[0] if taken else None
