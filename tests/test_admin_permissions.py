@@ -157,6 +157,7 @@ class TestLookups:
             "text__regex",
             "payload__icontains",
             "payload__isnull",
+            "native__icontains",
             "conversation__messages__text__contains",
         ],
     )
