@@ -16,7 +16,7 @@ from chatmemory.idempotency import check_key, recall, remember
 from chatmemory.ledger import Change, Gone, Target, after_commit, rows_of, write
 from chatmemory.memory import require_messages
 from chatmemory.messages import ChatMessage
-from chatmemory.models import MAX_LIMIT, Conversation
+from chatmemory.models import BOUNDS, MAX_LIMIT, Conversation
 from chatmemory.native import NativeForms
 from chatmemory.optimistic import try_to_add
 from chatmemory.planning import (
@@ -31,7 +31,6 @@ from chatmemory.planning import (
     settings_of,
 )
 from chatmemory.rewriting import plan_rewrite
-from chatmemory.statements import BOUNDS
 from chatmemory.tokens import TokenCountEstimator, stored_count
 from chatmemory.window import Window, check_kind, check_limit
 

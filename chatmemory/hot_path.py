@@ -17,9 +17,9 @@ from django.db import connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from chatmemory.eviction import EvictionReason
-from chatmemory.models import Conversation, Message
+from chatmemory.models import BOUNDS, COUNTERS, Conversation, Message
 from chatmemory.retrying import retried
-from chatmemory.statements import BOUNDS, COUNTERS, INSERTED, statements
+from chatmemory.statements import INSERTED, statements
 
 __all__ = [
     "MOST_ROWS",

@@ -21,9 +21,8 @@ from chatmemory.conf import setting
 from chatmemory.eviction import EvictionReason
 from chatmemory.hot_path import MOST_ROWS, Key, Row, essentials, lock, long_texts, message_of, primary_key, save
 from chatmemory.managers import MessageQuerySet
-from chatmemory.models import Conversation, Message
+from chatmemory.models import BOUNDS, COUNTERS, Conversation, Message
 from chatmemory.retrying import retried
-from chatmemory.statements import BOUNDS, COUNTERS
 
 __all__ = ["Change", "MemorySize", "Target", "after_commit", "chunks", "rows_of", "write"]
 
@@ -280,8 +279,9 @@ def _write_rows(conversation: Conversation, added: list[Message], evicted: list[
     if not setting("KEEP_HISTORY"):
         for chunk in chunks(evicted):
             rows_of(conversation).filter(pk__in=[_key(row) for row, _ in chunk]).delete()
-        added = [row for row in added if row.evicted_in is None]
-        evicted = []
+        kept = [row for row in added if row.evicted_in is None]
+        conversation.purged_count += len(evicted) + len(added) - len(kept)
+        added, evicted = kept, []
     if fits_one_statement(added, evicted):
         save(conversation, added, evicted)
         return

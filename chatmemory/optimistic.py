@@ -14,9 +14,9 @@ from chatmemory.conf import setting
 from chatmemory.counting import window_of
 from chatmemory.hot_path import Row, read_snapshot, save_at_once
 from chatmemory.ledger import Change, Target, account, fits_one_statement, stored, tell
+from chatmemory.models import BOUNDS, COUNTERS
 from chatmemory.planning import NewRows, entries, plan_addition, settings_of
 from chatmemory.retrying import has_collided
-from chatmemory.statements import BOUNDS, COUNTERS
 from chatmemory.window import Window
 
 __all__ = ["try_to_add"]

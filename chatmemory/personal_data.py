@@ -66,7 +66,7 @@ def _lines(user: Any, database: str) -> Iterator[str]:
 def _described(conversation: Conversation) -> dict[str, Any]:
     names = (
         *("memory_id", "title", "metadata", "window", "limit", "model", "always_keep_system_message_first"),
-        *("version", "message_count", "retained_count", "retained_tokens"),
+        *("version", "message_count", "retained_count", "retained_tokens", "purged_count"),
     )
     return {
         "conversation": conversation.pk,

@@ -133,6 +133,8 @@ def _erase_messages(conversation: Conversation, old: MessageQuerySet, size: int)
         gone = 0
         for chunk in chunks(keys):
             gone += rows_of(conversation).filter(pk__in=chunk).delete()[1].get(Message._meta.label, 0)
+        change.conversation.purged_count += gone
+        change.conversation.save(using=change.conversation._state.db, update_fields=["purged_count"])
 
     try:
         target_on(conversation).change(work)

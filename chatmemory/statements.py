@@ -12,17 +12,11 @@ from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.constants import OnConflict
 
-from chatmemory.models import Conversation, Message
+from chatmemory.models import BOUNDS, COUNTERS, Conversation, Message
 
-__all__ = ["BOUNDS", "COUNTERS", "EVICTION", "INSERTED", "Statements", "column_of", "statements"]
+__all__ = ["INSERTED", "Statements", "statements"]
 
-COUNTERS = ("version", "next_position", "message_count", "retained_count", "retained_tokens")
-"""What every change writes of the conversation's row, with ``updated_at``."""
-
-BOUNDS = ("window", "limit", "model", "always_keep_system_message_first")
-"""What bounds the memory of the conversation's row."""
-
-EVICTION = ("evicted_in", "evicted_at", "eviction_reason")
+_EVICTION = ("evicted_in", "evicted_at", "eviction_reason")
 """What an eviction writes of a message's row."""
 
 INSERTED = tuple(field.attname for field in Message._meta.concrete_fields if not field.primary_key)
@@ -72,7 +66,7 @@ class Statements:
     statement, and the values of the first row need types."""
 
 
-def column_of(model: type[models.Model], name: str) -> str:
+def _column_of(model: type[models.Model], name: str) -> str:
     """The column of a field."""
     field = model._meta.get_field(name)
     assert isinstance(field, models.Field)
@@ -89,10 +83,10 @@ def statements(database: str) -> Statements:
 
     # Short, for Django reads through the text of every statement: no tables before columns where one is meant.
     def of_conversation(*names: str, prefix: str = "") -> list[str]:
-        return [prefix + quote(column_of(Conversation, name)) for name in names]
+        return [prefix + quote(_column_of(Conversation, name)) for name in names]
 
     def of_message(*names: str, prefix: str = "") -> list[str]:
-        return [prefix + quote(column_of(Message, name)) for name in names]
+        return [prefix + quote(_column_of(Message, name)) for name in names]
 
     text = models.CharField(max_length=255).cast_db_type(connection)
 
@@ -153,8 +147,8 @@ def statements(database: str) -> Statements:
         + ops.on_conflict_suffix_sql(
             inserted,
             OnConflict.UPDATE,
-            [column_of(Message, name) for name in EVICTION],
-            [column_of(Message, name) for name in ("conversation", "position")],
+            [_column_of(Message, name) for name in _EVICTION],
+            [_column_of(Message, name) for name in ("conversation", "position")],
         ),
         returning=f" RETURNING {returning}" if features.can_return_rows_from_bulk_insert else "",
         at_once=_at_once(connection, f"{counters}{if_unchanged} RETURNING 1", insert),

@@ -13,7 +13,6 @@ from uuid import UUID
 from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum, Window
 from django.db.models.functions import Lag
 
-from chatmemory.conf import setting
 from chatmemory.idempotency import scope_of
 from chatmemory.json_text import loads
 from chatmemory.ledger import Change
@@ -57,7 +56,7 @@ class Finding:
 
 
 def verify(
-    conversations: QuerySet[Conversation] | None = None, *, repair: bool = False, allow_gaps: bool | None = None
+    conversations: QuerySet[Conversation] | None = None, *, repair: bool = False, accept_missing: bool = False
 ) -> Iterator[Finding]:
     """What is wrong with ``conversations``, one after the other.
 
@@ -66,23 +65,21 @@ def verify(
     Args:
         conversations: by default all. Those of another database are named by ``using()``.
         repair: set the counters right that can be, under the lock, as a new version.
-        allow_gaps: whether evicted messages may be missing, as they are after a purge. By default only with
-            ``KEEP_HISTORY = False``.
+        accept_missing: whether a repair counts messages that are missing as deleted on purpose.
     """
-    gaps = not setting("KEEP_HISTORY") if allow_gaps is None else allow_gaps
     for page in pages(conversations):
-        suspects = {finding.conversation for finding in _examine(page, gaps)}
+        suspects = {finding.conversation for finding in _examine(page, accept_missing)}
         for conversation in page:
             if conversation.pk in suspects:
-                yield from _examine_locked(conversation, gaps, repair)
+                yield from _examine_locked(conversation, accept_missing, repair)
 
 
-def _examine_locked(conversation: Conversation, gaps: bool, repair: bool) -> list[Finding]:
+def _examine_locked(conversation: Conversation, accept_missing: bool, repair: bool) -> list[Finding]:
     findings: list[Finding] = []
 
     def work(change: Change) -> None:
         locked = change.conversation
-        findings[:] = _examine([locked], gaps)
+        findings[:] = _examine([locked], accept_missing)
         if repair and any(finding.correction for finding in findings):
             findings[:] = _repair(locked, findings)
 
@@ -103,7 +100,7 @@ def _repair(conversation: Conversation, findings: list[Finding]) -> list[Finding
     return [replace(finding, repaired=finding.correction is not None) for finding in findings]
 
 
-def _examine(page: list[Conversation], gaps: bool) -> list[Finding]:
+def _examine(page: list[Conversation], accept_missing: bool) -> list[Finding]:
     by_key = {conversation.pk: conversation for conversation in page}
     database = page[0]._state.db
     rows = Message.objects.using(database).filter(conversation__in=list(by_key)).order_by()
@@ -122,7 +119,7 @@ def _examine(page: list[Conversation], gaps: bool) -> list[Finding]:
     found: dict[UUID, dict[str, Any]] = {one["conversation_id"]: dict(one) for one in sums}
     findings: list[Finding] = []
     for key, conversation in by_key.items():
-        findings += _compare(conversation, found.get(key) or _NOTHING, gaps)
+        findings += _compare(conversation, found.get(key) or _NOTHING, accept_missing)
     # A later message that was added in an earlier version; of each conversation the first one is enough.
     before = Window(Lag("added_in"), partition_by=[F("conversation_id")], order_by=[F("position").asc()])
     early = rows.annotate(before=before).filter(before__gt=F("added_in")).order_by("conversation_id", "position")
@@ -166,7 +163,7 @@ def _finding(
     )
 
 
-def _compare(conversation: Conversation, rows: dict[str, Any], gaps: bool) -> Iterator[Finding]:
+def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: bool) -> Iterator[Finding]:
     """What the columns of a conversation say against the sums of its rows."""
 
     def counter(name: str, least: int, most: int | None) -> Iterator[Finding]:
@@ -178,12 +175,14 @@ def _compare(conversation: Conversation, rows: dict[str, Any], gaps: bool) -> It
 
     end = 0 if rows["last_position"] is None else rows["last_position"] + 1
     yield from counter("next_position", end, None)
-    missing = max(conversation.next_position, end) - rows["rows"]
-    if missing and not gaps:
+    gone = max(conversation.next_position, end) - rows["rows"]
+    if conversation.purged_count < gone:
         # Which ones would be a list as long as the history.
-        expected = f"{rows['rows'] + missing} rows, one for each position"
-        yield _finding(conversation, "missing messages", expected, rows["rows"])
-    yield from counter("message_count", rows["said"], rows["said"] + missing)
+        expected = f"{rows['rows'] + gone - conversation.purged_count} rows, one for each position"
+        correction = ("purged_count", gone) if accept_missing else None
+        yield _finding(conversation, "missing messages", expected, rows["rows"], correction)
+    yield from counter("purged_count", 0, gone)
+    yield from counter("message_count", rows["said"], rows["said"] + gone)
     yield from counter("retained_count", rows["retained"], rows["retained"])
     yield from counter("retained_tokens", rows["tokens"] or 0, rows["tokens"] or 0)
     yield from counter("version", max(rows["last_added"] or 0, rows["last_evicted"] or 0), None)

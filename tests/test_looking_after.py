@@ -38,7 +38,7 @@ def look_after(writing: list[Future[None]]) -> list[Finding]:
     tomorrow = timezone.now() + timedelta(days=1)
     while True:
         over = all(one.done() for one in writing)
-        found += verify(repair=True, allow_gaps=True)
+        found += verify(repair=True)
         assert all(not step.problem for step in recount(model=models[0], batch_size=3))
         assert all(step.messages for step in purge_evicted(tomorrow, batch_size=3))
         models.reverse()
@@ -57,7 +57,7 @@ def test_nothing_is_found_and_nothing_is_lost() -> None:
         for one in writing:
             one.result()
     assert found == []
-    assert list(verify(allow_gaps=True)) == []
+    assert list(verify()) == []
     conversation.refresh_from_db()
     assert (conversation.message_count, conversation.retained_count) == (2 * _MESSAGES, 5)
     assert conversation.messages.count() == 5

@@ -122,7 +122,7 @@ class TestEvictedMessages:
         assert conversation.memory.messages() == [UserMessage("u3"), UserMessage("u4")]
         conversation.refresh_from_db()
         assert (conversation.message_count, conversation.next_position, conversation.evicted_count) == (5, 5, 3)
-        assert list(verify(allow_gaps=True)) == []
+        assert list(verify()) == []
 
     def test_what_was_evicted_since_stays_though_it_was_said_before(self) -> None:
         conversation = made(31)
@@ -142,7 +142,7 @@ class TestEvictedMessages:
         conversation = made(31, messages=9)
         next(purge_evicted(days(30), batch_size=3))
         assert positions(conversation) == [3, 4, 5, 6, 7, 8]
-        assert list(verify(allow_gaps=True)) == []
+        assert list(verify()) == []
         run("--older-than", "30", "--evicted-only")
         assert positions(conversation) == [7, 8]
 
@@ -156,7 +156,7 @@ class TestEvictedMessages:
         run("--older-than", "30", "--evicted-only")
         conversation.memory.add(UserMessage("u6"))
         assert conversation.memory.messages() == [UserMessage("u5"), UserMessage("u6")]
-        assert list(verify(allow_gaps=True)) == []
+        assert list(verify()) == []
 
     def test_a_dry_run_says_the_same_and_erases_nothing(self) -> None:
         made(31), made(31), made(1)

@@ -101,10 +101,17 @@ def test_lost_history_is_found_but_cannot_be_repaired(conversation: Conversation
     code, [line] = run("--repair")
     assert code == 1
     assert line.endswith("missing messages: expected 6 rows, one for each position, found 5 [cannot be repaired]")
-    assert run("--allow-gaps") == (0, [])
+    code, [line] = run("--repair", "--accept-missing")
+    assert (code, line.endswith("found 5 [repaired]")) == (0, True)
+    assert run() == (0, [])
 
 
-def test_how_to_allow_gaps_is_said_once() -> None:
+def test_to_accept_is_to_repair() -> None:
+    with pytest.raises(CommandError, match="say --repair too"):
+        call_command("chatmemory_verify", "--accept-missing")
+
+
+def test_how_to_accept_is_said_once() -> None:
     for _ in range(3):
         ConversationFactory(limit=1).memory.add(UserMessage("gone"))
     Message.objects.all().delete()
@@ -112,7 +119,7 @@ def test_how_to_allow_gaps_is_said_once() -> None:
     with pytest.raises(SystemExit):
         call_command("chatmemory_verify", stdout=io.StringIO(), stderr=err)
     assert err.getvalue().splitlines() == [
-        "If the missing messages were purged, say --allow-gaps.",
+        "If they were deleted on purpose, by other hands, say --repair --accept-missing.",
         "Findings: 3.",
     ]
 
@@ -123,15 +130,21 @@ def test_many_keys_are_each_looked_at(conversation: Conversation) -> None:
     assert len(list(verify())) == 450
 
 
-def test_evicted_messages_may_be_missing_where_no_history_is_kept(conversation: Conversation, settings: Any) -> None:
+def test_evicted_messages_are_not_missed_where_no_history_is_kept(conversation: Conversation, settings: Any) -> None:
     settings.CHATMEMORY = {"KEEP_HISTORY": False}
     conversation.set_window(limit=1)
+    conversation.memory.add(*[UserMessage(str(number)) for number in range(60)])  # most leave before they are stored
     assert run() == (0, [])
+    settings.CHATMEMORY = {}
+    conversation.memory.add(UserMessage("kept"), UserMessage("from now on"))
+    assert run() == (0, [])
+    Message.objects.filter(evicted_in__isnull=False).first().delete()
+    assert whats() == ["missing messages"]
 
 
 def test_a_retained_message_must_not_be_missing(conversation: Conversation) -> None:
     Message.objects.filter(position=5).delete()
-    assert whats(allow_gaps=True) == ["retained_count", "retained_tokens"]
+    assert whats() == ["missing messages", "retained_count", "retained_tokens"]
 
 
 def test_two_messages_at_one_place_of_the_memory(conversation: Conversation) -> None:
@@ -237,8 +250,8 @@ def test_another_database() -> None:
     Conversation.objects.using("other").update(message_count=0, next_position=1)
     assert run() == (0, [])
     Conversation.objects.using("other").filter(pk=made.pk).update(retained_tokens=5)
-    code, lines = run("--database", "other", "--repair", "--allow-gaps")
-    assert (code, len(lines)) == (0, 1)
+    code, lines = run("--database", "other", "--repair", "--accept-missing")
+    assert (code, len(lines)) == (0, 2)
     assert Conversation.objects.using("other").get().retained_tokens == 0
 
 
@@ -262,6 +275,7 @@ def test_as_many_queries_for_many_conversations_as_for_one(conversation: Convers
             "retained_tokens": st.integers(0, 100),
             "next_position": st.integers(3, 20),
             "version": st.integers(0, 9),
+            "purged_count": st.integers(0, 20),
         },
     )
 )
@@ -271,9 +285,9 @@ def test_whatever_the_counters_say_a_repair_makes_them_right(wrong: dict[str, in
         made.memory.add(UserMessage(str(number)))
     rows = Conversation.objects.filter(pk=made.pk)
     rows.update(**wrong)
-    list(verify(rows, repair=True, allow_gaps=True))
-    assert list(verify(rows, allow_gaps=True)) == []
+    list(verify(rows, repair=True, accept_missing=True))
+    assert list(verify(rows)) == []
     again = rows.get()
     again.memory.add(UserMessage("more"))
-    assert list(verify(rows, allow_gaps=True)) == []
+    assert list(verify(rows)) == []
     assert json.dumps([message.single_text() for message in again.memory.messages()]) == '["2", "more"]'

@@ -1,7 +1,17 @@
 """What is in the database."""
 
-from chatmemory.models.conversation import MAX_LIMIT, WINDOWS, Conversation
+from chatmemory.models.conversation import BOUNDS, COUNTERS, MAX_LIMIT, WINDOWS, Conversation
 from chatmemory.models.idempotency_key import IdempotencyKey
 from chatmemory.models.message import EVICTION_REASONS, TYPES, Message
 
-__all__ = ["EVICTION_REASONS", "MAX_LIMIT", "TYPES", "WINDOWS", "Conversation", "IdempotencyKey", "Message"]
+__all__ = [
+    "BOUNDS",
+    "COUNTERS",
+    "EVICTION_REASONS",
+    "MAX_LIMIT",
+    "TYPES",
+    "WINDOWS",
+    "Conversation",
+    "IdempotencyKey",
+    "Message",
+]

@@ -25,14 +25,17 @@ if TYPE_CHECKING:
     from chatmemory.ledger import Change
     from chatmemory.trial import WindowTrial
 
-__all__ = ["MAX_LIMIT", "WINDOWS", "Conversation"]
+__all__ = ["BOUNDS", "COUNTERS", "MAX_LIMIT", "WINDOWS", "Conversation"]
 
 MAX_LIMIT = 2_147_483_647  # of an integer column, everywhere
 
 WINDOWS = [(WindowKind.MESSAGES.value, _("messages")), (WindowKind.TOKENS.value, _("tokens"))]
 
+BOUNDS = ("window", "limit", "model", "always_keep_system_message_first")
+"""What bounds the memory of the row."""
 
-_COUNTERS = ("version", "next_position", "message_count", "retained_count", "retained_tokens")
+COUNTERS = ("version", "next_position", "message_count", "retained_count", "retained_tokens", "purged_count")
+"""What every change writes of the row, with ``updated_at``."""
 
 
 class Conversation(models.Model):
@@ -84,6 +87,9 @@ class Conversation(models.Model):
     message_count = models.PositiveIntegerField(_("messages said"), default=0, editable=False)
     retained_count = models.PositiveIntegerField(_("messages retained"), default=0, editable=False)
     retained_tokens = models.PositiveBigIntegerField(_("tokens retained"), default=0, editable=False)
+    purged_count = models.PositiveIntegerField(
+        _("messages deleted"), default=0, editable=False, help_text=_("Evicted ones, that history is not to keep.")
+    )
 
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     updated_at = models.DateTimeField(_("last activity"), auto_now=True)
@@ -129,10 +135,10 @@ class Conversation(models.Model):
         if self._state.adding:
             check_kind(self.window)
             check_limit(self.limit, "limit")
-            for name in _COUNTERS:  # a copy of another conversation has none of its messages
+            for name in COUNTERS:  # a copy of another conversation has none of its messages
                 setattr(self, name, 0)
         elif not args and kwargs.get("update_fields") is None and not kwargs.get("force_insert"):
-            left_alone = {*_COUNTERS, *self.get_deferred_fields()}
+            left_alone = {*COUNTERS, *self.get_deferred_fields()}
             kwargs["update_fields"] = [
                 field.name
                 for field in self._meta.concrete_fields
