@@ -9,11 +9,13 @@ from typing import Any
 
 from anthropic.types import MessageParam, TextBlockParam
 from openai.types.chat import ChatCompletionMessageParam
+from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 
-__all__ = ["assert_anthropic_accepts", "assert_openai_accepts"]
+__all__ = ["assert_anthropic_accepts", "assert_openai_accepts", "assert_responses_accept"]
 
 _OPENAI = TypeAdapter(list[ChatCompletionMessageParam])
+_RESPONSES = TypeAdapter(list[ResponseInputItemParam])
 _ANTHROPIC = TypeAdapter(list[MessageParam])
 _SYSTEM = TypeAdapter(str | list[TextBlockParam])
 
@@ -50,6 +52,47 @@ def assert_openai_accepts(messages: list[dict[str, Any]]) -> None:
         if message["role"] == "user" and "name" in message:
             assert re.fullmatch(r"[^\s<|\\/>]{1,64}", message["name"])
         open_calls = set(ids)
+    assert not open_calls, "calls without their results"
+
+
+_FROM_OPENAI = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call")
+
+
+def assert_responses_accept(items: list[dict[str, Any]]) -> None:
+    """Responses: calls answered before anything else is said, and reasoning encrypted and before what it led to."""
+    _validate(_RESPONSES, items)
+    open_calls: set[str] = set()
+    answered = False
+    for item, following in zip(items, [*items, {}][1:], strict=True):
+        kind = item.get("type", "message")
+        if kind == "function_call_output":
+            assert item["call_id"] in open_calls, "a result without its call"
+            open_calls.remove(item["call_id"])
+            answered = True
+            continue
+        of_answer = kind != "message" or item["role"] == "assistant"
+        assert not open_calls or (of_answer and not answered), "calls without their results"
+        answered = False
+        match kind:
+            case "message":
+                assert item["role"] in ("user", "assistant", "system")
+                types = {part["type"] for part in item["content"] if isinstance(part, dict)}
+                if item["role"] == "assistant":
+                    assert item["content"], "nothing is said"
+                    assert types <= {"output_text", "refusal"}
+                else:
+                    assert types <= {"input_text", "input_image", "input_file"}
+            case "function_call":
+                assert item["call_id"] not in open_calls
+                assert 1 <= len(item["call_id"]) <= 64
+                assert re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", item["name"])
+                open_calls.add(item["call_id"])
+            case "reasoning":
+                assert item["encrypted_content"]
+                assert following.get("type") in ("message", "function_call", "reasoning", *_FROM_OPENAI)
+                assert following.get("role") != "user"
+            case _:
+                assert kind in _FROM_OPENAI
     assert not open_calls, "calls without their results"
 
 

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,6 +32,7 @@ from chatmemory import (
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.anthropic import from_anthropic, to_anthropic
 from chatmemory.json_text import dumps
+from tests.any_json import changed
 from tests.provider_rules import assert_anthropic_accepts
 from tests.strategies import json_values, texts
 
@@ -241,7 +238,7 @@ class TestKeptAside:
             [UserMessage("x", attributes=attributes), AiMessage("x", thinking="hm", attributes=attributes)]
         ) == {"messages": [_turn("x"), _turn("x", "assistant")]}
 
-    def test_what_is_written_can_be_changed(self) -> None:
+    def test_what_is_written_can_bechanged(self) -> None:
         read = from_anthropic([KEPT["title of a document"]])
         to_anthropic(read)["messages"][0]["content"][0]["source"]["data"] = "x"
         assert to_anthropic(read)["messages"] == [KEPT["title of a document"]]
@@ -489,10 +486,6 @@ class TestAny:
         assert from_anthropic(written) == given
 
 
-_any_text = st.text(st.characters(exclude_categories=()), max_size=5)
-_any_json = json_values(_any_text)
-
-
 def _read_or_error(data: Any) -> list[ChatMessage] | InvalidMessageError:
     try:
         return from_anthropic(data, "m")
@@ -504,8 +497,7 @@ class TestAnyJson:
     @settings(deadline=None, max_examples=300)
     @given(st.sampled_from([data for _, data in SAME_BOTH_WAYS.values()] + list(KEPT.values())), st.data())
     def test_what_has_one_thing_changed_is_read_or_refused(self, whole: dict[str, Any], data: st.DataObject) -> None:
-        changed = _changed(whole, data)
-        read = _read_or_error(changed)
+        read = _read_or_error(changed(whole, data))
         if isinstance(read, InvalidMessageError):
             assert read.place.startswith("m")
             str(read).encode()
@@ -513,37 +505,3 @@ class TestAnyJson:
         messages_to_json(read).encode()
         with contextlib.suppress(UnsupportedContentError):
             to_anthropic(read)
-
-
-def _changed(value: Any, data: st.DataObject) -> Any:
-    """``value`` with something in it missing, new or another."""
-    if not isinstance(value, (dict, list)) or not value or data.draw(st.integers(0, 5)) == 0:
-        return data.draw(_any_json)
-    if isinstance(value, list):
-        index = data.draw(st.integers(0, len(value) - 1))
-        return [*value[:index], _changed(value[index], data), *value[index + 1 :]]
-    key = data.draw(st.sampled_from([*value, "new"]))
-    if key not in value:
-        return value | {data.draw(_any_text): data.draw(_any_json)}
-    if data.draw(st.booleans()):
-        return {other: value[other] for other in value if other != key}
-    return value | {key: _changed(value[key], data)}
-
-
-def test_imports_neither_django_nor_the_sdk() -> None:
-    code = """
-import sys
-import chatmemory.formats.anthropic
-foreign = {name.partition(".")[0] for name in sys.modules} & {"django", "rest_framework", "anthropic", "pydantic"}
-assert not foreign, foreign
-"""
-    environment = {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=Path(__file__).parent.parent,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr

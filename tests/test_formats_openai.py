@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +37,7 @@ from chatmemory import (
 )
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.openai import from_openai, to_openai
+from tests.any_json import any_json, any_text, changed
 from tests.strategies import json_values, messages, texts, tool_groups
 
 WEATHER = ToolExecutionRequest("c1", "weather", '{"city": "Munich"}')
@@ -777,13 +774,8 @@ def _expressible() -> st.SearchStrategy[list[ChatMessage]]:
     return st.one_of(alone.map(lambda message: [message]), calls.map(lambda message: [message]), tool_groups())
 
 
-# Whatever JSON holds, with what no database does.
-_any_text = st.text(st.characters(exclude_categories=()), max_size=5)
-_any_json = json_values(_any_text)
-
-
 def _mostly(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.integers(0, 11).flatmap(lambda number: strategy if number else _any_json)
+    return st.integers(0, 11).flatmap(lambda number: strategy if number else any_json)
 
 
 def _object(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -795,26 +787,26 @@ _urls = st.sampled_from(["http://x", "a b", "data:image/png;base64,aGk=", "data:
 _part_types = st.sampled_from(["text", "image_url", "input_audio", "file", "refusal"])
 _part_objects = _object(
     type=_part_types,
-    text=_any_text,
-    refusal=_any_text,
+    text=any_text,
+    refusal=any_text,
     image_url=_object(url=_urls, detail=st.sampled_from(["auto", "original", "big"])),
-    input_audio=_object(data=_any_text, format=st.sampled_from(["wav", "ogg"])),
-    file=_object(file_data=_urls, file_id=st.none(), filename=_any_text),
+    input_audio=_object(data=any_text, format=st.sampled_from(["wav", "ogg"])),
+    file=_object(file_data=_urls, file_id=st.none(), filename=any_text),
 )
 _message_objects = _object(
     role=st.sampled_from(["system", "developer", "user", "assistant", "tool", "function"]),
-    content=_any_text | st.lists(_part_objects, max_size=2) | st.none(),
-    name=_any_text,
-    tool_call_id=_any_text,
-    refusal=_any_text,
-    annotations=st.lists(_any_json, max_size=1),
-    audio=_object(id=_any_text, data=_any_text),
+    content=any_text | st.lists(_part_objects, max_size=2) | st.none(),
+    name=any_text,
+    tool_call_id=any_text,
+    refusal=any_text,
+    annotations=st.lists(any_json, max_size=1),
+    audio=_object(id=any_text, data=any_text),
     function_call=st.none(),
     tool_calls=st.lists(
         _object(
-            id=_any_text,
+            id=any_text,
             type=st.just("function"),
-            function=_object(name=_any_text, arguments=_any_text),
+            function=_object(name=any_text, arguments=any_text),
         ),
         max_size=2,
     ),
@@ -830,7 +822,7 @@ def _read_or_error(data: Any) -> list[ChatMessage] | InvalidMessageError:
 
 class TestAnyJson:
     @settings(deadline=None, max_examples=300)
-    @given(_any_json | st.lists(_message_objects, max_size=3))
+    @given(any_json | st.lists(_message_objects, max_size=3))
     def test_is_read_or_refused(self, data: Any) -> None:
         outcome = _read_or_error(data)
         if isinstance(outcome, InvalidMessageError):
@@ -843,40 +835,6 @@ class TestAnyJson:
 
     @settings(deadline=None, max_examples=150)
     @given(st.sampled_from([data for _, data in SAME_BOTH_WAYS.values()]), st.data())
-    def test_so_is_a_message_with_one_thing_changed(self, whole: dict[str, Any], data: st.DataObject) -> None:
-        outcome = _read_or_error([_changed(whole, data)])
+    def test_so_is_a_message_with_one_thingchanged(self, whole: dict[str, Any], data: st.DataObject) -> None:
+        outcome = _read_or_error([changed(whole, data)])
         assert isinstance(outcome, list) or outcome.place.startswith("m[0]")
-
-
-def _changed(value: Any, data: st.DataObject) -> Any:
-    """``value`` with something in it missing, new or another."""
-    if not isinstance(value, (dict, list)) or not value or data.draw(st.integers(0, 3)) == 0:
-        return data.draw(_any_json)
-    if isinstance(value, list):
-        index = data.draw(st.integers(0, len(value) - 1))
-        return [*value[:index], _changed(value[index], data), *value[index + 1 :]]
-    key = data.draw(st.sampled_from([*value, "new"]))
-    if key not in value:
-        return value | {data.draw(_any_text): data.draw(_any_json)}
-    if data.draw(st.booleans()):
-        return {other: value[other] for other in value if other != key}
-    return value | {key: _changed(value[key], data)}
-
-
-def test_imports_neither_django_nor_the_sdk() -> None:
-    code = """
-import sys
-import chatmemory.formats.openai
-foreign = [name for name in sys.modules if name.partition(".")[0] in ("django", "rest_framework", "openai", "pydantic")]
-assert not foreign, foreign
-"""
-    environment = {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=Path(__file__).parent.parent,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr

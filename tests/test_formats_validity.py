@@ -24,8 +24,9 @@ from chatmemory import (
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.anthropic import to_anthropic
 from chatmemory.formats.openai import to_openai
+from chatmemory.formats.responses import to_responses
 from chatmemory.formats.validity import Names, Repair, Rules, make_valid
-from tests.provider_rules import assert_anthropic_accepts, assert_openai_accepts
+from tests.provider_rules import assert_anthropic_accepts, assert_openai_accepts, assert_responses_accept
 from tests.strategies import messages, texts, tool_groups
 
 LENIENT = Rules(ids=Names(None, 40), unique_ids=False, tool_names=Names(None, 64))
@@ -41,6 +42,7 @@ STRICT = Rules(
     says_nothing=lambda message: not message.text,
 )
 IMAGE = ImageContent("http://x/a.png")
+WRITERS = [to_openai, to_responses, to_anthropic]
 
 
 def _call(*ids: str | None, name: str = "now", arguments: str = "{}") -> AiMessage:
@@ -222,13 +224,13 @@ def test_repairs_are_sentences() -> None:
     assert repair.what == "A tool call without a result was given one that says so."
 
 
-@pytest.mark.parametrize("write", [to_openai, to_anthropic])
+@pytest.mark.parametrize("write", WRITERS)
 def test_no_message(write: Any) -> None:
     with pytest.raises(TypeError, match=r"messages\[1\] has the wrong type"):
         write([HI, "x"])
 
 
-@pytest.mark.parametrize("write", [to_openai, to_anthropic])
+@pytest.mark.parametrize("write", WRITERS)
 def test_a_window_that_cut_off_a_call_is_sent_without_its_result(write: Any) -> None:
     memory = MessageWindowChatMemory(max_messages=2)
     for message in [HI, _call("a", "b", "c"), _result("a"), _result("b"), _result("c")]:
@@ -239,7 +241,7 @@ def test_a_window_that_cut_off_a_call_is_sent_without_its_result(write: Any) -> 
     assert found[0].reason == "result_without_call"
 
 
-@pytest.mark.parametrize("write", [to_openai, to_anthropic])
+@pytest.mark.parametrize("write", WRITERS)
 def test_errors_count_what_was_given(write: Any) -> None:
     with pytest.raises(UnsupportedContentError, match=r"message 1 \(CUSTOM\)"):
         write([_result("x"), CustomMessage()])
@@ -303,18 +305,20 @@ def _written(write: Any, given: list[ChatMessage]) -> Any:
     return None
 
 
+@pytest.mark.parametrize(
+    ("write", "accept"),
+    [
+        (to_openai, assert_openai_accepts),
+        (to_responses, assert_responses_accept),
+        (to_anthropic, assert_anthropic_accepts),
+    ],
+    ids=["openai", "responses", "anthropic"],
+)
 @settings(deadline=None, max_examples=200)
 @given(_memories())
-def test_openai_accepts_any_memory(given: list[ChatMessage]) -> None:
-    if (written := _written(to_openai, given)) is not None:
-        assert_openai_accepts(written)
-
-
-@settings(deadline=None, max_examples=200)
-@given(_memories())
-def test_anthropic_accepts_any_memory(given: list[ChatMessage]) -> None:
-    if (written := _written(to_anthropic, given)) is not None:
-        assert_anthropic_accepts(written)
+def test_providers_accept_any_memory(write: Any, accept: Any, given: list[ChatMessage]) -> None:
+    if (written := _written(write, given)) is not None:
+        accept(written)
 
 
 @settings(deadline=None, max_examples=100)

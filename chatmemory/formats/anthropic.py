@@ -44,6 +44,7 @@ from chatmemory.exceptions import InvalidMessageError
 from chatmemory.formats import CannotExpressError, UnsupportedContentError
 from chatmemory.formats.anthropic_blocks import answer_blocks, content_block
 from chatmemory.formats.anthropic_reader import KEPT_UNDER, from_anthropic, read_answer, read_contents
+from chatmemory.formats.plain import plain
 from chatmemory.formats.validity import Names, Repair, RepairReason, Rules, make_valid
 from chatmemory.messages import (
     AiMessage,
@@ -148,16 +149,7 @@ def _kept(message: UserMessage | AiMessage) -> list[Any] | None:
     """The blocks that ``from_anthropic`` kept aside. Attributes are anybody's, so nothing is taken for sure."""
     kept = message.attributes.get(KEPT_UNDER)
     content = kept.get("content") if isinstance(kept, Mapping) else None
-    return [_plain(block) for block in content] if isinstance(content, (list, tuple)) else None
-
-
-def _plain(value: Any) -> Any:
-    """The value in dicts and lists that can change, for what is sent is often given a ``cache_control``."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
+    return [plain(block) for block in content] if isinstance(content, (list, tuple)) else None
 
 
 def _sayable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:

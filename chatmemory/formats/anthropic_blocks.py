@@ -6,6 +6,7 @@ from typing import Any
 
 from chatmemory.contents import Content, ImageContent, PdfFileContent, TextContent
 from chatmemory.formats import CannotExpressError
+from chatmemory.formats.media import data_uri
 from chatmemory.formats.pairing import arguments_object
 from chatmemory.messages import AiMessage, ToolExecutionRequest
 
@@ -63,7 +64,7 @@ def _image_source(content: ImageContent) -> dict[str, Any]:
     image = content.image
     mime_type, data = image.mime_type or "", image.base64_data
     if image.url:
-        mime_type, data = _data_uri(image.url)
+        mime_type, data = data_uri(image.url)
         if data is None:
             return _url_source(image.url, "an image")
     if not data:
@@ -83,7 +84,7 @@ def _pdf_source(content: PdfFileContent) -> dict[str, Any]:
         raise CannotExpressError("Anthropic needs the URL or the data of a PDF file")
     if file.base64_data:
         return {"type": "base64", "media_type": "application/pdf", "data": file.base64_data}
-    mime_type, data = _data_uri(file.url or "")
+    mime_type, data = data_uri(file.url or "")
     if data and mime_type.lower() == "application/pdf":
         return {"type": "base64", "media_type": "application/pdf", "data": data}
     return _url_source(file.url or "", "a PDF file")
@@ -93,14 +94,6 @@ def _url_source(url: str, what: str) -> dict[str, Any]:
     if not is_on_the_web(url):
         raise CannotExpressError(f"Anthropic takes {what} from http and https only, but the URL is {url!r:.100}")
     return {"type": "url", "url": url}
-
-
-def _data_uri(uri: str) -> tuple[str, str | None]:
-    """The MIME type and the Base64 of a data URI; no Base64 if it is something else."""
-    head, _, data = uri.partition(",")
-    if head[:5].lower() == "data:" and head[-7:].lower() == ";base64":
-        return head[5:-7], data
-    return "", None
 
 
 def is_on_the_web(url: str) -> bool:

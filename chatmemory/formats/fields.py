@@ -82,16 +82,16 @@ class Fields:
             raise expected("a list", value, self.at(key))
         return [Fields(item, f"{self.at(key)}[{index}]").build(read) for index, item in enumerate(value)]
 
-    def content(self, parts: Mapping[str, Callable[[Fields], T]]) -> str | list[T]:
-        """The ``content``: text, or the parts that it is made of."""
-        if isinstance(self._data.get("content"), str):
-            return self.text("content")
-        value = self._data.get("content", _MISSING)
+    def content(self, parts: Mapping[str, Callable[[Fields], T]], key: str = "content") -> str | list[T]:
+        """Text, or the parts that it is made of."""
+        if isinstance(self._data.get(key), str):
+            return self.text(key)
+        value = self._data.get(key, _MISSING)
         if not isinstance(value, (list, tuple)):
-            raise expected("a string or a list of parts", value, self.at("content"))
-        found = self.items("content", lambda part: parts[part.choice("type", parts)](part))
+            raise expected("a string or a list of parts", value, self.at(key))
+        found = self.items(key, lambda part: parts[part.choice("type", parts)](part))
         if not found:
-            raise InvalidMessageError("expected at least one part, got none", self.at("content"))
+            raise InvalidMessageError("expected at least one part, got none", self.at(key))
         return found
 
     def kept(self, key: str, kind: type | tuple[type, ...], what: str) -> Any:

@@ -26,9 +26,7 @@ Source: ``openai.types.chat`` of the SDK, 3.52; https://platform.openai.com/docs
 from __future__ import annotations
 
 import base64
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from chatmemory.arguments import tuple_of
@@ -41,6 +39,7 @@ from chatmemory.contents import (
     TextContent,
 )
 from chatmemory.formats import CannotExpressError, UnsupportedContentError
+from chatmemory.formats.call_ids import CallIds
 from chatmemory.formats.openai_reader import KEPT_UNDER, from_openai
 from chatmemory.formats.validity import Names, Repair, Rules, make_valid
 from chatmemory.messages import (
@@ -111,7 +110,7 @@ def to_openai(
         if on_repair is not None:
             for done in valid.repairs:
                 on_repair(done)
-    calls = _Calls(written)
+    calls = CallIds(written)
     result = []
     for position, message in zip(positions, written, strict=True):
         try:
@@ -121,43 +120,7 @@ def to_openai(
     return result
 
 
-class _Calls:
-    """The IDs of tool calls, made up where they are missing, and those of them that wait for their result."""
-
-    def __init__(self, messages: Iterable[ChatMessage]) -> None:
-        self._new_ids = self._unused_ids(messages)
-        self._waiting: deque[str] = deque()
-
-    @staticmethod
-    def _unused_ids(messages: Iterable[ChatMessage]) -> Iterator[str]:
-        used: set[str | None] = set()
-        for message in messages:
-            if isinstance(message, AiMessage):
-                used.update(request.id for request in message.tool_execution_requests)
-            elif isinstance(message, ToolExecutionResultMessage):
-                used.add(message.id)
-        return (id for number in count() if (id := f"call_{number}") not in used)
-
-    def ids_of(self, message: AiMessage) -> list[str]:
-        self._waiting.clear()
-        ids = []
-        for request in message.tool_execution_requests:
-            if request.id:
-                ids.append(request.id)
-            else:
-                ids.append(next(self._new_ids))
-                self._waiting.append(ids[-1])
-        return ids
-
-    def id_answered_by(self, message: ToolExecutionResultMessage) -> str:
-        if message.id:
-            return message.id
-        if not self._waiting:
-            raise CannotExpressError("OpenAI needs the ID of the call, and no call without one waits for a result")
-        return self._waiting.popleft()
-
-
-def _message(message: ChatMessage, calls: _Calls) -> dict[str, Any]:
+def _message(message: ChatMessage, calls: CallIds) -> dict[str, Any]:
     match message:
         case SystemMessage():
             return {"role": "system", "content": message.text}

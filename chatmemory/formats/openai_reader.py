@@ -8,6 +8,7 @@ from typing import Any
 from chatmemory.contents import AudioContent, Content, DetailLevel, ImageContent, PdfFileContent, TextContent
 from chatmemory.exceptions import InvalidMessageError
 from chatmemory.formats.fields import Fields, expected
+from chatmemory.formats.media import data_uri
 from chatmemory.messages import (
     AiMessage,
     ChatMessage,
@@ -132,7 +133,7 @@ def _image_url(fields: Fields) -> ImageContent:
     url = fields.text("url")
     # OpenAI's default, not that of ImageContent: it is how closely the model has looked.
     detail = fields.choice("detail", _DETAIL_LEVELS) if fields.has("detail") else "auto"
-    mime_type, data = _data_uri(url)
+    mime_type, data = data_uri(url)
     if data is None:
         return ImageContent(url, detail_level=_DETAIL_LEVELS[detail])
     return ImageContent(base64_data=data, mime_type=mime_type, detail_level=_DETAIL_LEVELS[detail])
@@ -154,18 +155,10 @@ def _file(fields: Fields) -> PdfFileContent:
 def _file_file(fields: Fields) -> PdfFileContent:
     fields.refuse("file_id", "a file that OpenAI holds cannot be kept; give its file_data")
     fields.optional_text("filename")
-    mime_type, data = _data_uri(fields.text("file_data"))
+    mime_type, data = data_uri(fields.text("file_data"))
     if data is None or mime_type.lower() != "application/pdf":
         raise InvalidMessageError("expected data:application/pdf;base64,…", fields.at("file_data"))
     return PdfFileContent(base64_data=data)
-
-
-def _data_uri(url: str) -> tuple[str, str | None]:
-    """The MIME type and the Base64 of a data URI; no Base64 if it is something else."""
-    head, _, data = url.partition(",")
-    if head[:5].lower() == "data:" and head[-7:].lower() == ";base64":
-        return head[5:-7], data
-    return "", None
 
 
 _ROLES: dict[str, Callable[[Fields], ChatMessage]] = {

@@ -25,6 +25,7 @@ class RepairReason(StrEnum):
     ERROR_CONTENT = "error_content"
     FIRST_TURN = "first_turn"
     TRAILING_SPACE = "trailing_space"
+    REASONING = "reasoning"
 
 
 @dataclass(frozen=True)
