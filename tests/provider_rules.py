@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from anthropic.types import MessageParam, TextBlockParam
+from google.genai.types import Content
 from openai.types.chat import ChatCompletionMessageParam
 from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 
-__all__ = ["assert_anthropic_accepts", "assert_openai_accepts", "assert_responses_accept"]
+__all__ = ["assert_anthropic_accepts", "assert_gemini_accepts", "assert_openai_accepts", "assert_responses_accept"]
 
 _OPENAI = TypeAdapter(list[ChatCompletionMessageParam])
 _RESPONSES = TypeAdapter(list[ResponseInputItemParam])
@@ -136,6 +137,44 @@ def assert_anthropic_accepts(request: dict[str, Any]) -> None:
     assert not calls, "calls without their results"
     if turns[-1]["role"] == "assistant" and (last := _blocks(turns[-1]["content"])[-1])["type"] == "text":
         assert last["text"] == last["text"].rstrip()
+
+
+def assert_gemini_accepts(request: dict[str, Any]) -> None:
+    """Contents: turns by turns from the user's on, calls answered by a turn of as many responses, no empty parts."""
+    assert request.keys() in ({"contents"}, {"system_instruction", "contents"})
+    json.dumps(request, allow_nan=False, ensure_ascii=False).encode()
+    if "system_instruction" in request:
+        Content.model_validate(request["system_instruction"])
+        assert all(part["text"] for part in request["system_instruction"]["parts"])
+    assert request["contents"]
+    calls: list[tuple[str | None, str]] = []
+    before = ""
+    for content in request["contents"]:
+        # As the SDK sends it: whatever it does not know, it refuses.
+        sent = Content.model_validate(content).model_dump(mode="json", by_alias=True, exclude_none=True)
+        parts = content["parts"]
+        assert len(sent["parts"]) == len(parts) > 0
+        for part in parts:
+            kinds = part.keys() - {"thought", "thoughtSignature", "videoMetadata", "mediaResolution", "partMetadata"}
+            assert len(kinds) == 1
+            assert part.get("text") != "" or "thoughtSignature" in part, "nothing is said"
+        responses = [part["functionResponse"] for part in parts if "functionResponse" in part]
+        assert sorted((r.get("id") or "", r["name"]) for r in responses) == sorted(calls), "calls and responses differ"
+        calls = [(c.get("id") or "", c["name"]) for part in parts if (c := part.get("functionCall"))]
+        if content["role"] == "model":
+            assert before in ("user", "function"), "the user is first"
+            assert not responses
+            assert all(re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}", name) for _, name in calls)
+            signed = [part.get("thoughtSignature") for part in parts if "functionCall" in part]
+            assert all(signed[:1]), "the first call is signed"
+            before = "model"
+            continue
+        assert content["role"] == "user"
+        assert not calls
+        assert len(responses) in (0, len(parts)), "responses are apart"
+        assert before != "user" or responses
+        before = "function" if responses else "user"
+    assert not calls, "calls without their responses"
 
 
 def _blocks(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:

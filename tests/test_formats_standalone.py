@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("name", ["anthropic", "openai", "responses"])
+@pytest.mark.parametrize("name", ["anthropic", "gemini", "openai", "responses"])
 def test_imports_neither_django_nor_an_sdk(name: str) -> None:
     code = f"""
 import sys

@@ -23,10 +23,16 @@ from chatmemory import (
 )
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.anthropic import to_anthropic
+from chatmemory.formats.gemini import to_gemini
 from chatmemory.formats.openai import to_openai
 from chatmemory.formats.responses import to_responses
 from chatmemory.formats.validity import Names, Repair, Rules, make_valid
-from tests.provider_rules import assert_anthropic_accepts, assert_openai_accepts, assert_responses_accept
+from tests.provider_rules import (
+    assert_anthropic_accepts,
+    assert_gemini_accepts,
+    assert_openai_accepts,
+    assert_responses_accept,
+)
 from tests.strategies import messages, texts, tool_groups
 
 LENIENT = Rules(ids=Names(None, 40), unique_ids=False, tool_names=Names(None, 64))
@@ -42,7 +48,7 @@ STRICT = Rules(
     says_nothing=lambda message: not message.text,
 )
 IMAGE = ImageContent("http://x/a.png")
-WRITERS = [to_openai, to_responses, to_anthropic]
+WRITERS = [to_openai, to_responses, to_anthropic, to_gemini]
 
 
 def _call(*ids: str | None, name: str = "now", arguments: str = "{}") -> AiMessage:
@@ -311,8 +317,9 @@ def _written(write: Any, given: list[ChatMessage]) -> Any:
         (to_openai, assert_openai_accepts),
         (to_responses, assert_responses_accept),
         (to_anthropic, assert_anthropic_accepts),
+        (to_gemini, assert_gemini_accepts),
     ],
-    ids=["openai", "responses", "anthropic"],
+    ids=["openai", "responses", "anthropic", "gemini"],
 )
 @settings(deadline=None, max_examples=200)
 @given(_memories())

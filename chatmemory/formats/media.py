@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["data_uri"]
+import re
+
+__all__ = ["data_uri", "is_base64"]
+
+_BASE64 = re.compile("[A-Za-z0-9+/_-]*={0,2}")
 
 
 def data_uri(uri: str) -> tuple[str, str | None]:
@@ -11,3 +15,8 @@ def data_uri(uri: str) -> tuple[str, str | None]:
     if head[:5].lower() == "data:" and head[-7:].lower() == ";base64":
         return head[5:-7], data
     return "", None
+
+
+def is_base64(data: str) -> bool:
+    """Whether it is Base64 of either alphabet."""
+    return len(data) % 4 == 0 and _BASE64.fullmatch(data) is not None

@@ -36,7 +36,7 @@ class _Call:
     """A call that waits for its result."""
 
     position: int
-    id: str
+    id: str | None
     name: str | None
     is_answered: bool = False
 
@@ -55,10 +55,13 @@ class _Ids:
         self._new = (id for number in count() if (id := f"call_{number}") not in self._given)
         self._taken: set[str] = set()
 
-    def of(self, message: AiMessage) -> list[str]:
+    def of(self, message: AiMessage) -> list[str | None]:
         taken = self._taken if self._rules.unique_ids else set()
-        ids = []
+        ids: list[str | None] = []
         for request in message.tool_execution_requests:
+            if not (request.id or self._rules.needs_ids):
+                ids.append(request.id)
+                continue
             id = self._rules.ids.allowed(request.id or "")
             if not id or id in taken or (id != request.id and id in self._given):
                 id = next(new for new in self._new if new not in taken)

@@ -63,6 +63,9 @@ class Rules:
     unique_ids: bool
     """Whether no two calls of a conversation may have one ID, rather than no two of one message."""
 
+    needs_ids: bool = True
+    """Whether a call must have an ID; otherwise results answer calls without one in order."""
+
     tool_names: Names
     user_names: Names | None = None
     """None if names of users are not sent."""

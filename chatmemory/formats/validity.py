@@ -3,8 +3,9 @@
 A window cuts conversations wherever it is full, and a process may end between a call and its result; but APIs refuse a
 tool result without its call, a call without its result, and more. What is changed, in this order:
 
-1. A tool call has an ID that the API takes and no other call has. One that is missing or not unique is ``call_0`` and
-   so on; characters that are not allowed become ``_``, and what is too long is cut. The result gets the same ID.
+1. A tool call has an ID that the API takes and no other call has. One that is not unique, or is missing where IDs are
+   needed, is ``call_0`` and so on; characters that are not allowed become ``_``, and what is too long is cut. The
+   result gets the same ID.
 2. A result answers the latest call of its ID that was made before it and has none. Results without an ID answer the
    calls without one, those of the latest message first, in order.
 3. A result that answers no call, for there is none or it has one already, is left out.
