@@ -11,12 +11,14 @@ from django.core.checks import CheckMessage, Error
 from django.utils.module_loading import import_string
 
 from chatmemory.conf import DEFAULTS, setting
+from chatmemory.formats.registry import MessageFormat
 from chatmemory.tokens.encodings import ENCODING_NAMES
 from chatmemory.window import WindowKind
 
 __all__ = ["check_settings"]
 
 
+_NAME = re.compile("[a-z0-9]+([-_][a-z0-9]+)*")
 _RATE = re.compile("[1-9][0-9]*/(s|sec|second|m|min|minute|h|hour|d|day)")
 
 
@@ -31,6 +33,21 @@ def _importable(paths: Any) -> bool:
         try:
             import_string(path)
         except (ImportError, AttributeError, TypeError):
+            return False
+    return True
+
+
+def _formats(formats: Any) -> bool:
+    if not isinstance(formats, dict):
+        return False
+    for name, path in formats.items():
+        if not (isinstance(name, str) and _NAME.fullmatch(name)):
+            return False
+        try:
+            found = import_string(path)
+        except (ImportError, AttributeError, TypeError):
+            return False
+        if not isinstance(found, MessageFormat):
             return False
     return True
 
@@ -56,6 +73,12 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
     ("E014", "MAX_PAGE_SIZE", _positive, "Set it to a whole number above zero."),
     ("E016", "MAX_METADATA_CHARS", _positive, "Set it to a whole number above zero."),
     ("E017", "ERASE_USER", lambda v: v in ("erase", "anonymise"), 'Set it to "erase" or "anonymise".'),
+    (
+        "E018",
+        "FORMATS",
+        _formats,
+        "Set it to a dict: names of small letters, digits and hyphens, and dotted paths of importable MessageFormats.",
+    ),
     (
         "E015",
         "THROTTLE_RATES",

@@ -31,6 +31,8 @@ DEFAULTS: dict[str, Any] = {
     "MAX_PAGE_SIZE": 200,
     # How often each user may read, write and preview, such as "100/minute"; None is without limit.
     "THROTTLE_RATES": {"reads": None, "writes": None, "previews": None},
+    # The project's own message formats: name -> dotted path of a chatmemory.formats.registry.MessageFormat.
+    "FORMATS": {},
     # Dotted paths of the DRF permission classes of every REST view.
     "PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
 }

@@ -367,14 +367,26 @@ class TestWhatTheModelSaw:
     def test_json_to_copy(self, admin_client, conversation):
         shown = unescape(html(admin_client, self.address(conversation, "?version=1")))
         areas = re.findall(r"<textarea[^>]*>(.*?)</textarea>", shown, re.DOTALL)
-        langchain4j, openai = map(json.loads, areas)
+        langchain4j, openai, responses, anthropic, gemini = map(json.loads, areas)
         assert [message["type"] for message in langchain4j] == ["USER", "AI"]
-        assert openai == [{"role": "user", "content": "question 0"}, {"role": "assistant", "content": "answer 0"}]
+        said = [{"role": "user", "content": "question 0"}, {"role": "assistant", "content": "answer 0"}]
+        assert openai == responses == anthropic["messages"] == said
+        assert [content["role"] for content in gemini["contents"]] == ["user", "model"]
+
+    @pytest.mark.parametrize("name", ["openai", "openai-responses", "anthropic", "gemini"])
+    def test_json_to_copy_is_what_can_be_sent(self, admin_client, name):
+        conversation = ConversationFactory()
+        conversation.memory.add(UserMessage("x"), ToolExecutionResultMessage("1", "look_up", "A cat."))
+        answer = admin_client.get(self.address(conversation, f"?download={name}"))
+        assert "A cat." not in answer.content.decode()
+        assert json.loads(answer.content) == conversation.to_format(name)
 
     def test_what_openai_cannot_express_is_said(self, admin_client):
         conversation = ConversationFactory()
         conversation.memory.add(CustomMessage({"a": 1}))
-        assert "OpenAI's format cannot express it" in words(unescape(html(admin_client, self.address(conversation))))
+        shown = words(unescape(html(admin_client, self.address(conversation))))
+        for name in ("OpenAI", "Anthropic", "Gemini"):
+            assert f"This format cannot express it: message 0 (CUSTOM): {name} has no such messages" in shown
 
 
 class TestWhatIf:

@@ -37,7 +37,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     ("kind", "names"),
     [
         (ChatMemory, ["add", "set", "messages", "clear"]),
-        (Conversation, ["add_messages", "set_window", "try_window", "memory_at"]),
+        (Conversation, ["add_messages", "set_window", "try_window", "memory_at", "to_format"]),
         (DjangoChatMemoryStore, ["get_messages", "update_messages", "delete_messages"]),
     ],
 )
@@ -55,6 +55,7 @@ def test_a_memory() -> None:
         await memory.aadd(*users(1, 2))
         await asyncio.gather(*(memory.aadd(*users(number)) for number in range(3, 8)))
         assert len(await memory.amessages()) == 3
+        assert len(await conversation.ato_format("openai")) == 3
         await memory.aclear()
         await memory.aset(users(9))
         return await memory.amessages()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.contrib import admin
@@ -96,8 +97,11 @@ class ConversationAdmin(Erasing):
             at("window", acts.change_window, "conversation_window"),
             at("clear", acts.clear_memory, "conversation_clear"),
             at("export/jsonl", export.json_lines, "conversation_export_jsonl"),
-            at("export/openai", export.openai, "conversation_export_openai"),
             at("export/langchain4j", export.langchain4j, "conversation_export_langchain4j"),
+            *(
+                at(f"export/{name}", partial(export.in_format, name=name), f"conversation_export_{name}")
+                for name in export.format_names()
+            ),
             *super().get_urls(),
         ]
 

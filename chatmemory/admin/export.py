@@ -6,7 +6,7 @@ although a GET is not meant to write. A HEAD does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from django.conf import settings
@@ -16,6 +16,7 @@ from django.db import router, transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils import translation
+from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -23,13 +24,13 @@ from chatmemory.admin.pages import conversation_or_404, conversation_page
 from chatmemory.admin.selection import Selection
 from chatmemory.codec import message_to_json
 from chatmemory.formats import UnsupportedContentError
-from chatmemory.formats.openai import to_openai
+from chatmemory.formats.registry import message_formats
 from chatmemory.json_lines import message_lines, message_or_problem, read_in_parts
 from chatmemory.json_text import dumps
 from chatmemory.messages import ChatMessage, ChatMessageType
 from chatmemory.models import Conversation, Message
 
-__all__ = ["export_selected", "json_lines", "langchain4j", "openai"]
+__all__ = ["export_selected", "format_names", "in_format", "json_lines", "langchain4j"]
 
 _PLAIN = Q(payload__isnull=True, type__in=[ChatMessageType.SYSTEM, ChatMessageType.USER, ChatMessageType.AI])
 
@@ -52,15 +53,24 @@ def json_lines(model_admin: Any, request: HttpRequest, object_id: str) -> HttpRe
     return _logged_file(model_admin, request, conversation, _AS_JSON_LINES, lines, ".jsonl")
 
 
-def openai(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse | StreamingHttpResponse:
-    """The history in the format of OpenAI's chat completions."""
+def format_names() -> list[str]:
+    """The formats of :func:`in_format`. LangChain4j's is not among them: its histories are streamed."""
+    formats = message_formats().items()
+    return [name for name, format in formats if format.write_each is not None and name != "langchain4j"]
+
+
+def in_format(
+    model_admin: Any, request: HttpRequest, object_id: str, name: str
+) -> HttpResponse | StreamingHttpResponse:
+    """The history in a format that has a value for each message."""
     conversation = conversation_or_404(model_admin, request, object_id, also="read_text")
+    format = message_formats()[name]
+    assert format.write_each is not None  # by format_names()
     try:
-        text = dumps(_for_openai(conversation))
+        text = dumps(_written(conversation, format.write_each))
     except _NotExportableError as error:
         return _refusal(model_admin, request, conversation, error)
-    what = gettext_lazy("Exported for OpenAI.")
-    return _logged_file(model_admin, request, conversation, what, [text], "-openai.json")
+    return _logged_file(model_admin, request, conversation, _exported(format.title), [text], f"-{name}.json")
 
 
 def langchain4j(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse | StreamingHttpResponse:
@@ -72,9 +82,8 @@ def langchain4j(model_admin: Any, request: HttpRequest, object_id: str) -> HttpR
             _readable(row)
     except _NotExportableError as error:
         return _refusal(model_admin, request, conversation, error)
-    what = gettext_lazy("Exported for LangChain4j.")
     text = _for_langchain4j(conversation)
-    return _logged_file(model_admin, request, conversation, what, text, "-langchain4j.json")
+    return _logged_file(model_admin, request, conversation, _exported("LangChain4j"), text, "-langchain4j.json")
 
 
 @admin.action(description=gettext_lazy("Export selected conversations as JSON lines"), permissions=["read_text"])
@@ -100,10 +109,14 @@ def _readable(row: Message) -> ChatMessage:
     return message
 
 
-def _for_openai(conversation: Conversation) -> list[dict[str, Any]]:
+def _exported(title: str) -> Any:
+    return format_lazy(gettext_lazy("Exported for {format}."), format=title)
+
+
+def _written(conversation: Conversation, write: Callable[[list[ChatMessage]], list[Any]]) -> list[Any]:
     rows = list(read_in_parts(conversation.messages.history()))
     try:
-        return to_openai([_readable(row) for row in rows], repair=False)
+        return write([_readable(row) for row in rows])
     except UnsupportedContentError as error:
         raise _NotExportableError(rows[error.index], error.problem) from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +14,9 @@ from chatmemory.admin.json_layout import lay_out
 from chatmemory.admin.pages import conversation_or_404, conversation_page
 from chatmemory.admin.shown_messages import UNREADABLE, unreadable
 from chatmemory.admin.timeline import MOST_SHOWN, MemoryMap, last_position, memory_entries, number
-from chatmemory.codec import messages_to_json
 from chatmemory.formats import UnsupportedContentError
-from chatmemory.formats.openai import to_openai
+from chatmemory.formats.registry import message_format, message_formats
 from chatmemory.json_text import dumps
-from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, Message
 from chatmemory.trial import fit_rows
 
@@ -28,11 +25,6 @@ __all__ = ["show"]
 
 # What is longer is a file to download, for nobody copies it out of a box.
 _MOST_JSON_CHARS = 100_000
-
-_FORMATS: dict[str, tuple[str, Callable[[list[ChatMessage]], str]]] = {
-    "langchain4j": ("LangChain4j", messages_to_json),
-    "openai": ("OpenAI", lambda messages: dumps(to_openai(messages))),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +55,7 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
     broken = unreadable(rows) if with_text else []
     refused = {}
     wanted = request.GET.get("download")
-    if wanted in _FORMATS and not broken:
+    if wanted in message_formats() and not broken:
         if not with_text:
             raise PermissionDenied
         try:
@@ -119,20 +111,19 @@ def _jsons(rows: list[Message], refused: dict[str, str]) -> list[JsonText]:
     is_long = sum(100 + len(row.text) + len(row.payload or "") for row in rows) > _MOST_JSON_CHARS
     messages = [] if is_long else [row.message for row in rows]
     found = []
-    for key, (name, write) in _FORMATS.items():
+    for key, format in message_formats().items():
         text, problem = "", refused.get(key, "")
         if not (is_long or problem):
             try:
-                text = lay_out(write(messages))
+                text = lay_out(dumps(format.write(messages, None)))
             except UnsupportedContentError as error:
                 problem = str(error)
-        found.append(JsonText(key=key, name=name, text=text, problem=problem))
+        found.append(JsonText(key=key, name=format.title, text=text, problem=problem))
     return found
 
 
 def _file(conversation: Conversation, version: int, rows: list[Message], key: str) -> HttpResponse:
-    _name, write = _FORMATS[key]
-    text = write([row.message for row in rows])
+    text = dumps(message_format(key).write([row.message for row in rows], None))
     headers = {
         "Content-Disposition": f'attachment; filename="conversation-{conversation.pk}-version-{version}-{key}.json"',
         "X-Content-Type-Options": "nosniff",

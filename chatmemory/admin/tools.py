@@ -9,6 +9,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
+from chatmemory.admin.export import format_names
+from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation
 
 if TYPE_CHECKING:
@@ -51,8 +53,10 @@ class Tools:
         if model_admin.has_read_text_permission(request, conversation):
             exports = [
                 tool("export_jsonl", _("Export JSON lines")),
-                tool("export_openai", _("Export for OpenAI")),
-                tool("export_langchain4j", _("Export for LangChain4j")),
+                *(
+                    tool(f"export_{name}", _("Export for %(format)s") % {"format": message_format(name).title})
+                    for name in (*format_names(), "langchain4j")
+                ),
             ]
         if model_admin.has_act_permission(request, conversation):
             acts = [tool("window", _("Change window")), tool("clear", _("Clear memory"))]

@@ -269,6 +269,22 @@ class Conversation(models.Model):
             messages=messages,
         )
 
+    def to_format(self, name: str) -> Any:
+        """The memory as it is sent to a model, in a format of the registry: ``"openai"``, say.
+
+        The model's API accepts it; ``memory_repaired`` is sent if something had to be changed for that.
+
+        Raises:
+            ValueError: there is no such format, or it cannot express a message.
+        """
+        from chatmemory.sending import written_memory
+
+        return written_memory(self, self.memory.messages(), name)
+
+    async def ato_format(self, name: str) -> Any:
+        """Async twin of :meth:`to_format`."""
+        return await sync_to_async(self.to_format)(name)
+
     def memory_at(self, version: int) -> list[ChatMessage]:
         """The messages that the model got at ``version``, from 0 (none) to the current one.
 

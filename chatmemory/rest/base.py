@@ -15,9 +15,10 @@ from rest_framework.request import Request
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 
+from chatmemory.formats.registry import message_format
 from chatmemory.managers import ConversationQuerySet
 from chatmemory.models import Conversation
-from chatmemory.rest.formats import MessageFormat, MessageFormatNegotiation, asked_format
+from chatmemory.rest.formats import MessageFormatNegotiation, asked_format
 from chatmemory.rest.parsers import StrictJSONParser
 from chatmemory.rest.permissions import reachable_conversations
 from chatmemory.rest.problem_view import ProblemView
@@ -45,6 +46,9 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
     parameters: ClassVar[dict[str, set[str]]] = {}
     """By action: the query parameters that it takes, beside those of every action and of filters and pages."""
 
+    whole_memory: ClassVar[set[str]] = set()
+    """The actions that answer a whole memory and nothing else of messages, in any format."""
+
     def get_throttles(self) -> list[BaseThrottle]:
         scope = "reads" if self.request.method in SAFE_METHODS else "writes"
         if self.action == "preview":
@@ -69,7 +73,9 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
                 raise invalid(name, "given more than once")
             if "\x00" in values[0]:
                 raise invalid(name, "has U+0000; take it out")
-        self.message_format: MessageFormat = asked_format(request, self.renderer_classes)
+        whole_memory = self.action in self.whole_memory
+        self.format_name = asked_format(request, self.renderer_classes, whole_memory=whole_memory)
+        self.message_format = message_format(self.format_name)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)

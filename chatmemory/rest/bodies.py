@@ -6,8 +6,8 @@ from typing import Any
 
 from chatmemory.conf import setting
 from chatmemory.exceptions import InvalidMessageError
+from chatmemory.formats.registry import MessageFormat
 from chatmemory.messages import ChatMessage
-from chatmemory.rest.formats import MessageFormat
 from chatmemory.rest.problems import TooLarge, invalid
 from chatmemory.rows import to_columns
 
@@ -57,7 +57,7 @@ def read_list(data: Any, place: str, format: MessageFormat, most: str) -> list[C
         raise invalid(place, "expected a list of messages")
     if len(data) > setting(most):
         raise TooLarge(f"{len(data)} messages; at most {setting(most)} are taken at once.")
-    return _check_lengths(format.read(data, place), place)
+    return _check_lengths(_read(data, place, format), place)
 
 
 def _only_messages(data: dict[str, Any]) -> Any:
@@ -69,9 +69,14 @@ def _only_messages(data: dict[str, Any]) -> Any:
 
 def _read_one(data: Any, format: MessageFormat) -> list[ChatMessage]:
     try:
-        return format.read([data], "")
+        return _read([data], "", format)
     except InvalidMessageError as error:
         raise InvalidMessageError(error.problem, error.place.removeprefix("[0]").removeprefix(".")) from error
+
+
+def _read(data: Any, place: str, format: MessageFormat) -> list[ChatMessage]:
+    assert format.read is not None  # it was asked for before anything was done
+    return format.read(data, place)
 
 
 def _check_lengths(messages: list[ChatMessage], place: str) -> list[ChatMessage]:

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
-from chatmemory.codec import message_to_data
-from chatmemory.formats.openai import from_openai, to_openai
-from chatmemory.messages import ChatMessage
-from chatmemory.reader import read_messages
+from chatmemory.formats.registry import message_formats
 from chatmemory.rest.problems import invalid
 
-__all__ = ["FORMATS", "MessageFormat", "MessageFormatNegotiation", "asked_format"]
+__all__ = ["DEFAULT_FORMAT", "MessageFormatNegotiation", "asked_format", "one_for_one"]
 
-
-@dataclass(frozen=True)
-class MessageFormat:
-    """One way to write messages as JSON."""
-
-    read: Callable[[Any, str], list[ChatMessage]]
-    """Messages from a parsed list and its place; raises ``InvalidMessageError``."""
-
-    write: Callable[[Sequence[ChatMessage]], list[Any]]
-    """One JSON value a message; raises ``UnsupportedContentError``."""
-
-
-FORMATS = {
-    "langchain4j": MessageFormat(read_messages, lambda messages: [message_to_data(message) for message in messages]),
-    "openai": MessageFormat(from_openai, lambda messages: to_openai(messages, repair=False)),
-}
+DEFAULT_FORMAT = "langchain4j"
+"""The format of messages unless another is asked for, and the only one of ``stores/``."""
 
 
 class MessageFormatNegotiation(DefaultContentNegotiation):
@@ -43,15 +25,34 @@ class MessageFormatNegotiation(DefaultContentNegotiation):
         return [renderer for renderer in renderers if renderer.format == format] or list(renderers)
 
 
-def asked_format(request: Request, renderers: Sequence[type[BaseRenderer]]) -> MessageFormat:
-    """The format of the messages in the request and its answer: LangChain4j's unless another is asked for.
+def one_for_one(*, readable: bool = False) -> list[str]:
+    """The names of the formats that have a value for each message; of those that can be read, if they must be."""
+    return [
+        name
+        for name, format in message_formats().items()
+        if format.write_each is not None and (format.read is not None or not readable)
+    ]
+
+
+def asked_format(request: Request, renderers: Sequence[type[BaseRenderer]], *, whole_memory: bool) -> str:
+    """The name of the format of the messages in the request and its answer.
+
+    Args:
+        whole_memory: whether all that is asked for is a whole memory. Then there need be no value for each message.
 
     Raises:
-        ValidationError: nobody knows the format.
+        ValidationError: nobody knows the format, or it cannot be had here.
     """
-    name = request.query_params.get("format", "langchain4j")
-    if name in FORMATS:
-        return FORMATS[name]
-    if name in [renderer.format for renderer in renderers]:
-        return FORMATS["langchain4j"]
-    raise invalid("format", f"unknown format {name[:100]!r}; expected one of {', '.join(FORMATS)}")
+    name = request.query_params.get("format", DEFAULT_FORMAT)
+    known = message_formats()
+    if name not in known and name in [renderer.format for renderer in renderers]:
+        name = DEFAULT_FORMAT
+    if name not in known:
+        raise invalid("format", f"unknown format {name[:100]!r}; expected one of {', '.join(known)}")
+    if whole_memory:
+        return name
+    here = one_for_one(readable=request.method not in SAFE_METHODS)
+    if name not in here:
+        problem = f"{name} is for GET conversations/{{id}}/memory/ only; expected one of {', '.join(here)}"
+        raise invalid("format", problem)
+    return name

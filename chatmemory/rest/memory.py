@@ -16,6 +16,7 @@ from chatmemory.rest.bodies import read_list, read_memory
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
 from chatmemory.rest.serializers import WindowSerializer, items, memory_to_data, trial_to_data
+from chatmemory.sending import written_memory
 from chatmemory.trial import fit_rows
 
 __all__ = ["MemoryViewSet"]
@@ -26,6 +27,7 @@ class MemoryViewSet(ChatMemoryViewSet):
 
     serializer_class = WindowSerializer
     parameters = {"retrieve": {"at", "at_message"}}
+    whole_memory = {"retrieve"}
 
     def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """What the model gets now, or got at a past version."""
@@ -39,7 +41,8 @@ class MemoryViewSet(ChatMemoryViewSet):
             version = conversation.version
         else:
             rows = list(rows_of(conversation).in_memory_at(version))
-        answer = memory_to_data(rows, conversation, version, self.message_format)
+        messages = written_memory(conversation, [row.message for row in rows], self.format_name)
+        answer = memory_to_data(rows, messages, conversation, version)
         return Response(answer, headers={"ETag": self._tag(conversation, version)})
 
     def update(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
@@ -48,7 +51,8 @@ class MemoryViewSet(ChatMemoryViewSet):
         change = changes.rewrite(target, read_memory(request.data, self.message_format))
         conversation = change.conversation
         rows = list(rows_of(conversation).in_memory_at(conversation.version))
-        answer = memory_to_data(rows, conversation, conversation.version, self.message_format)
+        messages = self.message_format.write([row.message for row in rows], None)
+        answer = memory_to_data(rows, messages, conversation, conversation.version)
         for name, changed in ("added", change.added), ("evicted", change.evicted):
             answer[name] = items(changed, self.message_format)
         return Response(answer, headers={"ETag": self._tag(conversation, conversation.version)})

@@ -9,11 +9,12 @@ from rest_framework import serializers
 from chatmemory.conf import setting
 from chatmemory.exceptions import InvalidMessageError
 from chatmemory.formats import UnsupportedContentError
+from chatmemory.formats.registry import MessageFormat
 from chatmemory.json_text import dumps
 from chatmemory.ledger import Change
+from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, Message
 from chatmemory.reader import require_json
-from chatmemory.rest.formats import MessageFormat
 from chatmemory.trial import WindowTrial
 
 __all__ = [
@@ -151,7 +152,7 @@ def items(rows: list[Message], format: MessageFormat) -> Any:
     ordered = sorted(rows, key=lambda row: row.position)
     try:
         # Together and in order, for a format may tie tool results to their calls.
-        messages = format.write([row.message for row in ordered])
+        messages = _each(format, [row.message for row in ordered])
     except UnsupportedContentError:
         messages = [_written_alone(row, format) for row in ordered]
     written = dict(zip((row.position for row in ordered), messages, strict=True))
@@ -160,9 +161,14 @@ def items(rows: list[Message], format: MessageFormat) -> Any:
 
 def _written_alone(row: Message, format: MessageFormat) -> Any:
     try:
-        return format.write([row.message])[0]
+        return _each(format, [row.message])[0]
     except UnsupportedContentError:
         return None
+
+
+def _each(format: MessageFormat, messages: list[ChatMessage]) -> list[Any]:
+    assert format.write_each is not None  # it was asked for before anything was done
+    return format.write_each(messages)
 
 
 def change_to_data(change: Change, format: MessageFormat) -> dict[str, Any]:
@@ -181,12 +187,10 @@ def change_to_data(change: Change, format: MessageFormat) -> dict[str, Any]:
     }
 
 
-def memory_to_data(
-    rows: list[Message], conversation: Conversation, version: int, format: MessageFormat
-) -> dict[str, Any]:
-    """A memory: ``rows`` are its messages at ``version``."""
+def memory_to_data(rows: list[Message], messages: Any, conversation: Conversation, version: int) -> dict[str, Any]:
+    """A memory: ``rows`` are those of its messages at ``version``, which are written already."""
     return {
-        "messages": format.write([row.message for row in rows]),
+        "messages": messages,
         "tokens": sum(row.token_count for row in rows),
         "window": conversation.window,
         "limit": conversation.limit,
@@ -200,7 +204,7 @@ def trial_to_data(trial: WindowTrial, format: MessageFormat) -> dict[str, Any]:
         row.evicted_in = trial.version + 1
         row.eviction_reason = reason.value
     return {
-        "messages": format.write([row.message for row in trial.retained]),
+        "messages": format.write([row.message for row in trial.retained], None),
         "tokens": trial.tokens,
         "window": trial.window,
         "limit": trial.limit,

@@ -19,7 +19,7 @@ from chatmemory.models import Conversation
 from chatmemory.reading import read_rows
 from chatmemory.rest.base import ChatMemoryViewSet
 from chatmemory.rest.bodies import read_list
-from chatmemory.rest.formats import FORMATS
+from chatmemory.rest.formats import DEFAULT_FORMAT
 from chatmemory.rest.permissions import single_owner
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
@@ -35,8 +35,8 @@ class StoreViewSet(ChatMemoryViewSet):
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         super().initial(request, *args, **kwargs)
-        if self.message_format is not FORMATS["langchain4j"]:
-            raise invalid("format", "stores speak langchain4j only")
+        if self.format_name != DEFAULT_FORMAT:
+            raise invalid("format", f"stores speak {DEFAULT_FORMAT} only")
         try:
             self.memory_id = memory_id_text(self.kwargs["memory_id"])
         except InvalidMessageError:

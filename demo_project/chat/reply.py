@@ -9,10 +9,10 @@ from typing import Any
 from django.db import OperationalError
 
 from chatmemory.exceptions import IdempotencyConflictError
+from chatmemory.formats.registry import message_format
 from chatmemory.ledger import Change
 from chatmemory.messages import AiMessage, ChatMessage
 from chatmemory.models import Conversation, Message
-from chatmemory.rest.formats import FORMATS
 from chatmemory.rest.serializers import change_to_data
 from demo_project.chat.speakers import Speaker, SpeakerError
 from demo_project.chat.tools import run_tool
@@ -98,7 +98,7 @@ class _Pieces:
 
 
 def _change(change: Change) -> dict[str, Any]:
-    return {"event": "change", **change_to_data(change, FORMATS["langchain4j"])}
+    return {"event": "change", **change_to_data(change, message_format("langchain4j"))}
 
 
 def _error(detail: str, *, again: bool = True) -> dict[str, Any]:

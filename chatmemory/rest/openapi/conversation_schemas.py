@@ -93,6 +93,16 @@ def _items(name: str, description: str) -> Schema:
     return list_of(ref(name), description)
 
 
+def _sent() -> Schema:
+    names = ("OpenAiResponsesInput", "AnthropicRequest", "GeminiRequest")
+    # A project's own formats may have anything.
+    own: list[Schema] = [{}] if setting("FORMATS") else []
+    return {
+        "anyOf": [*_MESSAGES["anyOf"], *map(ref, names), *own],
+        "description": "What the model gets, in order, in the format that was asked for, and so that its API takes it.",
+    }
+
+
 def resource_schemas() -> dict[str, Schema]:
     """The schemas by name; some limits are settings."""
     batch, memory = setting("MAX_BATCH"), setting("MAX_MEMORY_MESSAGES")
@@ -123,7 +133,7 @@ def resource_schemas() -> dict[str, Schema]:
             },
             description="What an addition did.",
         ),
-        "Memory": closed(_MEMORY, description="What the model gets."),
+        "Memory": closed({**_MEMORY, "messages": _sent()}, description="What the model gets."),
         "NewMemory": {"anyOf": [ref("MessageList"), ref("OpenAiMessageList")]},
         "MessageList": _batch("ChatMessage", memory),
         "OpenAiMessageList": _batch("OpenAiMessage", memory),

@@ -15,6 +15,7 @@ from chatmemory.rest.openapi.langchain4j_schemas import LANGCHAIN4J
 from chatmemory.rest.openapi.openai_schemas import OPENAI
 from chatmemory.rest.openapi.operations import OPERATIONS, Operation
 from chatmemory.rest.openapi.problem_schemas import PROBLEM, PROBLEM_RESPONSES
+from chatmemory.rest.openapi.sent_schemas import SENT
 from chatmemory.rest.openapi.shapes import Schema, ref
 
 __all__ = ["ChatMemorySchema"]
@@ -58,7 +59,7 @@ class ChatMemorySchema(AutoSchema):
         variables = [name for name in parameters.PATH if f"{{{name}}}" in self.path]
         taken = {"owner", *view.parameters.get(self._action, ())}
         found = [parameters.PATH[name] for name in variables]
-        found += parameters.query_parameters(taken, described.formats)
+        found += parameters.query_parameters(taken, described.formats() if described.formats else [])
         if self._action == "list":
             found += parameters.filter_parameters(view.filterset_class) + parameters.list_parameters(view)
         return found + [parameters.HEADERS[name] for name in sorted(described.headers)]
@@ -93,7 +94,7 @@ class ChatMemorySchema(AutoSchema):
     def _register(self, part: Any) -> None:
         """Register the components that ``part`` refers to, and those that they refer to."""
         components = {
-            "schemas": {**LANGCHAIN4J, **OPENAI, **resource_schemas(), "Problem": PROBLEM},
+            "schemas": {**LANGCHAIN4J, **OPENAI, **SENT, **resource_schemas(), "Problem": PROBLEM},
             "responses": dict(PROBLEM_RESPONSES.values()),
         }
         waiting = list(_references(part))

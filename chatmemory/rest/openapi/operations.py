@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from chatmemory.formats.registry import message_formats
 from chatmemory.rest.conversations import ConversationViewSet
-from chatmemory.rest.formats import FORMATS
+from chatmemory.rest.formats import DEFAULT_FORMAT, one_for_one
 from chatmemory.rest.memory import MemoryViewSet
 from chatmemory.rest.messages import MessageViewSet
 from chatmemory.rest.openapi.parameters import ETAG, LOCATION
@@ -22,7 +24,19 @@ TAGS = {
     "stores": "LangChain4j's ChatMemoryStore over HTTP: the three methods, by memory ID.",
 }
 
-_BOTH = tuple(FORMATS)
+
+def _all() -> list[str]:
+    return list(message_formats())
+
+
+def _readable() -> list[str]:
+    return one_for_one(readable=True)
+
+
+def _only_default() -> list[str]:
+    return [DEFAULT_FORMAT]
+
+
 _CONDITIONAL = {"If-Match"}
 _TAGGED = {"ETag": ETAG}
 
@@ -43,8 +57,8 @@ class Operation:
     """The schema of the answer; none: it has no body."""
 
     status: HTTPStatus = HTTPStatus.OK
-    formats: tuple[str, ...] = ()
-    """The formats in which it takes or gives messages."""
+    formats: Callable[[], list[str]] | None = None
+    """The formats in which it takes or gives messages; none if it does neither."""
 
     headers: frozenset[str] = frozenset()
     """Of the request."""
@@ -116,7 +130,7 @@ OPERATIONS: dict[tuple[type, str], Operation] = {
         body="ConversationChange",
         body_required=False,
         answer="ChangedConversation",
-        formats=_BOTH,
+        formats=_readable,
         headers=frozenset(_CONDITIONAL),
         answer_headers=_TAGGED,
     ),
@@ -134,7 +148,7 @@ OPERATIONS: dict[tuple[type, str], Operation] = {
         summary="The history",
         description="In the order said, in pages; `ordering=-position` for newest first. Without what is synthetic.",
         answer="HistoryPage",
-        formats=_BOTH,
+        formats=one_for_one,
     ),
     (MessageViewSet, "create"): Operation(
         id="addMessages",
@@ -144,7 +158,7 @@ OPERATIONS: dict[tuple[type, str], Operation] = {
         body="NewMessages",
         answer="Addition",
         status=HTTPStatus.CREATED,
-        formats=_BOTH,
+        formats=_readable,
         headers=frozenset({"Idempotency-Key", *_CONDITIONAL}),
         problems=frozenset({422}),
         links={
@@ -160,7 +174,7 @@ OPERATIONS: dict[tuple[type, str], Operation] = {
         summary="One message",
         description="Also if it is synthetic.",
         answer="HistoryItem",
-        formats=_BOTH,
+        formats=one_for_one,
     ),
     (MemoryViewSet, "retrieve"): Operation(
         id="getMemory",
@@ -168,7 +182,7 @@ OPERATIONS: dict[tuple[type, str], Operation] = {
         summary="What the model gets",
         description="Now, or what it got at a past version.",
         answer="Memory",
-        formats=_BOTH,
+        formats=_all,
         headers=frozenset({"If-None-Match"}),
         answer_headers=_TAGGED,
         links={
@@ -187,7 +201,7 @@ OPERATIONS: dict[tuple[type, str], Operation] = {
         ),
         body="NewMemory",
         answer="RewrittenMemory",
-        formats=_BOTH,
+        formats=_readable,
         headers=frozenset(_CONDITIONAL),
     ),
     (MemoryViewSet, "destroy"): Operation(
@@ -206,7 +220,7 @@ OPERATIONS: dict[tuple[type, str], Operation] = {
         body="Trial",
         body_required=False,
         answer="Preview",
-        formats=_BOTH,
+        formats=_readable,
     ),
     (StoreViewSet, "retrieve"): Operation(
         id="getStore",
@@ -214,7 +228,7 @@ OPERATIONS: dict[tuple[type, str], Operation] = {
         summary="getMessages",
         description="All messages of the memory; none where there is no such memory.",
         answer="StoredMessages",
-        formats=("langchain4j",),
+        formats=_only_default,
         headers=frozenset({"If-None-Match"}),
         answer_headers=_TAGGED,
         links={
@@ -233,7 +247,7 @@ OPERATIONS: dict[tuple[type, str], Operation] = {
         ),
         body="Store",
         status=HTTPStatus.NO_CONTENT,
-        formats=("langchain4j",),
+        formats=_only_default,
         headers=frozenset(_CONDITIONAL),
     ),
     (StoreViewSet, "destroy"): Operation(
@@ -242,7 +256,7 @@ OPERATIONS: dict[tuple[type, str], Operation] = {
         summary="deleteMessages",
         description="Clears the memory, if there is one. The history keeps everything.",
         status=HTTPStatus.NO_CONTENT,
-        formats=("langchain4j",),
+        formats=_only_default,
         headers=frozenset(_CONDITIONAL),
     ),
 }

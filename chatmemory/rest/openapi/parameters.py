@@ -30,7 +30,7 @@ _QUERY: dict[str, tuple[Schema, str]] = {
         "The position of a message: the memory right after it was added. Not together with `at`.",
     ),
 }
-_FORMATS = "How messages are written, in the request as in the answer: LangChain4j's JSON or OpenAI's."
+_FORMATS = "How messages are written, in the request as in the answer."
 
 
 def _parameter(name: str, place: str, schema: Schema, description: str, **more: Any) -> Schema:
@@ -82,11 +82,11 @@ HEADERS = {
 }
 
 
-def query_parameters(names: set[str], formats: tuple[str, ...]) -> list[Schema]:
+def query_parameters(names: set[str], formats: list[str]) -> list[Schema]:
     """Those that are no filters. Not one without a description: that is a ``KeyError``."""
     found = [_parameter(name, "query", *_QUERY[name]) for name in sorted(names - {"format"})]
     if formats:
-        schema = text(enum=list(formats), default=formats[0])
+        schema = text(enum=formats, default=formats[0])
         found.append(_parameter("format", "query", schema, _FORMATS))
     return found
 

@@ -1,0 +1,93 @@
+"""The formats by name, for REST, the admin and ``conversation.to_format()``: those here, and a project's own.
+
+A project adds its own with the setting ``FORMATS``: ``{"acme": "acme.chat.FORMAT"}``, the dotted path of a
+:class:`MessageFormat`. One with a name from here takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.module_loading import import_string
+
+from chatmemory.codec import message_to_data
+from chatmemory.conf import setting
+from chatmemory.formats.anthropic import from_anthropic, to_anthropic
+from chatmemory.formats.gemini import from_gemini, to_gemini
+from chatmemory.formats.openai import from_openai, to_openai
+from chatmemory.formats.responses import from_responses, to_responses
+from chatmemory.formats.rules import Repair
+from chatmemory.messages import ChatMessage
+from chatmemory.reader import read_messages
+
+__all__ = ["MessageFormat", "message_format", "message_formats"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageFormat:
+    """One way to write messages as JSON."""
+
+    title: str
+    """What people call it."""
+
+    write: Callable[[Sequence[ChatMessage], Callable[[Repair], object] | None], Any]
+    """A whole memory as it is sent to a model, made acceptable to it; the second argument is called with each repair.
+
+    Raises ``UnsupportedContentError``.
+    """
+
+    write_each: Callable[[Sequence[ChatMessage]], list[Any]] | None = None
+    """One JSON value a message, as a record of what was said. None if the format has no such values.
+
+    Raises ``UnsupportedContentError``.
+    """
+
+    read: Callable[[Any, str], list[ChatMessage]] | None = None
+    """Messages from parsed JSON and what it is called in errors; raises ``InvalidMessageError``. None: it is not read.
+
+    REST passes a list of what ``write_each`` gives.
+    """
+
+
+def _langchain4j(messages: Sequence[ChatMessage]) -> list[Any]:
+    return [message_to_data(message) for message in messages]
+
+
+_BUILT_IN = {
+    # No model's API, so that nothing has to be repaired.
+    "langchain4j": MessageFormat(
+        title="LangChain4j",
+        write=lambda messages, on_repair: _langchain4j(messages),
+        write_each=_langchain4j,
+        read=read_messages,
+    ),
+    "openai": MessageFormat(
+        title="OpenAI",
+        write=to_openai,
+        write_each=lambda messages: to_openai(messages, repair=False),
+        read=from_openai,
+    ),
+    "openai-responses": MessageFormat(title="OpenAI Responses", write=to_responses, read=from_responses),
+    "anthropic": MessageFormat(title="Anthropic", write=to_anthropic, read=from_anthropic),
+    "gemini": MessageFormat(title="Gemini", write=to_gemini, read=from_gemini),
+}
+
+
+def message_formats() -> dict[str, MessageFormat]:
+    """All of them, by name."""
+    own: dict[str, str] = setting("FORMATS")
+    return _BUILT_IN | {name: import_string(path) for name, path in own.items()}
+
+
+def message_format(name: str) -> MessageFormat:
+    """The one of this name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    formats = message_formats()
+    if name not in formats:
+        raise ValueError(f"unknown format {name[:100]!r}; expected one of {', '.join(formats)}")
+    return formats[name]
