@@ -475,6 +475,55 @@ class TestRead:
         assert to_openai([message], repair=False) == [sent]
 
 
+class TestOtherServers:
+    """What servers add that speak OpenAI's format."""
+
+    DEEPSEEK = {
+        "role": "assistant",
+        "content": "",
+        "reasoning_content": "hm",
+        "tool_calls": [{**WEATHER_CALL, "index": 0}],
+    }
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"reasoning_content": "hm"},
+            {"reasoning": "hm"},
+            {"reasoning": "hm", "reasoning_content": None},
+            {"reasoning": "hm", "reasoning_content": "hm"},
+        ],
+        ids=str,
+    )
+    def test_thinking_is_read(self, fields: dict[str, Any]) -> None:
+        assert from_openai([_assistant(**fields)]) == [AiMessage("x", thinking="hm")]
+
+    def test_no_thinking(self) -> None:
+        assert from_openai([_assistant(reasoning=None, reasoning_content="")]) == [AiMessage("x")]
+
+    def test_calls_are_read(self) -> None:
+        assert from_openai([self.DEEPSEEK]) == [AiMessage("", [WEATHER], thinking="hm")]
+
+    def test_the_name_of_a_tool_is_read(self) -> None:
+        result = {"role": "tool", "tool_call_id": "c1", "content": "x", "name": "forecast"}
+        *_, named = from_openai([self.DEEPSEEK, result])
+        assert named == ToolExecutionResultMessage("c1", "forecast", "x")
+
+    def test_openai_does_not_get_it(self) -> None:
+        read = from_openai([self.DEEPSEEK])
+        (data,) = to_openai(read, repair=False)
+        assert data == {"role": "assistant", "content": "", "tool_calls": [WEATHER_CALL]}
+
+    @pytest.mark.parametrize("repair", [True, False])
+    def test_servers_that_want_thinking_back_get_it(self, repair: bool) -> None:
+        said = [UserMessage("Hi"), AiMessage("x", thinking="hm"), AiMessage("y")]
+        assert to_openai(said, repair=repair, thinking_as="reasoning_content") == [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": "x", "reasoning_content": "hm"},
+            {"role": "assistant", "content": "y"},
+        ]
+
+
 FUNCTION = {"name": "now", "arguments": "{}"}
 CUSTOM_CALL = {"id": "1", "type": "custom", "custom": {"name": "now", "input": "x"}}
 
@@ -618,7 +667,12 @@ class TestRefused:
                 [_assistant(content=[{"type": "refusal", "refusal": "No."}], refusal="No.")],
                 "m[0].refusal: given twice, there is one in the content",
             ),
-            ([_assistant(reasoning_content="hm")], "m[0].reasoning_content: unknown field; leave it out"),
+            ([_assistant(reasoning_content=1)], "m[0].reasoning_content: expected a string, got a number"),
+            (
+                [_assistant(reasoning_content="a", reasoning="b")],
+                "m[0].reasoning: given twice, there is a reasoning_content",
+            ),
+            ([_assistant(reasoning_details=[])], "m[0].reasoning_details: unknown field; leave it out"),
             ([_assistant(annotations={})], "m[0].annotations: expected a list, got an object"),
             ([_assistant(annotations=["\0"])], "m[0].annotations[0]: has U+0000 at index 0; take it out"),
             ([_assistant(audio="a1")], "m[0].audio: expected an object, got a string"),
@@ -635,7 +689,7 @@ class TestRefused:
             ),
             ([_called(type=None)], "m[0].tool_calls[0].type: expected one of function, got null"),
             ([_called(id=None)], "m[0].tool_calls[0].id: expected a string, got null"),
-            ([_called(index=0)], "m[0].tool_calls[0].index: unknown field; leave it out"),
+            ([_called(order=0)], "m[0].tool_calls[0].order: unknown field; leave it out"),
             ([_called(function=None)], "m[0].tool_calls[0].function: expected an object, got null"),
             (
                 [_called(function={"arguments": "{}"})],
@@ -659,8 +713,8 @@ class TestRefused:
                 "m[0].content[0].type: expected one of text, got 'image_url'",
             ),
             (
-                [{"role": "tool", "tool_call_id": "1", "content": "x", "name": "now"}],
-                "m[0].name: unknown field; leave it out",
+                [{"role": "tool", "tool_call_id": "1", "content": "x", "name": 1}],
+                "m[0].name: expected a string, got a number",
             ),
         ],
         ids=lambda value: value[:60] if isinstance(value, str) else "",

@@ -67,6 +67,8 @@ def agree(case: schemathesis.Case) -> None:
         parts = message.get("content") if isinstance(message, dict) else None
         if isinstance(parts, list) and any(part.get("type") == "refusal" for part in parts):
             message.pop("refusal", None)  # here or there, not both
+        if isinstance(message, dict) and message.get("reasoning_content"):
+            message.pop("reasoning", None)  # so is this
     if any("role" in message for message in messages):
         query["format"] = "openai"
     elif any("type" in message for message in messages):

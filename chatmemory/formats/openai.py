@@ -7,7 +7,8 @@ is repaired, and reported.
 
 Not written, for OpenAI has no place for it and the model needs none of it:
 
-- ``thinking`` and ``attributes``, but for what ``from_openai`` put there: the refusal, name and audio ID of an answer
+- ``thinking``, unless the caller names a field for it
+- ``attributes``, but for what ``from_openai`` put there: the refusal, name and audio ID of an answer
 - ``is_error`` and ``tool_name`` of a tool result
 - ``revised_prompt`` of an image, and its Base64 and MIME type when it has a URL
 - ``url`` of audio and PDF files that are here as data, the bytes of audio that is here as Base64, and the MIME type of
@@ -17,8 +18,8 @@ Not written, for OpenAI has no place for it and the model needs none of it:
 Of detail levels, every model has low, high and auto: medium is written as auto, ultra-high as high. ``original``, which
 only some have, is read as ultra-high. Everything else that has no place is an ``UnsupportedContentError``.
 
-Not kept by ``from_openai``: that a system message's role was ``developer``, and the file name of a PDF. Several text
-parts of a system or assistant message become one text.
+Not kept by ``from_openai``: that a system message's role was ``developer``, the file name of a PDF, and the ``index``
+of a call. Several text parts of a system or assistant message become one text.
 
 Source: ``openai.types.chat`` of the SDK, 3.52; https://platform.openai.com/docs/api-reference/chat/create.
 """
@@ -84,6 +85,7 @@ def to_openai(
     on_repair: Callable[[Repair], object] | None = None,
     *,
     repair: bool = True,
+    thinking_as: str | None = None,
 ) -> list[dict[str, Any]]:
     """The messages, ready to be sent as ``messages=`` of a chat completion.
 
@@ -96,6 +98,8 @@ def to_openai(
         repair: False writes every message given, one for one, for a record of what was said rather than a request.
             Then only IDs are made up: a tool call without one (or with an empty one) gets ``call_0`` and so on, and the
             results without an ID that follow it answer such calls in order.
+        thinking_as: the field that thinking is written to, for servers that want it back: ``"reasoning_content"`` for
+            DeepSeek. OpenAI refuses it.
 
     Raises:
         UnsupportedContentError: a ``ValueError``; the format cannot express a message. Nothing is left out in silence.
@@ -114,10 +118,16 @@ def to_openai(
     result = []
     for position, message in zip(positions, written, strict=True):
         try:
-            result.append(_message(message, calls))
+            result.append(_message(message, calls) | _thinking(message, thinking_as))
         except CannotExpressError as error:
             raise UnsupportedContentError(str(error), position, given[position]) from None
     return result
+
+
+def _thinking(message: ChatMessage, field: str | None) -> dict[str, str]:
+    if field is None or not isinstance(message, AiMessage) or message.thinking is None:
+        return {}
+    return {field: message.thinking}
 
 
 def _message(message: ChatMessage, calls: CallIds) -> dict[str, Any]:

@@ -36,7 +36,10 @@ def from_openai(data: Any, place: str = "") -> list[ChatMessage]:
 
     ``null`` is the same as a field that is not there. A refusal is the text of an answer that has no other. What only
     OpenAI has is kept under the attribute ``openai``. A tool result is given the name of the tool that an earlier
-    message of the list calls by its ID.
+    message of the list calls by its ID, unless it has a ``name`` itself.
+
+    What other servers of this API add is read where its meaning is plain: ``reasoning_content`` (DeepSeek, vLLM) or
+    ``reasoning`` (vLLM, OpenRouter) of an answer is its thinking.
 
     Args:
         place: what the list is called in errors, ``messages`` say.
@@ -55,7 +58,8 @@ def from_openai(data: Any, place: str = "") -> list[ChatMessage]:
         if isinstance(message, AiMessage):
             tools.update({request.id: request.name for request in message.tool_execution_requests})
         elif isinstance(message, ToolExecutionResultMessage):
-            message = ToolExecutionResultMessage(message.id, tools.get(message.id), contents=message.contents)
+            name = message.tool_name or tools.get(message.id)
+            message = ToolExecutionResultMessage(message.id, name, contents=message.contents)
         messages.append(message)
     return messages
 
@@ -71,11 +75,11 @@ def _user(fields: Fields) -> UserMessage:
 
 
 def _tool(fields: Fields) -> ToolExecutionResultMessage:
-    id = fields.text("tool_call_id")
+    id, name = fields.text("tool_call_id"), fields.optional_text("name")
     content = fields.content(_TEXT_PARTS)
     if isinstance(content, str):
-        return ToolExecutionResultMessage(id, text=content)
-    return ToolExecutionResultMessage(id, contents=content)
+        return ToolExecutionResultMessage(id, name, content)
+    return ToolExecutionResultMessage(id, name, contents=content)
 
 
 def _assistant(fields: Fields) -> AiMessage:
@@ -101,8 +105,16 @@ def _assistant(fields: Fields) -> AiMessage:
     return AiMessage(
         refusal or None if content is None else content,
         fields.items("tool_calls", _tool_call),
+        thinking=_thinking(fields),
         attributes={KEPT_UNDER: kept} if kept else None,
     )
+
+
+def _thinking(fields: Fields) -> str | None:
+    thinking, other = fields.optional_text("reasoning_content"), fields.optional_text("reasoning")
+    if thinking and other and thinking != other:
+        raise InvalidMessageError("given twice, there is a reasoning_content", fields.at("reasoning"))
+    return thinking or other or None
 
 
 def _joined(texts: Iterable[TextContent]) -> str:
@@ -112,6 +124,7 @@ def _joined(texts: Iterable[TextContent]) -> str:
 def _tool_call(fields: Fields) -> ToolExecutionRequest:
     refused = {"custom": "a call of a custom tool cannot be kept, only one of a function"}
     fields.choice("type", ["function"], refused)
+    fields.leave("index")  # DeepSeek's; they come in order
     id = fields.text("id")
     name, arguments = fields.object("function", lambda function: (function.text("name"), function.text("arguments")))
     return ToolExecutionRequest(id, name, arguments)

@@ -58,18 +58,22 @@ OPENAI: dict[str, Schema] = {
                 "additionalProperties": True,
             },
             "annotations": {"type": ["array", "null"], "items": {}, "description": "Kept, but not given back."},
+            "reasoning_content": or_null(text("DeepSeek's and vLLM's: the thinking. Not given back.")),
+            "reasoning": or_null(text("The same; one of the two, not both.")),
             "function_call": {"type": "null", "description": "Of the past; the SDK still writes it."},
         },
     ),
     "OpenAiToolMessage": closed(
-        {"role": constant("tool"), "tool_call_id": text("Of the call."), "content": {"anyOf": [text(), _TEXTS]}}
+        {"role": constant("tool"), "tool_call_id": text("Of the call."), "content": {"anyOf": [text(), _TEXTS]}},
+        {"name": or_null(text("Of the tool. Not given back."))},
     ),
     "OpenAiToolCall": closed(
         {
             "id": text(),
             "type": constant("function"),
             "function": closed({"name": text(), "arguments": text("The JSON text of an object.")}),
-        }
+        },
+        {"index": {"description": "Not kept."}},
     ),
     "OpenAiUserPart": one_of(
         "type",
