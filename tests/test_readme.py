@@ -75,4 +75,4 @@ def test_every_block_runs(asked: list[Any], capsys: pytest.CaptureFixture[str]) 
     assert "I got 2 messages." in capsys.readouterr().out
     assert Conversation.objects.get(title="Hello").messages.history().count() == 7
     assert namespace["CHATMEMORY"] == DEFAULTS
-    assert len(BLOCKS) == 12
+    assert len(BLOCKS) == 13
