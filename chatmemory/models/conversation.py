@@ -37,6 +37,9 @@ BOUNDS = ("window", "limit", "model", "always_keep_system_message_first")
 COUNTERS = ("version", "next_position", "message_count", "retained_count", "retained_tokens", "purged_count")
 """What every change writes of the row, with ``updated_at``."""
 
+# What other objects of the row may have written since it was read, and what it is at first.
+_NOT_SAVED: dict[str, Any] = {**dict.fromkeys(COUNTERS, 0), "turn": 0, "turn_until": None}
+
 
 class Conversation(models.Model):
     """The messages under one memory ID, and the window that bounds what the model gets of them.
@@ -91,6 +94,10 @@ class Conversation(models.Model):
         _("messages deleted"), default=0, editable=False, help_text=_("Evicted ones, that history is not to keep.")
     )
 
+    # Who makes the model answer: chatmemory.assistant.
+    turn = models.PositiveBigIntegerField(default=0, editable=False)
+    turn_until = models.DateTimeField(null=True, editable=False)
+
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     updated_at = models.DateTimeField(_("last activity"), auto_now=True)
 
@@ -127,7 +134,7 @@ class Conversation(models.Model):
         return self.title or self.memory_id
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save the row, but never the counters: this object may have been read before others added messages.
+        """Save the row, but never the counters and the turn: this object may have been read before others wrote them.
 
         Raises:
             ValueError: a new row has no such window, or a limit that is not above zero.
@@ -135,10 +142,10 @@ class Conversation(models.Model):
         if self._state.adding:
             check_kind(self.window)
             check_limit(self.limit, "limit")
-            for name in COUNTERS:  # a copy of another conversation has none of its messages
-                setattr(self, name, 0)
+            for name, value in _NOT_SAVED.items():  # a copy of another conversation has none of its messages
+                setattr(self, name, value)
         elif not args and kwargs.get("update_fields") is None and not kwargs.get("force_insert"):
-            left_alone = {*COUNTERS, *self.get_deferred_fields()}
+            left_alone = {*_NOT_SAVED, *self.get_deferred_fields()}
             kwargs["update_fields"] = [
                 field.name
                 for field in self._meta.concrete_fields
