@@ -21,27 +21,27 @@ class ConversationMemory(ChatMemory):
     """What ``conversation.memory`` is: the row's own window applies, as it is when the change happens."""
 
     def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
+        self.conversation = conversation
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._conversation!r})"
+        return f"{type(self).__name__}({self.conversation!r})"
 
     @property
     def id(self) -> str:
-        return str(self._conversation.memory_id)
+        return str(self.conversation.memory_id)
 
     def add(self, *messages: ChatMessage) -> None:
         added = require_messages(messages)
         if added:
-            changes.add(Target.of(self._conversation), added)
+            changes.add(Target.of(self.conversation), added)
 
     def set(self, messages: Iterable[ChatMessage]) -> None:
-        changes.rewrite(Target.of(self._conversation), messages)
+        changes.rewrite(Target.of(self.conversation), messages)
 
     def messages(self) -> list[ChatMessage]:
         # Never a replica: the next turn needs what was just said.
-        database = router.db_for_write(Conversation, instance=self._conversation)
-        return read_window(Key.of(self._conversation, database))
+        database = router.db_for_write(Conversation, instance=self.conversation)
+        return read_window(Key.of(self.conversation, database))
 
     def clear(self) -> None:
-        changes.clear(Target.of(self._conversation))
+        changes.clear(Target.of(self.conversation))

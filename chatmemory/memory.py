@@ -17,7 +17,7 @@ from chatmemory.stores.in_memory import SingleSlotChatMemoryStore
 from chatmemory.tokens import TokenCountEstimator, stored_count
 from chatmemory.window import Window, WindowKind, check_limit
 
-__all__ = ["ChatMemory", "MessageWindowChatMemory", "TokenWindowChatMemory", "require_messages"]
+__all__ = ["ChatMemory", "MessageWindowChatMemory", "TokenWindowChatMemory", "WindowChatMemory", "require_messages"]
 
 # A memory object is often built anew for each request, so the lock belongs to the memory it stands for. A fixed
 # number of locks, picked by hash, needs no bookkeeping; two memories that share one only wait for each other.
@@ -94,7 +94,7 @@ class ChatMemory(ABC):
         await sync_to_async(self.clear)()
 
 
-class _WindowChatMemory(ChatMemory):
+class WindowChatMemory(ChatMemory):
     """What both windows share: all but what a message costs."""
 
     _kind: WindowKind
@@ -116,9 +116,11 @@ class _WindowChatMemory(ChatMemory):
         self._id = id
         self._limit = limit
         self._estimator = token_count_estimator
-        self._store = SingleSlotChatMemoryStore(id) if store is None else store
+        self.store: ChatMemoryStore | WindowedChatMemoryStore = (
+            SingleSlotChatMemoryStore(id) if store is None else store
+        )
         self._system_message_first = bool(always_keep_system_message_first)
-        self._window()
+        self.window()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(id={self._id!r}, {self._limit_name}={self._limit!r})"
@@ -131,43 +133,48 @@ class _WindowChatMemory(ChatMemory):
         added = require_messages(messages)
         if not added:
             return
-        window = self._window()
-        if isinstance(self._store, WindowedChatMemoryStore):
-            self._store.add_to_window(self._id, added, window)
+        window = self.window()
+        if isinstance(self.store, WindowedChatMemoryStore):
+            self.store.add_to_window(self._id, added, window)
             return
         with self._lock():
-            retained = window.fit(_stored(self._store.get_messages(self._id), window))
+            retained = window.fit(_stored(self.store.get_messages(self._id), window))
             for message in added:
                 retained.add(Entry(message, window.cost(message)), system_message_first=self._system_message_first)
             if retained.added:
-                self._store.update_messages(self._id, [entry.message for entry in retained.entries()])
+                self.store.update_messages(self._id, [entry.message for entry in retained.entries()])
 
     def set(self, messages: Iterable[ChatMessage]) -> None:
         given = require_messages(messages)
-        window = self._window()
-        if isinstance(self._store, WindowedChatMemoryStore):
-            self._store.set_window(self._id, given, window)
+        window = self.window()
+        if isinstance(self.store, WindowedChatMemoryStore):
+            self.store.set_window(self._id, given, window)
             return
         entries = [Entry(message, window.cost(message)) for message in given]
         with self._lock():
-            self._store.update_messages(self._id, [entry.message for entry in window.fit(entries).entries()])
+            self.store.update_messages(self._id, [entry.message for entry in window.fit(entries).entries()])
 
     def messages(self) -> list[ChatMessage]:
-        window = self._window()
-        if isinstance(self._store, WindowedChatMemoryStore):
-            return self._store.get_window(self._id, window)
-        retained = window.fit(_stored(self._store.get_messages(self._id), window))
+        window = self.window()
+        if isinstance(self.store, WindowedChatMemoryStore):
+            return self.store.get_window(self._id, window)
+        retained = window.fit(_stored(self.store.get_messages(self._id), window))
         return [entry.message for entry in retained.entries()]
 
     def clear(self) -> None:
-        if isinstance(self._store, WindowedChatMemoryStore):
+        if isinstance(self.store, WindowedChatMemoryStore):
             # The database queues writers; a lock of ours beside its own could deadlock unseen.
-            self._store.delete_messages(self._id)
+            self.store.delete_messages(self._id)
             return
         with self._lock():
-            self._store.delete_messages(self._id)
+            self.store.delete_messages(self._id)
 
-    def _window(self) -> Window:
+    def window(self) -> Window:
+        """What bounds the memory at this moment.
+
+        Raises:
+            ValueError: the limit is not above zero.
+        """
         limit = self._limit(self._id) if callable(self._limit) else self._limit
         return Window(
             kind=self._kind,
@@ -177,7 +184,7 @@ class _WindowChatMemory(ChatMemory):
         )
 
     def _lock(self) -> AbstractContextManager[Any]:
-        return _LOCKS[hash((id(self._store), self._id)) % len(_LOCKS)]
+        return _LOCKS[hash((id(self.store), self._id)) % len(_LOCKS)]
 
 
 def _stored(messages: Iterable[ChatMessage], window: Window) -> list[Entry]:
@@ -186,7 +193,7 @@ def _stored(messages: Iterable[ChatMessage], window: Window) -> list[Entry]:
     return [Entry(message, stored_count(message, window.estimator)) for message in messages]
 
 
-class MessageWindowChatMemory(_WindowChatMemory):
+class MessageWindowChatMemory(WindowChatMemory):
     """A memory of at most N messages."""
 
     _kind = WindowKind.MESSAGES
@@ -213,7 +220,7 @@ class MessageWindowChatMemory(_WindowChatMemory):
         super().__init__(id, max_messages, None, store, always_keep_system_message_first)
 
 
-class TokenWindowChatMemory(_WindowChatMemory):
+class TokenWindowChatMemory(WindowChatMemory):
     """A memory of at most N tokens. A message that does not fit is evicted whole."""
 
     _kind = WindowKind.TOKENS

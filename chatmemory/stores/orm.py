@@ -57,12 +57,12 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
             TypeError: one of them is no message.
             ValueError: a text that no database can hold.
         """
-        changes.rewrite(self._target(memory_id), messages, from_foreign_memory=True)
+        changes.rewrite(self.target(memory_id), messages, from_foreign_memory=True)
 
     def delete_messages(self, memory_id: Any) -> None:
         """Evict all messages; history keeps them."""
         with suppress(Conversation.DoesNotExist):
-            changes.clear(self._target(memory_id, create=False))
+            changes.clear(self.target(memory_id, create=False))
 
     async def aget_messages(self, memory_id: Any) -> list[ChatMessage]:
         """Async twin of :meth:`get_messages`."""
@@ -82,17 +82,24 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
 
     def add_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
         """Add ``messages`` and evict what does not fit, in one transaction."""
-        changes.add(self._target(memory_id, window), messages, window=window)
+        changes.add(self.target(memory_id, window), messages, window=window)
 
     def set_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
         """Make ``messages`` the memory and evict what does not fit, in one transaction."""
-        changes.rewrite(self._target(memory_id, window), messages, window=window)
+        changes.rewrite(self.target(memory_id, window), messages, window=window)
 
     def _key(self, memory_id: Any) -> Key:
         # Never on a replica: the next turn needs what was just said.
         return Key.named(self._owner, memory_id_text(memory_id), router.db_for_write(Conversation))
 
-    def _target(self, memory_id: Any, window: Window | None = None, *, create: bool = True) -> Target:
+    def target(self, memory_id: Any, window: Window | None = None, *, create: bool = True) -> Target:
+        """What a change of this memory is made on.
+
+        Args:
+            memory_id: its ID.
+            window: of the conversation, if it must be made first.
+            create: whether it may be.
+        """
         text = memory_id_text(memory_id)
 
         def new() -> Conversation:
