@@ -1,0 +1,30 @@
+"""A model with a memory: what LangChain4j's AI Services are. Needs Django only for memories in its database."""
+
+from chatmemory.assistant.assistant import Assistant
+from chatmemory.assistant.errors import (
+    AssistantError,
+    ConversationBusyError,
+    ModelError,
+    ToolError,
+    TooManyToolInvocationsError,
+    TurnLostError,
+    WindowTooSmallError,
+)
+from chatmemory.assistant.model import ChatModel
+from chatmemory.assistant.tools import Tool, ToolSpecification
+from chatmemory.assistant.turns import Added
+
+__all__ = [
+    "Added",
+    "Assistant",
+    "AssistantError",
+    "ChatModel",
+    "ConversationBusyError",
+    "ModelError",
+    "TooManyToolInvocationsError",
+    "Tool",
+    "ToolError",
+    "ToolSpecification",
+    "TurnLostError",
+    "WindowTooSmallError",
+]

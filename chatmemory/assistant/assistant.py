@@ -1,0 +1,200 @@
+"""The assistant."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from contextlib import aclosing, closing
+from typing import Any, TypeAlias
+
+from asgiref.sync import sync_to_async
+
+from chatmemory.assistant.driving import Driver
+from chatmemory.assistant.model import ChatModel, ModelFunction, model_of
+from chatmemory.assistant.steps import Plan, turn_steps
+from chatmemory.assistant.tools import Tool, Toolbox
+from chatmemory.assistant.turns import Added, LocalTurn, open_turn
+from chatmemory.memory import ChatMemory
+from chatmemory.messages import AiMessage, SystemMessage, UserMessage
+
+__all__ = ["Assistant"]
+
+MemoryProvider: TypeAlias = Callable[[Any], ChatMemory]
+
+
+class Assistant:
+    """A model with a memory, as LangChain4j's AI Services have it.
+
+    A turn adds what the user says, asks the model with the memory, runs the tools that it calls, asks again, and adds
+    the answer. Each of these is added as soon as it is there, so that a turn that fails, or a process that is killed,
+    leaves what was said: the user's message, a call before it runs, all results of a call together, the answer when it
+    is whole. A call that was interrupted gets a result that says so when the next turn begins; it is not run again, for
+    nobody knows what it did. ``chat(memory_id)`` without a message goes on from wherever a conversation stands.
+
+    There is one turn at a time in a conversation: of a conversation in Django's database across all processes, else
+    within this process. Another one waits. No transaction and no connection is held while the model thinks, so it must
+    not be within a transaction of yours (``ATOMIC_REQUESTS``): that is a ``RuntimeError``.
+
+    One assistant may be used by any number of threads and tasks at once.
+    """
+
+    def __init__(
+        self,
+        model: ChatModel | ModelFunction,
+        *,
+        memory: ChatMemory | MemoryProvider,
+        system_message: str | Callable[[Any], str | None] | None = None,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        max_sequential_tools_invocations: int = 100,
+        turn_timeout: float = 120.0,
+        wait_timeout: float = 30.0,
+    ) -> None:
+        """
+        Args:
+            model: a :class:`ChatModel`, or a function of the messages and the tools' specifications that returns an
+                ``AiMessage``.
+            memory: one for all, or a callable that is given the memory ID and returns the memory. What it returns is
+                kept for the ID, unless it is in Django's database.
+            system_message: what the model is told first, or a callable that is given the memory ID. It goes into the
+                memory, where one that differs replaces the one before.
+            tools: functions that the model may call.
+            max_sequential_tools_invocations: how often in a row it may.
+            turn_timeout: seconds that one call of the model, a pause between two pieces of its answer, or a tool may
+                take at most. If somebody waits, a turn of which nothing was heard for so long is taken over: so long
+                a process that is killed keeps its conversations busy.
+            wait_timeout: seconds that a turn waits for the one before.
+
+        Raises:
+            TypeError: the model, the memory or a tool cannot be one.
+            ValueError: a number that is not above zero; two tools of one name.
+        """
+        if not callable(memory) and not isinstance(memory, ChatMemory):
+            raise TypeError(f"memory must be a ChatMemory or a callable, but is: {type(memory).__name__}")
+        numbers = {
+            "max_sequential_tools_invocations": max_sequential_tools_invocations,
+            "turn_timeout": turn_timeout,
+            "wait_timeout": wait_timeout,
+        }
+        for name, value in numbers.items():
+            if not value > 0:
+                raise ValueError(f"{name} must be greater than zero, but is: {value}")
+        self._model = model_of(model)
+        self._memory = memory
+        self._system_message = system_message
+        self._tools = Toolbox(tools)
+        self._max_invocations = max_sequential_tools_invocations
+        self._turn_timeout = turn_timeout
+        self._wait_timeout = wait_timeout
+        self._memories: dict[Any, ChatMemory] = {}
+        self._memories_lock = threading.Lock()
+
+    def memory(self, memory_id: Any) -> ChatMemory:
+        """The memory of an ID.
+
+        Raises:
+            ValueError: there is one memory for all, and it has another ID.
+            TypeError: what the provider returned is no memory.
+        """
+        if isinstance(self._memory, ChatMemory):
+            if memory_id != self._memory.id:
+                raise ValueError(
+                    f"there is one memory for all, whose ID is {self._memory.id!r}, but the ID given is {memory_id!r}; "
+                    "for one memory per ID give a callable: memory=lambda memory_id: …"
+                )
+            return self._memory
+        with self._memories_lock:
+            if memory_id in self._memories:
+                return self._memories[memory_id]
+        memory = self._memory(memory_id)
+        if not isinstance(memory, ChatMemory):
+            raise TypeError(f"the memory of {memory_id!r} must be a ChatMemory, but is: {type(memory).__name__}")
+        if not isinstance(open_turn(memory, self._turn_timeout), LocalTurn):
+            return memory
+        with self._memories_lock:
+            return self._memories.setdefault(memory_id, memory)
+
+    def forget(self, memory_id: Any) -> None:
+        """Let go of the memory that is kept for an ID; what its store has stays there."""
+        with self._memories_lock:
+            self._memories.pop(memory_id, None)
+
+    def chat(
+        self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
+    ) -> AiMessage:
+        """One turn, and its answer.
+
+        Args:
+            memory_id: whose conversation.
+            message: what the user says. None goes on from where the conversation stands, after a failure for example;
+                where nobody waits for an answer, that is the last one.
+            idempotency_key: with a memory in Django's database, a second call with the same key and message adds
+                nothing: it gives the answer of the first, or goes on if that had none.
+
+        Raises:
+            ConversationBusyError: another turn took too long.
+            TurnLostError: this one took too long, and another has taken over.
+            TooManyToolInvocationsError: the model did not stop calling tools.
+            WindowTooSmallError: what the model is to answer does not fit the window.
+            IdempotencyConflictError: the key came before, with another message.
+            Conversation.DoesNotExist: the conversation has been erased.
+            RuntimeError: within a transaction.
+            Exception: what the model raised.
+        """
+        with closing(self._driver(memory_id, message, idempotency_key, streaming=False).run()) as events:
+            for event in events:
+                last = event
+        assert isinstance(last, AiMessage)
+        return last
+
+    def stream(
+        self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
+    ) -> Generator[str | Added, None, None]:
+        """What :meth:`chat` does, as it happens: text of the answer in pieces, and an ``Added`` for what was stored.
+
+        Text may come before calls of tools, too; the ``Added`` after it says which. An answer whose generator is closed
+        before it is whole is not stored. If there is an answer already, its text is the only piece.
+        """
+        with closing(self._driver(memory_id, message, idempotency_key, streaming=True).run()) as events:
+            for event in events:
+                if not isinstance(event, AiMessage):
+                    yield event
+
+    async def achat(
+        self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
+    ) -> AiMessage:
+        """Async twin of :meth:`chat`. A cancelled task leaves what was added before, and gives its turn back."""
+        driver = await sync_to_async(self._driver)(memory_id, message, idempotency_key, streaming=False)
+        async with aclosing(driver.arun()) as events:
+            async for event in events:
+                last = event
+        assert isinstance(last, AiMessage)
+        return last
+
+    async def astream(
+        self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
+    ) -> AsyncGenerator[str | Added, None]:
+        """Async twin of :meth:`stream`. Close it if you leave it early: ``contextlib.aclosing``."""
+        driver = await sync_to_async(self._driver)(memory_id, message, idempotency_key, streaming=True)
+        async with aclosing(driver.arun()) as events:
+            async for event in events:
+                if not isinstance(event, AiMessage):
+                    yield event
+
+    def _driver(
+        self, memory_id: Any, message: str | UserMessage | None, idempotency_key: str | None, *, streaming: bool
+    ) -> Driver:
+        said = UserMessage(message) if isinstance(message, str) else message
+        if said is not None and not isinstance(said, UserMessage):
+            raise TypeError(f"message must be a text or a UserMessage, but is: {type(said).__name__}")
+        if said is None and idempotency_key is not None:
+            raise ValueError("idempotency_key needs a message")
+        system = self._system_message(memory_id) if callable(self._system_message) else self._system_message
+        turn = open_turn(self.memory(memory_id), self._turn_timeout)
+        plan = Plan(
+            system_message=None if system is None else SystemMessage(system),
+            message=said,
+            idempotency_key=idempotency_key,
+            max_invocations=self._max_invocations,
+            wait_timeout=self._wait_timeout,
+        )
+        return Driver(turn, turn_steps(turn, plan), self._model, self._tools, streaming=streaming)

@@ -1,0 +1,86 @@
+"""What an assistant asks of a model."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from asgiref.sync import async_to_sync, sync_to_async
+
+from chatmemory.assistant.tools import ToolSpecification
+from chatmemory.messages import AiMessage, ChatMessage
+
+__all__ = ["ChatModel", "ModelFunction", "model_of"]
+
+ModelFunction: TypeAlias = Callable[
+    [Sequence[ChatMessage], Sequence[ToolSpecification]], "AiMessage | Awaitable[AiMessage]"
+]
+"""A function, sync or async, that is a model without streaming."""
+
+
+class ChatModel(ABC):
+    """A model. :meth:`chat` is enough; the others are made of it, and worth writing where the model can do them.
+
+    Each is given the memory, which may hold a tool call without its result or a result without its call: a writer of
+    :mod:`chatmemory.formats` makes that what an API accepts. What it raises ends the turn and reaches the caller.
+    """
+
+    @abstractmethod
+    def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
+        """The answer to ``messages``: text, or calls of some of the ``tools``."""
+
+    def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Iterator[str | AiMessage]:
+        """The text of the answer in pieces as they come, and at last the whole answer."""
+        answer = self.chat(messages, tools)
+        if answer.text:
+            yield answer.text
+        yield answer
+
+    async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
+        """Async twin of :meth:`chat`; here in a thread of its own."""
+        return await sync_to_async(self.chat, thread_sensitive=False)(messages, tools)
+
+    async def astream(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
+    ) -> AsyncIterator[str | AiMessage]:
+        """Async twin of :meth:`stream`; here the text of :meth:`achat` in one piece."""
+        answer = await self.achat(messages, tools)
+        if answer.text:
+            yield answer.text
+        yield answer
+
+
+class _Function(ChatModel):
+    def __init__(self, function: Callable[..., AiMessage]) -> None:
+        self._function = function
+
+    def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
+        return self._function(messages, tools)
+
+
+class _AsyncFunction(ChatModel):
+    def __init__(self, function: Callable[..., Awaitable[AiMessage]]) -> None:
+        self._function = function
+
+    def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
+        return async_to_sync(self._function)(messages, tools)
+
+    async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
+        return await self._function(messages, tools)
+
+
+def model_of(model: ChatModel | ModelFunction) -> ChatModel:
+    """``model``, or what makes a function one.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(model, ChatModel):
+        return model
+    if not callable(model):
+        raise TypeError(f"model must be a ChatModel or a function, but is: {type(model).__name__}")
+    if inspect.iscoroutinefunction(model) or inspect.iscoroutinefunction(getattr(model, "__call__", None)):  # noqa: B004
+        return _AsyncFunction(model)  # type: ignore[arg-type]
+    return _Function(model)  # type: ignore[arg-type]

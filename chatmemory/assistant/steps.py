@@ -1,0 +1,208 @@
+"""What happens in a turn, step by step, without doing it: :mod:`chatmemory.assistant.assistant` does each step, in a
+thread that waits or in one that does not."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from chatmemory.assistant.errors import (
+    ConversationBusyError,
+    TooManyToolInvocationsError,
+    WindowTooSmallError,
+)
+from chatmemory.assistant.turns import Added, Turn
+from chatmemory.messages import (
+    AiMessage,
+    ChatMessage,
+    SystemMessage,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+
+__all__ = ["Ask", "Do", "Pause", "Plan", "RunTool", "Steps", "turn_steps"]
+
+# Between tries to have the turn, in seconds.
+_FIRST_PAUSE = 0.01
+_LONGEST_PAUSE = 0.5
+
+_INTERRUPTED = "The call was interrupted. Whether it had an effect is not known."
+
+
+@dataclass(frozen=True)
+class Do:
+    """Something that asks the memory; the step's outcome is what it returns."""
+
+    work: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Wait."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Have the model answer; the outcome is its answer."""
+
+    messages: list[ChatMessage]
+
+
+@dataclass(frozen=True)
+class RunTool:
+    """Run a tool; the outcome is its result."""
+
+    request: ToolExecutionRequest
+
+
+Steps: TypeAlias = Generator["Do | Pause | Ask | RunTool | Added | AiMessage", Any, None]
+"""Steps to do, each of which is answered with its outcome. ``Added`` is for whoever watches; the last is the answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a turn is about."""
+
+    system_message: SystemMessage | None
+    message: UserMessage | None
+    """What the user says; None to go on from where the conversation stands."""
+
+    idempotency_key: str | None
+    max_invocations: int
+    wait_timeout: float
+
+
+def turn_steps(turn: Turn, plan: Plan) -> Steps:
+    """The steps from waiting for the turn to the answer. Whoever does them releases the turn, however they end."""
+    yield from _take(turn, plan.wait_timeout)
+    answer = yield from _open(turn, plan)
+    if answer is not None:
+        yield answer
+        return
+    asked: ChatMessage | None = plan.message
+    for invocations in range(plan.max_invocations + 1):
+        memory: list[ChatMessage] = yield Do(turn.messages)
+        _require_answerable(memory, asked)
+        if invocations:
+            yield Do(turn.renew)
+        answer = yield Ask(memory)
+        if not isinstance(answer, AiMessage):
+            raise TypeError(f"the model must give an AiMessage, but gave: {type(answer).__name__}")
+        if answer.tool_execution_requests and invocations == plan.max_invocations:
+            break
+        # Before the tools run: what they did must not be done again because nobody knows of it.
+        yield (yield Do(partial(turn.add, [answer])))
+        if not answer.tool_execution_requests:
+            yield answer
+            return
+        results = []
+        for request in answer.tool_execution_requests:
+            yield Do(turn.renew)
+            results.append((yield RunTool(request)))
+        yield (yield Do(partial(turn.add, results)))
+        asked = results[-1]
+    raise TooManyToolInvocationsError(
+        f"The model called tools {plan.max_invocations} times in a row, and wants to again. "
+        "Ask it again if it may go on, or set max_sequential_tools_invocations."
+    )
+
+
+def _take(turn: Turn, patience: float) -> Generator[Do | Pause, Any, None]:
+    until = time.monotonic() + patience
+    longest = _FIRST_PAUSE
+    while not (yield Do(turn.try_take)):
+        left = until - time.monotonic()
+        if left <= 0:
+            raise ConversationBusyError(
+                f"Another turn of conversation {turn.name} did not end within {patience:g} seconds. Try again."
+            )
+        yield Pause(min(left, random.uniform(0, longest)))
+        longest = min(2 * longest, _LONGEST_PAUSE)
+
+
+def _open(turn: Turn, plan: Plan) -> Generator[Do | Added, Any, AiMessage | None]:
+    """Add what comes before the model is asked; the answer, if there is one already."""
+    memory: list[ChatMessage] = yield Do(turn.messages)
+    opening: list[ChatMessage] = [*_interrupted(memory)]
+    if plan.system_message is not None and plan.system_message not in memory:
+        opening.append(plan.system_message)
+    if plan.message is not None and plan.idempotency_key is None:
+        opening.append(plan.message)
+    if opening:
+        yield (yield Do(partial(turn.add, opening)))
+    if plan.message is None:
+        return _last_answer(memory)
+    if plan.idempotency_key is not None:
+        # On its own: what else there is to add may be other things the next time.
+        added: Added = yield Do(partial(turn.add, [plan.message], plan.idempotency_key))
+        yield added
+        answer: AiMessage | None = yield Do(partial(turn.answer_to, added))
+        return answer
+    return None
+
+
+def _interrupted(memory: Sequence[ChatMessage]) -> list[ToolExecutionResultMessage]:
+    """Results for the calls that a turn before did not live to answer."""
+    results: Counter[str | None] = Counter()
+    for message in reversed(memory):
+        if isinstance(message, ToolExecutionResultMessage):
+            results[message.id] += 1
+        elif isinstance(message, AiMessage):
+            unanswered = []
+            for request in message.tool_execution_requests:
+                if results[request.id]:
+                    results[request.id] -= 1
+                else:
+                    unanswered.append(ToolExecutionResultMessage(request.id, request.name, _INTERRUPTED, is_error=True))
+            return unanswered
+        else:
+            break
+    return []
+
+
+def _last_answer(memory: Sequence[ChatMessage]) -> AiMessage | None:
+    """The answer that the memory ends with, if nobody waits for one.
+
+    Raises:
+        ValueError: nothing was said.
+    """
+    last = _last(memory)
+    if last is None:
+        raise ValueError("nothing was said yet: give a message")
+    return last if isinstance(last, AiMessage) and not last.tool_execution_requests else None
+
+
+def _require_answerable(memory: Sequence[ChatMessage], asked: ChatMessage | None) -> None:
+    """
+    Args:
+        memory: what the model would get.
+        asked: the last message that it is to answer; None for what the memory ends with.
+
+    Raises:
+        WindowTooSmallError: the model would not see what it is to answer.
+    """
+    message = _last(memory) if asked is None else asked
+    if isinstance(message, ToolExecutionResultMessage):
+        calls = {request.id for one in memory if isinstance(one, AiMessage) for request in one.tool_execution_requests}
+        if message not in memory or message.id not in calls:
+            raise WindowTooSmallError(
+                "The window is too small for a tool call and its results, so the model would not see both. "
+                "Make the window larger, then say it again."
+            )
+    elif message not in memory:
+        raise WindowTooSmallError(
+            "The window is too small for the last message: it left the memory at once, and the model never sees it. "
+            "Make the window larger or the message shorter, then say it again."
+        )
+
+
+def _last(memory: Sequence[ChatMessage]) -> ChatMessage | None:
+    return next((message for message in reversed(memory) if not isinstance(message, SystemMessage)), None)

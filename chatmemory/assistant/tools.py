@@ -1,0 +1,208 @@
+"""Functions that a model may call."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import logging
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from asgiref.sync import async_to_sync, sync_to_async
+
+from chatmemory.assistant.errors import ToolError
+from chatmemory.assistant.schemas import ArgumentError, Schema, read_values, schema_of
+from chatmemory.json_text import loads
+from chatmemory.messages import ToolExecutionRequest, ToolExecutionResultMessage
+from chatmemory.reader import require_storable
+
+__all__ = ["Tool", "ToolSpecification", "Toolbox"]
+
+_logger = logging.getLogger("chatmemory.assistant")
+
+
+@dataclass(frozen=True)
+class ToolSpecification:
+    """What a model is told of a tool."""
+
+    name: str
+
+    description: str
+    """What it does and when to call it; empty if nobody says."""
+
+    parameters: Schema
+    """The JSON Schema of its arguments, an object."""
+
+
+class Tool:
+    """A function, and what the model is told of it.
+
+    Its parameters are described by their types (:func:`chatmemory.assistant.schemas.schema_of`), and what the model
+    gives is checked against them. What it returns is the result's text, as JSON if it is none; None is ``Success``.
+    Any exception becomes a result that is marked as an error; but for ``ToolError`` it is logged, too.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        """
+        Args:
+            function: sync or async.
+            name: by default the function's.
+            description: by default the function's docstring.
+            parameters: a JSON Schema instead of the one that the function's types make. Then nothing is checked but
+                that the function takes the arguments by their names.
+
+        Raises:
+            TypeError: it is no function, or a parameter has no type, or one that has no schema.
+        """
+        if not callable(function):
+            raise TypeError(f"a tool must be a function or a Tool, but is: {type(function).__name__}")
+        self._function = function
+        self._signature = inspect.signature(function)
+        called = name if name is not None else getattr(function, "__name__", type(function).__name__)
+        self._types = None if parameters is not None else _types(function, self._signature, called)
+        self._required = [
+            parameter.name
+            for parameter in self._signature.parameters.values()
+            if parameter.default is inspect.Parameter.empty
+        ]
+        if parameters is None:
+            schema: Schema = {
+                "type": "object",
+                "properties": {
+                    one: schema_of(kind, f"parameter {one} of tool {called}") for one, kind in self._types.items()
+                }
+                if self._types
+                else {},
+                "required": self._required,
+                "additionalProperties": False,
+            }
+        else:
+            schema = dict(parameters)
+        said = description if description is not None else inspect.getdoc(function) or ""
+        self.specification = ToolSpecification(called, said, schema)
+
+    def run(self, request: ToolExecutionRequest) -> ToolExecutionResultMessage:
+        """Its result, which may be an error for the model to read."""
+        try:
+            arguments = self._arguments(request)
+            function = async_to_sync(self._function) if self._is_async else self._function
+            return _result(request, function(**arguments))
+        except Exception as error:
+            return _failure(request, error)
+
+    async def arun(self, request: ToolExecutionRequest) -> ToolExecutionResultMessage:
+        """Async twin of :meth:`run`. A sync function runs where sync code may use the database."""
+        try:
+            arguments = self._arguments(request)
+            function = self._function if self._is_async else sync_to_async(self._function)
+            return _result(request, await function(**arguments))
+        except Exception as error:
+            return _failure(request, error)
+
+    @property
+    def _is_async(self) -> bool:
+        function = self._function
+        return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004
+        )
+
+    def _arguments(self, request: ToolExecutionRequest) -> dict[str, Any]:
+        try:
+            given = loads(request.arguments or "{}")
+        except ValueError as error:
+            raise ArgumentError(f"The arguments are not JSON: {error}") from None
+        if self._types is not None:
+            return read_values(given, self._types, self._required, "")
+        if not isinstance(given, dict):
+            raise ArgumentError("The arguments must be a JSON object")
+        try:
+            self._signature.bind(**given)
+        except TypeError as error:
+            raise ArgumentError(f"The arguments are wrong: {error}") from None
+        return given
+
+
+class Toolbox:
+    """The tools of one assistant."""
+
+    def __init__(self, tools: Iterable[Tool | Callable[..., Any]]) -> None:
+        """
+        Raises:
+            TypeError: one cannot be a tool.
+            ValueError: two have one name.
+        """
+        self._tools: dict[str, Tool] = {}
+        for given in tools:
+            tool = given if isinstance(given, Tool) else Tool(given)
+            name = tool.specification.name
+            if name in self._tools:
+                raise ValueError(f"two tools are called {name!r}; give one another name: Tool(function, name=…)")
+            self._tools[name] = tool
+        self.specifications: Sequence[ToolSpecification] = tuple(tool.specification for tool in self._tools.values())
+
+    def run(self, request: ToolExecutionRequest) -> ToolExecutionResultMessage:
+        """What a call gives, which may be an error for the model to read."""
+        tool = self._tools.get(request.name or "")
+        return self._unknown(request) if tool is None else tool.run(request)
+
+    async def arun(self, request: ToolExecutionRequest) -> ToolExecutionResultMessage:
+        """Async twin of :meth:`run`."""
+        tool = self._tools.get(request.name or "")
+        return self._unknown(request) if tool is None else await tool.arun(request)
+
+    def _unknown(self, request: ToolExecutionRequest) -> ToolExecutionResultMessage:
+        there = ", ".join(self._tools) or "none"
+        return _error(request, f"There is no tool {request.name!r:.100}. There is: {there}.")
+
+
+def _types(function: Callable[..., Any], signature: inspect.Signature, name: str) -> dict[str, Any]:
+    hinted = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
+    hints = typing.get_type_hints(hinted, include_extras=True)
+    found = {}
+    for parameter in signature.parameters.values():
+        place = f"parameter {parameter.name} of tool {name}"
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise TypeError(f"{place} cannot be given by its name")
+        if parameter.name not in hints:
+            raise TypeError(f"{place} has no type; write one, such as {parameter.name}: str")
+        found[parameter.name] = hints[parameter.name]
+    return found
+
+
+def _result(request: ToolExecutionRequest, value: Any) -> ToolExecutionResultMessage:
+    if value is None:
+        text = "Success"
+    elif isinstance(value, str):
+        text = value
+    else:
+        text = json.dumps(value, ensure_ascii=False, default=_plain)
+    return ToolExecutionResultMessage(request.id, request.name, require_storable(text, "the result"))
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    return str(value)
+
+
+def _failure(request: ToolExecutionRequest, error: Exception) -> ToolExecutionResultMessage:
+    if isinstance(error, (ArgumentError, ToolError)):
+        return _error(request, str(error))
+    _logger.error("The tool %s failed", request.name, exc_info=error)
+    return _error(request, f"The tool failed: {type(error).__name__}: {error}")
+
+
+def _error(request: ToolExecutionRequest, text: str) -> ToolExecutionResultMessage:
+    # What cannot be stored must not keep the model from learning that it failed.
+    storable = text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
+    return ToolExecutionResultMessage(request.id, request.name, storable, is_error=True)
