@@ -1,0 +1,273 @@
+"""Python functions as tools: what the model is told, and what becomes of what it gives."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Annotated, Any, Literal, Optional
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory import ToolExecutionRequest, ToolExecutionResultMessage
+from chatmemory.assistant import Tool, ToolError
+from chatmemory.assistant.schemas import ArgumentError, read_value, schema_of
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Item:
+    name: str
+    count: int = 1
+    tags: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Order:
+    items: list[Item]
+    colour: Colour | None = None
+
+
+@dataclass
+class Node:
+    next: Node | None = None
+
+
+def call(tool: Tool, arguments: str | None) -> ToolExecutionResultMessage:
+    """Its result; the async twin's is the same."""
+    request = ToolExecutionRequest("1", tool.specification.name, arguments)
+    result = tool.run(request)
+    assert asyncio.run(tool.arun(request)) == result
+    return result
+
+
+def order(
+    order: Order,
+    to: Annotated[str, "A street and a city."],
+    *,
+    how: Literal["slow", "fast"] = "slow",
+    limits: dict[str, float] | None = None,
+) -> str:
+    """Orders things.
+
+    And pays for them.
+    """
+    return f"{order} {to} {how} {limits}"
+
+
+def test_what_the_model_is_told() -> None:
+    specification = Tool(order).specification
+    assert (specification.name, specification.description) == ("order", "Orders things.\n\nAnd pays for them.")
+    item = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "count": {"type": "integer"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    }
+    assert specification.parameters == {
+        "type": "object",
+        "properties": {
+            "order": {
+                "type": "object",
+                "properties": {
+                    "items": {"type": "array", "items": item},
+                    "colour": {"anyOf": [{"enum": ["red", "blue"]}, {"type": "null"}]},
+                },
+                "required": ["items"],
+                "additionalProperties": False,
+            },
+            "to": {"type": "string", "description": "A street and a city."},
+            "how": {"enum": ["slow", "fast"]},
+            "limits": {"anyOf": [{"type": "object", "additionalProperties": {"type": "number"}}, {"type": "null"}]},
+        },
+        "required": ["order", "to"],
+        "additionalProperties": False,
+    }
+
+
+def test_what_the_function_gets() -> None:
+    arguments = {"order": {"items": [{"name": "tea", "count": 2.0}], "colour": "red"}, "to": "x", "limits": {"a": 1}}
+    expected = Order([Item("tea", 2)], Colour.RED)
+    assert call(Tool(order), json.dumps(arguments)).text == f"{expected} x slow {{'a': 1.0}}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("{", "The arguments are not JSON"),
+        ("[" * 100_000, "The arguments are not JSON"),
+        ("[]", "The arguments must be a JSON object"),
+        ("{}", "The arguments need 'order'"),
+        ('{"order": {"items": []}, "to": "x", "by": 1}', "The arguments have no 'by'; there is order, to, how, limits"),
+        ('{"order": {"items": []}, "to": 1}', "to must be string"),
+        ('{"order": {"items": [{"name": "a"}, {"name": true}]}, "to": "x"}', "order.items[1].name must be string"),
+        ('{"order": {"items": [{}]}, "to": "x"}', "order.items[0] need 'name'"),
+        ('{"order": {"items": {}}, "to": "x"}', "order.items must be a list"),
+        ('{"order": {"items": []}, "to": "x", "how": "no"}', "how must be one of 'slow', 'fast'"),
+        ('{"order": {"items": [], "colour": "x"}, "to": "x"}', "one of 'red', 'blue' or order.colour must be null"),
+        ('{"order": {"items": []}, "to": "x", "limits": {"a": true}}', "limits.a must be number"),
+        ('{"order": {"items": []}, "to": "x", "limits": []}', "limits must be a JSON object or limits must be null"),
+    ],
+)
+def test_wrong_arguments_are_an_error_that_the_model_can_read(arguments: str, problem: str) -> None:
+    result = call(Tool(order), arguments)
+    assert result.is_error
+    assert problem in result.text
+
+
+@pytest.mark.parametrize("arguments", [None, "", "{}"])
+def test_no_arguments(arguments: str | None) -> None:
+    assert call(Tool(lambda: "now", name="now"), arguments) == ToolExecutionResultMessage("1", "now", "now")
+
+
+@dataclass
+class Weather:
+    day: datetime.date
+    degrees: float
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("sunny", "sunny"),
+        (None, "Success"),
+        (3, "3"),
+        ({"city": "Köln"}, '{"city": "Köln"}'),
+        ([Weather(datetime.date(2026, 1, 2), 3.5)], '[{"day": "2026-01-02", "degrees": 3.5}]'),
+    ],
+)
+def test_what_a_tool_returns(value: Any, text: str) -> None:
+    def sync() -> Any:
+        return value
+
+    async def not_sync() -> Any:
+        return value
+
+    for function in (sync, not_sync):
+        assert call(Tool(function, name="it"), "{}") == ToolExecutionResultMessage("1", "it", text)
+
+
+def test_an_object_may_be_a_tool_and_so_may_its_method() -> None:
+    class Shop:
+        def __call__(self, count: int) -> int:
+            return count
+
+        def sell(self, count: int) -> int:
+            return count + 1
+
+    assert call(Tool(Shop(), name="shop"), '{"count": 1}').text == "1"
+    assert call(Tool(Shop().sell), '{"count": 1}').text == "2"
+
+
+class TestFailures:
+    def test_an_exception_is_logged(self, caplog: pytest.LogCaptureFixture) -> None:
+        def fail() -> None:
+            raise KeyError("x")
+
+        with caplog.at_level(logging.ERROR):
+            result = Tool(fail).run(ToolExecutionRequest("1", "fail", "{}"))
+        assert (result.is_error, result.text) == (True, "The tool failed: KeyError: 'x'")
+        assert "The tool fail failed" in caplog.text
+        assert "Traceback" in caplog.text
+
+    def test_a_tool_may_say_itself_what_went_wrong(self, caplog: pytest.LogCaptureFixture) -> None:
+        def look_up() -> None:
+            raise ToolError("There is no order 7.")
+
+        assert call(Tool(look_up), "{}") == ToolExecutionResultMessage(
+            "1", "look_up", "There is no order 7.", is_error=True
+        )
+        assert caplog.text == ""
+
+    @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"])
+    def test_a_result_that_no_database_can_hold(self, text: str) -> None:
+        def tool() -> str:
+            return text
+
+        def failing() -> None:
+            raise ToolError(text)
+
+        assert "take it out" in call(Tool(tool), "{}").text
+        assert call(Tool(failing), "{}").text in ("a\\x00b", "a\\ud800b")
+
+
+class TestWithoutTypes:
+    schema: Mapping[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+    def test_the_schema_may_be_ones_own(self) -> None:
+        tool = Tool(lambda a, b=2: a + b, name="plus", description="Adds.", parameters=self.schema)
+        assert tool.specification.parameters == self.schema
+        assert tool.specification.description == "Adds."
+        assert call(tool, '{"a": 1}').text == "3"
+        assert call(tool, '{"c": 1}').text.startswith("The arguments are wrong: ")
+        assert call(tool, "3").text == "The arguments must be a JSON object"
+
+
+def untyped(a): ...  # type: ignore[no-untyped-def]
+def starred(*a: int) -> None: ...
+def of_bytes(a: list[bytes]) -> None: ...
+def of_keys(a: dict[int, str]) -> None: ...
+def of_itself(a: Node) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        (untyped, "parameter a of tool untyped has no type; write one, such as a: str"),
+        (starred, "parameter a of tool starred cannot be given by its name"),
+        (of_bytes, r"parameter a of tool of_bytes\[\]: the type <class 'bytes'> has no JSON Schema here"),
+        (of_keys, "parameter a of tool of_keys: the type dict"),
+        (of_itself, "parameter a of tool of_itself.next: Node contains itself"),
+        (3, "a tool must be a function or a Tool, but is: int"),
+    ],
+)
+def test_what_cannot_be_a_tool(function: Callable[..., Any], problem: str) -> None:
+    with pytest.raises(TypeError, match=problem):
+        Tool(function)
+
+
+annotations = st.recursive(
+    st.sampled_from([str, int, float, bool, None, Any, Literal["a", 1], Colour, Item, Order, list, dict]),
+    lambda inner: st.one_of(
+        inner.map(lambda one: list[one]),  # type: ignore[valid-type]
+        inner.map(lambda one: Sequence[one]),  # type: ignore[valid-type]
+        inner.map(lambda one: dict[str, one]),  # type: ignore[valid-type]
+        inner.map(lambda one: Optional[one]),  # noqa: UP045
+    ),
+    max_leaves=4,
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, 2.0, "a", "red", ""]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["name", "count", "tags", "items", "colour"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(annotations, json_values)
+def test_a_value_is_taken_exactly_if_its_schema_takes_it(annotation: Any, value: Any) -> None:
+    schema = schema_of(annotation, "it")
+    is_valid = jsonschema.Draft202012Validator(schema).is_valid(value)
+    try:
+        read_value(value, annotation, "it")
+    except ArgumentError:
+        assert not is_valid
+    else:
+        assert is_valid
