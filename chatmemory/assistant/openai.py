@@ -1,0 +1,192 @@
+"""A model behind OpenAI's chat completions, through the ``openai`` package (extra ``openai``)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import openai
+from openai import AsyncOpenAI, OpenAI
+
+from chatmemory.assistant.errors import ModelError
+from chatmemory.assistant.model import ChatModel
+from chatmemory.assistant.tools import ToolSpecification
+from chatmemory.formats.openai import from_openai, to_openai
+from chatmemory.messages import AiMessage, ChatMessage
+
+__all__ = ["OpenAiChatModel"]
+
+_CUT_OFF = {"length": "the model's limit was reached", "content_filter": "a content filter stopped it"}
+"""Reasons to finish that leave an answer incomplete."""
+
+_logger = logging.getLogger("chatmemory.assistant")
+
+
+class OpenAiChatModel(ChatModel):
+    """Sends what :func:`~chatmemory.formats.openai.to_openai` makes of the memory, which repairs what was cut off.
+
+    A text that was cut off, by a limit or a filter, is an answer whose attribute ``cut_off`` says why. Calls of tools
+    that were cut off, an empty answer and a stream that breaks off are a ``ModelError``. What ``openai`` raises comes
+    as it is, and ``UnsupportedContentError`` for what OpenAI has no place for.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        client: OpenAI | None = None,
+        async_client: AsyncOpenAI | None = None,
+        **options: Any,
+    ) -> None:
+        """
+        Args:
+            model: its name.
+            client: by default ``OpenAI()``, which reads ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``. Its ``timeout``
+                should be below the assistant's ``turn_timeout``.
+            async_client: the same for the async twins, ``AsyncOpenAI()``.
+            options: what else ``chat.completions.create()`` is given, such as ``temperature=0``.
+        """
+        self._model = model
+        self._options = options
+        if client is not None:
+            self._client = client
+        if async_client is not None:
+            self._async_client = async_client
+
+    @cached_property
+    def _client(self) -> OpenAI:
+        return OpenAI()
+
+    @cached_property
+    def _async_client(self) -> AsyncOpenAI:
+        return AsyncOpenAI()
+
+    def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
+        return self._read(self._client.chat.completions.create(**self._request(messages, tools)))
+
+    async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
+        return self._read(await self._async_client.chat.completions.create(**self._request(messages, tools)))
+
+    def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Iterator[str | AiMessage]:
+        client = self._client
+        answer = _StreamedAnswer(f"{self._model} at {client.base_url.host}")
+        request = self._request(messages, tools)
+        with client.chat.completions.create(**request, stream=True) as chunks, answer.watched():
+            for chunk in chunks:
+                if piece := answer.take(chunk):
+                    yield piece
+        yield answer.whole()
+
+    async def astream(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
+    ) -> AsyncIterator[str | AiMessage]:
+        client = self._async_client
+        answer = _StreamedAnswer(f"{self._model} at {client.base_url.host}")
+        request = self._request(messages, tools)
+        async with await client.chat.completions.create(**request, stream=True) as chunks:
+            with answer.watched():
+                async for chunk in chunks:
+                    if piece := answer.take(chunk):
+                        yield piece
+        yield answer.whole()
+
+    def _request(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> dict[str, Any]:
+        request = {"model": self._model, "messages": to_openai(messages), **self._options}
+        if tools:  # OpenAI refuses an empty list
+            request["tools"] = [
+                {
+                    "type": "function",
+                    "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+                }
+                for tool in tools
+            ]
+        return request
+
+    def _read(self, completion: Any) -> AiMessage:
+        name = f"{self._model} at OpenAI's API"
+        choices = getattr(completion, "choices", None)  # a web page comes as text
+        if not choices:
+            raise ModelError(f"{name} did not answer with a chat completion. Check OPENAI_BASE_URL.")
+        return _answer(name, choices[0].message.model_dump(), choices[0].finish_reason)
+
+
+class _StreamedAnswer:
+    """An answer that comes in pieces."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._text = {"content": "", "refusal": ""}
+        self._calls: dict[int, dict[str, Any]] = {}
+        self._has_begun = False
+        self._finish_reason: str | None = None
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """While chunks come: a connection that breaks is a ``ModelError``."""
+        try:
+            yield
+        except openai.APITimeoutError:
+            raise
+        except Exception as error:
+            # Some versions of the package let through what their HTTP library says.
+            if isinstance(error, openai.OpenAIError) and not isinstance(error, openai.APIConnectionError):
+                raise
+            _logger.warning("The stream of %s broke off", self._name, exc_info=True)
+            raise self._broken_off() from error
+
+    def take(self, chunk: Any) -> str:
+        """Take in a chunk; its text."""
+        self._has_begun = True
+        said = ""
+        for choice in chunk.choices[:1]:  # the last chunk may have none, but the usage
+            self._finish_reason = choice.finish_reason or self._finish_reason
+            for call in choice.delta.tool_calls or ():
+                self._add(call)
+            for name in self._text:
+                piece = getattr(choice.delta, name) or ""
+                self._text[name] += piece
+                said += piece
+        return said
+
+    def whole(self) -> AiMessage:
+        """
+        Raises:
+            ModelError: it is not whole.
+        """
+        if not self._has_begun:  # such as a web page, which the package reads as no events
+            raise ModelError(f"{self._name} did not answer as a stream of chat completions. Check OPENAI_BASE_URL.")
+        if not self._finish_reason:
+            raise self._broken_off()
+        text = {name: said or None for name, said in self._text.items()}
+        calls = [call for _index, call in sorted(self._calls.items())]
+        return _answer(self._name, {"role": "assistant", **text, "tool_calls": calls}, self._finish_reason)
+
+    def _add(self, piece: Any) -> None:
+        empty = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+        call = self._calls.setdefault(piece.index, empty)
+        call["id"] = call["id"] or piece.id or ""
+        if piece.function:
+            call["function"]["name"] += piece.function.name or ""
+            call["function"]["arguments"] += piece.function.arguments or ""
+
+    def _broken_off(self) -> ModelError:
+        return ModelError(f"{self._name} broke off in the middle of its answer.")
+
+
+def _answer(name: str, data: dict[str, Any], finish_reason: str | None) -> AiMessage:
+    for call in data.get("tool_calls") or ():
+        call["id"] = call["id"] or ""  # some servers give none, and the reader wants one
+    [message] = from_openai([data])
+    assert isinstance(message, AiMessage)
+    why = _CUT_OFF.get(finish_reason or "")
+    if message.tool_execution_requests and why:
+        raise ModelError(f"The tool calls of {name} were cut off: {why}.")
+    if not (message.text or message.tool_execution_requests):
+        raise ModelError(f"{name} gave an empty answer{f': {why}' if why else ''}.")
+    if why is None:
+        return message
+    # Beside the text, which stays what the model said.
+    return AiMessage(message.text, attributes={**message.attributes, "cut_off": why})
