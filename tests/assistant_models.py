@@ -39,7 +39,7 @@ class ScriptedModel(ChatModel):
 
     def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Iterator[str | AiMessage]:
         answer = self.chat(messages, tools)
-        yield from (answer.text or "").split(" ")
+        yield from (answer.text or "").split()
         yield answer
 
     async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:

@@ -32,7 +32,10 @@ def main(conversation_id: str, name: str, count: int, path: str) -> None:
         return AiMessage(f"Re: {last.single_text()}")
 
     assistant = Assistant(
-        model, memory=lambda key: Conversation.objects.get(pk=key).memory, turn_timeout=60 if count else 1, wait_timeout=120
+        model,
+        memory=lambda key: Conversation.objects.get(pk=key).memory,
+        turn_timeout=60 if count else 1,
+        wait_timeout=120,
     )
     for number in range(max(count, 1)):
         text = f"{name} {number}"

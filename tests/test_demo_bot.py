@@ -19,11 +19,14 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
+from chatmemory.assistant.tools import Toolbox
 from chatmemory.messages import ChatMessage
 from demo_project.chat.arithmetic import ArithmeticProblem, calculate
 from demo_project.chat.bot import answer
-from demo_project.chat.tools import SPECIFICATIONS, run_tool
+from demo_project.chat.tools import TOOLS
 from tests.strategies import messages as any_message
+
+toolbox = Toolbox(TOOLS)
 
 
 def talk(*texts: str, memory: list[ChatMessage] | None = None) -> str:
@@ -32,7 +35,7 @@ def talk(*texts: str, memory: list[ChatMessage] | None = None) -> str:
     for text in texts:
         said.append(UserMessage(text))
         while (reply := answer(said)).tool_execution_requests:
-            said += [reply, *map(run_tool, reply.tool_execution_requests)]
+            said += [reply, *map(toolbox.run, reply.tool_execution_requests)]
         said.append(reply)
     return reply.text or ""
 
@@ -265,30 +268,29 @@ class TestTools:
             ("calculator", '{"expression": "1/0"}', "divided by zero"),
             ("calculator", "{", "not JSON"),
             ("calculator", "[" * 100_000, "not JSON"),
-            ("calculator", "[]", "need a string 'expression'"),
-            ("calculator", None, "need a string 'expression'"),
-            ("calculator", '{"expression": true}', "need a string 'expression'"),
+            ("calculator", "[]", "must be a JSON object"),
+            ("calculator", None, "need 'expression'"),
+            ("calculator", '{"expression": true}', "expression must be string"),
             ("look_up_order", '{"number": "77"}', "There is no order 77"),
             ("delete_everything", "{}", "There is no tool 'delete_everything'"),
             (None, "{}", "There is no tool None"),
         ],
     )
     def test_errors_are_results(self, name: str | None, arguments: str | None, words: str) -> None:
-        result = run_tool(ToolExecutionRequest(id="1", name=name, arguments=arguments))
+        result = toolbox.run(ToolExecutionRequest(id="1", name=name, arguments=arguments))
         assert result.is_error
         assert words in result.text
 
     def test_a_number_does_for_its_digits(self) -> None:
-        result = run_tool(ToolExecutionRequest(id="1", name="look_up_order", arguments='{"number": 1003}'))
+        result = toolbox.run(ToolExecutionRequest(id="1", name="look_up_order", arguments='{"number": 1003}'))
         assert not result.is_error
         assert result.id == "1"
 
     def test_every_tool_that_is_offered_runs(self) -> None:
-        for specification in SPECIFICATIONS:
-            function = specification["function"]
-            [argument] = function["parameters"]["required"]
-            request = ToolExecutionRequest(id="1", name=function["name"], arguments=json.dumps({argument: "1001"}))
-            assert not run_tool(request).is_error
+        for tool in toolbox.specifications:
+            [argument] = tool.parameters["required"]
+            request = ToolExecutionRequest(id="1", name=tool.name, arguments=json.dumps({argument: "1001"}))
+            assert not toolbox.run(request).is_error
 
 
 _NUMBERS = st.integers(0, 99).map(str)

@@ -5,12 +5,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connections
 from django.test import Client
+from django.utils import timezone
 
 from chatmemory import AiMessage, ToolExecutionRequest, UserMessage
 from chatmemory.messages import ChatMessage
@@ -18,6 +22,7 @@ from chatmemory.models import Conversation
 from demo_project.chat import reply as reply_module
 from demo_project.chat.reply import reply_events
 from demo_project.chat.speakers import EmbeddedBot
+from tests.assistant_models import ScriptedModel
 from tests.demo_chat import conversation, demo_chat, events_of, history, kinds, types  # noqa: F401
 from tests.factories import ConversationFactory, UserFactory
 
@@ -157,20 +162,34 @@ class TestReply:
         assert types(conversation) == ["SYSTEM", "USER"]
         assert kinds(list(reply_events(conversation, EmbeddedBot()))) == ["delta", "change", "done"]
 
-    def test_two_at_once_with_the_same_answer(self, conversation: Conversation) -> None:
+    def test_two_at_once(self, conversation: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(reply_module, "_WAIT", 0.01)
         conversation.memory.add(UserMessage("Hello"))
         one = reply_events(conversation, EmbeddedBot())
         next(one)
-        other = list(reply_events(conversation, EmbeddedBot()))
-        rest = list(one)
-        assert rest[-2]["added"] == other[-2]["added"]
+        [error] = reply_events(conversation, EmbeddedBot())
+        assert (error["event"], error["again"]) == ("error", True)
+        assert "Another turn" in error["detail"]
+        assert list(one)[-1] == {"event": "done"}
         assert types(conversation) == ["SYSTEM", "USER", "AI"]
 
-    def test_two_at_once_with_different_answers(self, conversation: Conversation) -> None:
+    @pytest.mark.django_db(transaction=True)
+    def test_who_waited_for_the_same_answer_reads_it(self, conversation: Conversation) -> None:
         conversation.memory.add(UserMessage("Hello"))
-        one = reply_events(conversation, Scripted("One"))
+        answering = reply_events(conversation, EmbeddedBot())
+        next(answering)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(in_thread, lambda: list(reply_events(conversation, EmbeddedBot())))
+            list(answering)
+            assert kinds(waiting.result())[-1] in ("stale", "done")
+        assert types(conversation) == ["SYSTEM", "USER", "AI"]
+
+    def test_a_reply_that_was_taken_over(self, conversation: Conversation) -> None:
+        conversation.memory.add(UserMessage("Hello"))
+        one = reply_events(conversation, ScriptedModel("One"))
         next(one)
-        assert kinds(list(reply_events(conversation, Scripted("Other")))) == ["delta", "change", "done"]
+        Conversation.objects.filter(pk=conversation.pk).update(turn_until=timezone.now() - timedelta(seconds=1))
+        assert kinds(list(reply_events(conversation, ScriptedModel("Other")))) == ["delta", "change", "done"]
         assert list(one) == [{"event": "stale"}]
         assert history(conversation)[-1] == AiMessage("Other")
 
@@ -183,33 +202,25 @@ class TestReply:
 
     def test_a_bug_is_an_event_too(self, conversation: Conversation, caplog: pytest.LogCaptureFixture) -> None:
         conversation.memory.add(UserMessage("Hello"))
-        [event] = reply_events(conversation, Scripted(ZeroDivisionError("oops")))
+        [event] = reply_events(conversation, ScriptedModel(ZeroDivisionError("oops")))
         assert "The demo itself failed" in event["detail"]
         assert "oops" in caplog.text
 
     def test_a_model_that_never_stops_calling_tools(
         self, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(reply_module, "_MAX_STEPS", 4)
+        monkeypatch.setattr(reply_module, "_MAX_INVOCATIONS", 2)
         conversation.memory.add(UserMessage("Hello"))
         request = ToolExecutionRequest(id="1", name="calculator", arguments='{"expression": "1+1"}')
-        events = list(reply_events(conversation, Scripted(AiMessage(tool_execution_requests=[request]))))
+        call = AiMessage(tool_execution_requests=[request])
+        events = list(reply_events(conversation, ScriptedModel(call, call, call)))
         assert kinds(events) == ["change"] * 4 + ["error"]
         assert "2 times in a row" in events[-1]["detail"]
 
 
-class Scripted:
-    """A model that says one thing, or fails."""
-
-    name = "scripted"
-
-    def __init__(self, outcome: str | AiMessage | Exception) -> None:
-        self._outcome = outcome
-
-    def speak(self, messages: Sequence[ChatMessage]) -> Generator[str, None, AiMessage]:
-        if isinstance(self._outcome, Exception):
-            raise self._outcome
-        if isinstance(self._outcome, AiMessage):
-            return self._outcome
-        yield self._outcome
-        return AiMessage(self._outcome)
+def in_thread(work: Callable[[], Any]) -> Any:
+    """What it gives, in a thread that leaves no connection behind."""
+    try:
+        return work()
+    finally:
+        connections.close_all()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from demo_project.chat.sentences import clauses, sentences
-from demo_project.chat.tools import CALCULATOR, LOOK_UP_ORDER
+from demo_project.chat.tools import calculator, look_up_order
 
 __all__ = ["errands", "is_errand", "lacks_a_number"]
 
@@ -49,7 +49,7 @@ def lacks_a_number(text: str) -> bool:
 def _orders(clause: str) -> Iterator[tuple[int, str, dict[str, str]]]:
     for match in _ORDER.finditer(clause):
         for number in re.finditer(r"\d+", match[1]):
-            yield match.start(1) + number.start(), LOOK_UP_ORDER, {"number": number[0]}
+            yield match.start(1) + number.start(), look_up_order.__name__, {"number": number[0]}
 
 
 def _expressions(clause: str) -> Iterator[tuple[int, str, dict[str, str]]]:
@@ -58,7 +58,7 @@ def _expressions(clause: str) -> Iterator[tuple[int, str, dict[str, str]]]:
         expression = _balanced(match[0].strip())
         whole = rest.strip(" \n?.!=()") == expression.strip("()")
         if (whole or _ASKS_FOR_ARITHMETIC.search(clause)) and not _DATE.fullmatch(expression):
-            yield match.start(), CALCULATOR, {"expression": expression}
+            yield match.start(), calculator.__name__, {"expression": expression}
 
 
 def _balanced(expression: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Generator, Sequence
-from typing import Protocol
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 
+from chatmemory.assistant import AssistantError, ChatModel, ToolSpecification
 from chatmemory.messages import AiMessage, ChatMessage
 from demo_project.chat.bot import answer
 
@@ -17,41 +18,40 @@ PAUSE = 0.02
 """Seconds between the bot's words, so that they can be seen to come one by one."""
 
 
-class SpeakerError(Exception):
+class SpeakerError(AssistantError):
     """Why there is no answer, in words for the one who waits for it."""
 
-    def __init__(self, detail: str, *, again: bool = True) -> None:
-        super().__init__(detail)
-        self.again = again
-        """Whether the same memory may have an answer another time."""
 
-
-class Speaker(Protocol):
-    """A model."""
+class Speaker(ChatModel):
+    """A model that the page streams."""
 
     name: str
     """What the page calls it."""
 
-    def speak(self, messages: Sequence[ChatMessage]) -> Generator[str, None, AiMessage]:
-        """Yield the answer as it comes, and return it whole.
-
+    @abstractmethod
+    def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Iterator[str | AiMessage]:
+        """
         Raises:
             SpeakerError: it failed.
         """
-        ...
+
+    def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
+        *_, whole = self.stream(messages, tools)
+        assert isinstance(whole, AiMessage)
+        return whole
 
 
-class EmbeddedBot:
+class EmbeddedBot(Speaker):
     """Needs no key and no network."""
 
     name = "the built-in bot, no network"
 
-    def speak(self, messages: Sequence[ChatMessage]) -> Generator[str, None, AiMessage]:
+    def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Iterator[str | AiMessage]:
         whole = answer(messages)
         for word in re.findall(r"\s*\S+\s*", whole.text or ""):
             yield word
             time.sleep(PAUSE)
-        return whole
+        yield whole
 
 
 def chosen_speaker() -> Speaker:
