@@ -1,0 +1,223 @@
+"""The adapter to the ``openai`` package, against a server that speaks its protocol."""
+
+# ruff: noqa: F811 - fixtures that are imported
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import openai
+import pytest
+
+from chatmemory import (
+    AiMessage,
+    CustomMessage,
+    MessageWindowChatMemory,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+from chatmemory.assistant import Assistant, ModelError
+from chatmemory.assistant.openai import OpenAiChatModel
+from chatmemory.formats import UnsupportedContentError
+from tests.openai_server import ModelServer, calls, model_server, says  # noqa: F401
+
+Way = Callable[..., Any]
+
+
+@pytest.fixture
+def client(model_server: ModelServer) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture
+def assistant(client: openai.OpenAI) -> Assistant:
+    return Assistant(
+        OpenAiChatModel("tiny", client=client, temperature=0),
+        memory=MessageWindowChatMemory(max_messages=20),
+        tools=[plus],
+    )
+
+
+def plus(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+def stream(assistant: Assistant, text: str | None = None) -> list[str]:
+    return [event for event in assistant.stream("default", text) if isinstance(event, str)]
+
+
+def astream(assistant: Assistant, text: str | None = None) -> list[str]:
+    return asyncio.run(_astream(assistant, text))
+
+
+async def _astream(assistant: Assistant, text: str | None) -> list[str]:
+    async with openai.AsyncOpenAI(max_retries=0) as client:
+        asynchronous = Assistant(
+            OpenAiChatModel("tiny", async_client=client, temperature=0),
+            memory=assistant.memory("default"),
+            tools=[plus],
+        )
+        return [event async for event in asynchronous.astream("default", text) if isinstance(event, str)]
+
+
+def chat(assistant: Assistant, text: str | None = None) -> list[str]:
+    return [assistant.chat("default", text).text or ""]
+
+
+def achat(assistant: Assistant, text: str | None = None) -> list[str]:
+    return asyncio.run(_achat(assistant, text))
+
+
+async def _achat(assistant: Assistant, text: str | None) -> list[str]:
+    async with openai.AsyncOpenAI(max_retries=0) as client:
+        asynchronous = Assistant(
+            OpenAiChatModel("tiny", async_client=client), memory=assistant.memory("default"), tools=[plus]
+        )
+        return [(await asynchronous.achat("default", text)).text or ""]
+
+
+streaming = pytest.mark.parametrize("way", [stream, astream])
+whole = pytest.mark.parametrize("way", [chat, achat])
+
+
+def completion(finish_reason: str = "stop", **message: Any) -> str:
+    choice = {"index": 0, "finish_reason": finish_reason, "message": {"role": "assistant", **message}}
+    return json.dumps({"id": "1", "object": "chat.completion", "created": 1, "model": "tiny", "choices": [choice]})
+
+
+def last(assistant: Assistant) -> Any:
+    return assistant.memory("default").messages()[-1]
+
+
+@streaming
+class TestStreaming:
+    def test_it_streams_and_calls_tools(self, assistant: Assistant, model_server: ModelServer, way: Way) -> None:
+        model_server.stream(calls(("a", "plus", '{"a": 1, "b": 2}'), ("b", "plus", '{"a": 3, "b": 4}')))
+        model_server.stream(says("Three ", "and ", "seven."))
+        assert way(assistant, "1+2, 3+4?") == ["Three ", "and ", "seven."]
+        assert assistant.memory("default").messages() == [
+            UserMessage("1+2, 3+4?"),
+            AiMessage(
+                tool_execution_requests=[
+                    ToolExecutionRequest("a", "plus", '{"a": 1, "b": 2}'),
+                    ToolExecutionRequest("b", "plus", '{"a": 3, "b": 4}'),
+                ]
+            ),
+            ToolExecutionResultMessage("a", "plus", "3"),
+            ToolExecutionResultMessage("b", "plus", "7"),
+            AiMessage("Three and seven."),
+        ]
+        first = model_server.requests[0]
+        assert (first["model"], first["stream"], first["temperature"]) == ("tiny", True, 0)
+        assert first["tools"][0]["function"]["name"] == "plus"
+        assert [message["role"] for message in model_server.requests[1]["messages"]] == [
+            "user",
+            "assistant",
+            "tool",
+            "tool",
+        ]
+
+    @pytest.mark.parametrize(
+        ("answer", "problem"),
+        [
+            (lambda server: server.break_off(says("Hel", finish=None)), "broke off"),
+            (lambda server: server.stream(says("Hel", finish=None)), "broke off"),
+            (lambda server: server.say(200, "text/html", "<title>It works</title>"), "Check OPENAI_BASE_URL"),
+            (lambda server: server.stream(says()), "empty answer"),
+            (
+                lambda server: server.stream([*calls(("a", "plus", '{"a"'))[:-1], *says(finish="length")]),
+                "were cut off: the model's limit was reached",
+            ),
+        ],
+    )
+    def test_what_is_no_whole_answer_is_not_stored(
+        self,
+        assistant: Assistant,
+        model_server: ModelServer,
+        way: Way,
+        answer: Callable[[ModelServer], None],
+        problem: str,
+    ) -> None:
+        answer(model_server)
+        with pytest.raises(ModelError, match=problem):
+            way(assistant, "Hi")
+        assert assistant.memory("default").messages() == [UserMessage("Hi")]
+        model_server.stream(says("Hello"))
+        assert way(assistant) == ["Hello"]
+
+    def test_a_text_that_was_cut_off_says_why(self, assistant: Assistant, model_server: ModelServer, way: Way) -> None:
+        model_server.stream(says("Once upon", finish="length"))
+        way(assistant, "Tell me a story")
+        assert last(assistant) == AiMessage("Once upon", attributes={"cut_off": "the model's limit was reached"})
+
+    def test_what_the_package_raises_comes_as_it_is(
+        self, assistant: Assistant, model_server: ModelServer, way: Way
+    ) -> None:
+        model_server.fail(429, "slow down")
+        with pytest.raises(openai.RateLimitError, match="slow down"):
+            way(assistant, "Hi")
+
+    def test_what_openai_has_no_place_for(self, assistant: Assistant, model_server: ModelServer, way: Way) -> None:
+        assistant.memory("default").add(CustomMessage({"a": 1}))
+        with pytest.raises(UnsupportedContentError):
+            way(assistant, "Hi")
+
+
+@whole
+class TestWhole:
+    def test_it_answers_and_calls_tools(self, assistant: Assistant, model_server: ModelServer, way: Way) -> None:
+        call = {"id": None, "type": "function", "function": {"name": "plus", "arguments": '{"a": 1, "b": 2}'}}
+        model_server.say(200, "application/json", completion("tool_calls", content=None, tool_calls=[call]))
+        model_server.say(200, "application/json", completion(content="3"))
+        assert way(assistant, "1+2?") == ["3"]
+        assert [message["role"] for message in model_server.requests[1]["messages"]] == ["user", "assistant", "tool"]
+        assert model_server.requests[1]["messages"][2]["content"] == "3"
+
+    def test_a_refusal_is_the_text(self, assistant: Assistant, model_server: ModelServer, way: Way) -> None:
+        model_server.say(200, "application/json", completion(content=None, refusal="I cannot."))
+        assert way(assistant, "Hi") == ["I cannot."]
+        assert last(assistant).attributes == {"openai": {"refusal": "I cannot."}}
+
+    @pytest.mark.parametrize(
+        ("body", "problem"),
+        [
+            (completion(content=""), "empty answer"),
+            (completion("content_filter", content=None), "empty answer: a content filter"),
+            ('{"choices": []}', "did not answer with a chat completion. Check OPENAI_BASE_URL"),
+        ],
+    )
+    def test_what_is_no_answer(
+        self, assistant: Assistant, model_server: ModelServer, way: Way, body: str, problem: str
+    ) -> None:
+        model_server.say(200, "application/json", body)
+        with pytest.raises(ModelError, match=problem):
+            way(assistant, "Hi")
+        assert last(assistant) == UserMessage("Hi")
+
+
+def test_who_leaves_an_async_stream_closes_the_connection(assistant: Assistant, model_server: ModelServer) -> None:
+    model_server.stream(says("Once ", "upon ", "a time"))
+
+    async def leave() -> None:
+        async with openai.AsyncOpenAI(max_retries=0) as client:
+            asynchronous = Assistant(OpenAiChatModel("tiny", async_client=client), memory=assistant.memory("default"))
+            events = asynchronous.astream("default", "Hi")
+            await anext(events)
+            assert await anext(events) == "Once "
+            await events.aclose()
+
+    asyncio.run(leave())
+    assert last(assistant) == UserMessage("Hi")
+
+
+def test_the_clients_are_made_when_they_are_needed(model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    model = OpenAiChatModel("tiny")
+    with pytest.raises(openai.OpenAIError, match="OPENAI_API_KEY"):
+        model.chat([UserMessage("Hi")], [])
