@@ -6,16 +6,18 @@ is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.db import router, transaction
 from django.db.models import Q, QuerySet
 
 from chatmemory import changes
+from chatmemory.async_iteration import in_thread
 from chatmemory.conf import setting
 from chatmemory.idempotency import scope_of_owner
 from chatmemory.identifiers import new_memory_id
@@ -29,7 +31,7 @@ from chatmemory.paging import in_parts, pages, target_on
 from chatmemory.retention import Erased
 from chatmemory.retrying import retried
 
-__all__ = ["ERASED_TEXT", "erase_user", "export_user"]
+__all__ = ["ERASED_TEXT", "aerase_user", "aexport_user", "erase_user", "export_user"]
 
 ERASED_TEXT = "[erased]"
 """What every message says after its conversation was anonymised."""
@@ -50,6 +52,12 @@ def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
     """
     alias = database or router.db_for_write(Conversation)
     return _lines(_require_user(user), alias)
+
+
+async def aexport_user(user: Any, *, database: str | None = None) -> AsyncIterator[str]:
+    """Async twin of :func:`export_user`."""
+    async for line in in_thread(export_user(user, database=database)):
+        yield line
 
 
 def _lines(user: Any, database: str) -> Iterator[str]:
@@ -120,6 +128,11 @@ def erase_user(user: Any, *, how: str | None = None, database: str | None = None
             erased += retried(alias, partial(_erase, conversation, user, alias, manner))
     keys = IdempotencyKey.objects.using(alias).filter(scope=scope_of_owner(user))
     return erased + Erased(keys=keys.delete()[0])
+
+
+async def aerase_user(user: Any, *, how: str | None = None, database: str | None = None) -> Erased:
+    """Async twin of :func:`erase_user`."""
+    return await sync_to_async(erase_user)(user, how=how, database=database)
 
 
 def _erase(conversation: Conversation, user: Any, database: str, manner: str) -> Erased:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
 from chatmemory import changes
+from chatmemory.async_iteration import in_thread
 from chatmemory.counting import CUSTOM, check_model, estimator_for
 from chatmemory.json_lines import read_in_parts
 from chatmemory.ledger import Change, rows_of
@@ -15,7 +16,7 @@ from chatmemory.models import Conversation, Message
 from chatmemory.paging import pages, target_on
 from chatmemory.tokens import stored_count
 
-__all__ = ["Recounted", "recount"]
+__all__ = ["Recounted", "arecount", "recount"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,18 @@ def recount(
     if model is not None:
         check_model(model)
     return _recount_all(conversations, model, batch_size, dry_run)
+
+
+async def arecount(
+    conversations: QuerySet[Conversation] | None = None,
+    *,
+    model: str | None = None,
+    batch_size: int = 500,
+    dry_run: bool = False,
+) -> AsyncIterator[Recounted]:
+    """Async twin of :func:`recount`."""
+    async for step in in_thread(recount(conversations, model=model, batch_size=batch_size, dry_run=dry_run)):
+        yield step
 
 
 def _recount_all(

@@ -6,7 +6,7 @@ show how far it is, or stop: what is done stays done, and the next call goes on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -15,13 +15,22 @@ from django.db import transaction
 from django.db.models import F, ProtectedError, QuerySet, RestrictedError
 
 from chatmemory import changes
+from chatmemory.async_iteration import in_thread
 from chatmemory.ledger import Change, chunks, rows_of
 from chatmemory.managers import MessageQuerySet
 from chatmemory.models import Conversation, IdempotencyKey, Message
 from chatmemory.paging import on_primary, pages, target_on
 from chatmemory.retrying import retried
 
-__all__ = ["Erased", "purge_conversations", "purge_evicted", "purge_keys"]
+__all__ = [
+    "Erased",
+    "apurge_conversations",
+    "apurge_evicted",
+    "apurge_keys",
+    "purge_conversations",
+    "purge_evicted",
+    "purge_keys",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +74,14 @@ def purge_conversations(
     for page in pages(on_primary(conversations).filter(updated_at__lt=before)):
         for conversation in page:
             yield _erase(conversation, before, dry_run)
+
+
+async def apurge_conversations(
+    before: datetime, conversations: QuerySet[Conversation] | None = None, *, dry_run: bool = False
+) -> AsyncIterator[Erased]:
+    """Async twin of :func:`purge_conversations`."""
+    async for step in in_thread(purge_conversations(before, conversations, dry_run=dry_run)):
+        yield step
 
 
 def _erase(conversation: Conversation, before: datetime, dry_run: bool) -> Erased:
@@ -123,6 +140,18 @@ def purge_evicted(
                 yield Erased(held=1)
 
 
+async def apurge_evicted(
+    before: datetime,
+    conversations: QuerySet[Conversation] | None = None,
+    *,
+    batch_size: int = 1000,
+    dry_run: bool = False,
+) -> AsyncIterator[Erased]:
+    """Async twin of :func:`purge_evicted`."""
+    async for step in in_thread(purge_evicted(before, conversations, batch_size=batch_size, dry_run=dry_run)):
+        yield step
+
+
 def _erase_messages(conversation: Conversation, old: MessageQuerySet, size: int) -> int:
     gone = 0
 
@@ -169,6 +198,18 @@ def purge_keys(
     while keys := list(old.filter(pk__gt=after).order_by("pk").values_list("pk", flat=True)[:batch_size]):
         yield Erased(keys=retried(database, partial(_erase_keys, database, keys)))
         after = keys[-1]
+
+
+async def apurge_keys(
+    before: datetime,
+    conversations: QuerySet[Conversation] | None = None,
+    *,
+    batch_size: int = 1000,
+    dry_run: bool = False,
+) -> AsyncIterator[Erased]:
+    """Async twin of :func:`purge_keys`."""
+    async for step in in_thread(purge_keys(before, conversations, batch_size=batch_size, dry_run=dry_run)):
+        yield step
 
 
 def _erase_keys(database: str, keys: list[int]) -> int:

@@ -5,7 +5,7 @@ The database adds up, so a conversation of a million messages takes no more memo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -13,13 +13,14 @@ from uuid import UUID
 from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum, Window
 from django.db.models.functions import Lag
 
+from chatmemory.async_iteration import in_thread
 from chatmemory.idempotency import scope_of
 from chatmemory.json_text import loads
 from chatmemory.ledger import Change
 from chatmemory.models import EVICTION_REASONS, Conversation, IdempotencyKey, Message
 from chatmemory.paging import in_parts, pages, target_on
 
-__all__ = ["Finding", "verify"]
+__all__ = ["Finding", "averify", "verify"]
 
 _RETAINED = Q(evicted_in__isnull=True)
 _WHOLE = Q(evicted_in__isnull=True, evicted_at__isnull=True, eviction_reason="") | Q(
@@ -72,6 +73,14 @@ def verify(
         for conversation in page:
             if conversation.pk in suspects:
                 yield from _examine_locked(conversation, accept_missing, repair)
+
+
+async def averify(
+    conversations: QuerySet[Conversation] | None = None, *, repair: bool = False, accept_missing: bool = False
+) -> AsyncIterator[Finding]:
+    """Async twin of :func:`verify`."""
+    async for finding in in_thread(verify(conversations, repair=repair, accept_missing=accept_missing)):
+        yield finding
 
 
 def _examine_locked(conversation: Conversation, accept_missing: bool, repair: bool) -> list[Finding]:

@@ -5,19 +5,29 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Coroutine
+from types import ModuleType
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
 from django.db import connections
+from django.db.backends.signals import connection_created
+from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chatmemory import ChatMemory, UserMessage
+from chatmemory import AiMessage, ChatMemory, UserMessage, personal_data, recounting, retention, verification
+from chatmemory.assistant import Assistant
+from chatmemory.conversation_memory import ConversationMemory
 from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation
+from chatmemory.personal_data import aerase_user, aexport_user
+from chatmemory.recounting import arecount
+from chatmemory.retention import apurge_conversations, apurge_evicted, apurge_keys
 from chatmemory.stores import DjangoChatMemoryStore
-from tests.factories import ConversationFactory
+from chatmemory.verification import averify
+from chatmemory.window import Window, WindowKind
+from tests.factories import ConversationFactory, UserFactory
 from tests.test_changes import check_invariants, users
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -33,19 +43,39 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(whole())
 
 
-@pytest.mark.parametrize(
-    ("kind", "names"),
-    [
-        (ChatMemory, ["add", "set", "messages", "clear"]),
-        (Conversation, ["add_messages", "set_window", "try_window", "memory_at", "to_format"]),
-        (DjangoChatMemoryStore, ["get_messages", "update_messages", "delete_messages"]),
-    ],
-)
-def test_every_method_has_a_twin_with_the_same_arguments(kind: type, names: list[str]) -> None:
-    for name in names:
-        method, twin = getattr(kind, name), getattr(kind, f"a{name}")
-        assert inspect.iscoroutinefunction(twin)
-        assert inspect.signature(method) == inspect.signature(twin)
+# What asks no database.
+WITHOUT = {"save", "delete", "target", "window"}
+
+
+@pytest.mark.parametrize("kind", [ChatMemory, ConversationMemory, Conversation, DjangoChatMemoryStore, Assistant])
+def test_every_method_has_a_twin_with_the_same_arguments(kind: type) -> None:
+    methods = {
+        name: method
+        for one in kind.__mro__
+        if one.__module__.startswith("chatmemory")
+        for name, method in vars(one).items()
+        if inspect.isfunction(method) and not name.startswith("_") and name not in WITHOUT | WITHOUT_IN.get(kind, set())
+    }
+    twins = {name for name in methods if name.startswith("a") and name[1:] in methods}
+    assert twins
+    for name in methods.keys() - twins:
+        method, twin = methods[name], methods[f"a{name}"]
+        assert inspect.iscoroutinefunction(twin) or inspect.isasyncgenfunction(twin)
+        assert inspect.signature(method).parameters == inspect.signature(twin).parameters
+
+
+WITHOUT_IN: dict[type, set[str]] = {Assistant: {"memory", "forget"}}
+
+
+@pytest.mark.parametrize("module", [personal_data, recounting, retention, verification])
+def test_every_function_has_a_twin_with_the_same_arguments(module: ModuleType) -> None:
+    functions = {name for name in module.__all__ if inspect.isfunction(getattr(module, name))}
+    twins = {name for name in functions if name.startswith("a") and name[1:] in functions}
+    assert twins
+    assert {name[1:] for name in twins} == functions - twins
+    for name in functions - twins:
+        method, twin = getattr(module, name), getattr(module, f"a{name}")
+        assert inspect.signature(method).parameters == inspect.signature(twin).parameters
 
 
 def test_a_memory() -> None:
@@ -89,6 +119,61 @@ def test_a_store() -> None:
         assert await store.aget_messages("1") == []
 
     run(use())
+
+
+def test_a_store_that_applies_windows() -> None:
+    async def use() -> None:
+        store = DjangoChatMemoryStore()
+        window = Window(kind=WindowKind.MESSAGES, limit=2)
+        await store.aadd_to_window("1", users(1, 2, 3), window)
+        assert await store.aget_window("1", window) == users(2, 3)
+        await store.aset_window("1", users(4), window)
+        assert await store.aget_messages("1") == users(4)
+
+    run(use())
+
+
+def test_looking_after_the_data() -> None:
+    async def use() -> None:
+        user = await sync_to_async(UserFactory)()
+        conversation = await Conversation.objects.acreate(owner=user, window="messages", limit=1, model="gpt-4")
+        await conversation.aadd_messages(users(1, 2), idempotency_key="1")
+        assert [finding async for finding in averify()] == []
+        assert sum([step.messages async for step in arecount(model="gpt-4o")]) == 2
+        assert len([line async for line in aexport_user(user)]) == 4
+        now = timezone.now()
+        assert [step.messages async for step in apurge_evicted(now)] == [1]
+        assert [step.keys async for step in apurge_keys(now)] == [1]
+        assert (await aerase_user(user, how="anonymise")).conversations == 1
+        assert [step.conversations async for step in apurge_conversations(timezone.now())] == [1]
+
+    run(use())
+    assert not Conversation.objects.exists()
+
+
+def test_a_task_uses_one_connection_however_much_it_does_at_once() -> None:
+    connections.close_all()
+    opened = []
+
+    def note(connection: Any, **kwargs: Any) -> None:
+        opened.append(connection)
+
+    async def use() -> None:
+        conversation = await Conversation.objects.acreate(window="messages", limit=3)
+        assistant = Assistant(lambda messages, tools: AiMessage("Hello"), memory=conversation.memory)
+        await asyncio.gather(
+            *(conversation.memory.aadd(*users(number)) for number in range(5)),
+            *(conversation.aadd_messages(users(number), idempotency_key=f"{number}") for number in range(5)),
+            *(assistant.achat(conversation.memory.id, f"{number}") for number in range(3)),
+        )
+
+    connection_created.connect(note)
+    try:
+        run(use())
+    finally:
+        connection_created.disconnect(note)
+    assert len(opened) == 1
+    assert Conversation.objects.get().message_count == 16
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

@@ -19,7 +19,7 @@ from chatmemory.conversation_memory import ConversationMemory
 from chatmemory.hot_path import Key
 from chatmemory.ledger import Target
 from chatmemory.memory import ChatMemory, WindowChatMemory
-from chatmemory.messages import AiMessage, ChatMessage, UserMessage
+from chatmemory.messages import AiMessage, ChatMessage
 from chatmemory.models import Conversation
 from chatmemory.retrying import retried
 from chatmemory.stores import DjangoChatMemoryStore
@@ -107,6 +107,7 @@ class ConversationTurn(Turn):
         return Added(tuple(messages), change)
 
     def answer_to(self, added: Added) -> AiMessage | None:
+        # Others may have spoken before the model did; then it answered all of them.
         change = added.change
         if change is None or not change.added:  # purged since
             return None
@@ -114,8 +115,6 @@ class ConversationTurn(Turn):
         later = conversation.messages.using(self._key.database).history().filter(position__gt=position)
         for row in later.iterator(chunk_size=20):
             message = row.message
-            if isinstance(message, UserMessage):
-                return None
             if isinstance(message, AiMessage) and not message.tool_execution_requests:
                 return message
         return None

@@ -92,6 +92,18 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         # Never on a replica: the next turn needs what was just said.
         return Key.named(self._owner, memory_id_text(memory_id), router.db_for_write(Conversation))
 
+    async def aget_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
+        """Async twin of :meth:`get_window`."""
+        return await sync_to_async(self.get_window)(memory_id, window)
+
+    async def aadd_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
+        """Async twin of :meth:`add_to_window`."""
+        await sync_to_async(self.add_to_window)(memory_id, messages, window)
+
+    async def aset_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
+        """Async twin of :meth:`set_window`."""
+        await sync_to_async(self.set_window)(memory_id, messages, window)
+
     def target(self, memory_id: Any, window: Window | None = None, *, create: bool = True) -> Target:
         """What a change of this memory is made on.
 
