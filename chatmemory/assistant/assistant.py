@@ -132,7 +132,7 @@ class Assistant:
 
         Raises:
             ConversationBusyError: another turn took too long.
-            TurnLostError: this one took too long, and another has taken over.
+            TurnLostError: this one was interrupted, or took too long and another has taken over.
             TooManyToolInvocationsError: the model did not stop calling tools.
             WindowTooSmallError: what the model is to answer does not fit the window.
             IdempotencyConflictError: the key came before, with another message.
@@ -179,6 +179,18 @@ class Assistant:
             async for event in events:
                 if not isinstance(event, AiMessage):
                     yield event
+
+    def interrupt(self, memory_id: Any) -> None:
+        """End the turn that is under way, in whatever process: a button to stop, say.
+
+        The conversation is free at once. The turn itself ends with ``TurnLostError`` when it next adds something; what
+        it added before stays.
+        """
+        open_turn(self.memory(memory_id), self._turn_timeout).interrupt()
+
+    async def ainterrupt(self, memory_id: Any) -> None:
+        """Async twin of :meth:`interrupt`."""
+        await sync_to_async(self.interrupt)(memory_id)
 
     def _driver(
         self, memory_id: Any, message: str | UserMessage | None, idempotency_key: str | None, *, streaming: bool

@@ -98,6 +98,10 @@ class ConversationTurn(Turn):
             # What was added is added, and the turn ends by itself.
             _logger.exception("The turn of conversation %s could not be given back", self.name)
 
+    def interrupt(self) -> None:
+        row = self._row().filter(turn_until__isnull=False)
+        retried(self._key.database, lambda: row.update(turn=F("turn") + 1, turn_until=None))
+
     def messages(self) -> list[ChatMessage]:
         return self._memory.messages()
 
@@ -136,8 +140,9 @@ class ConversationTurn(Turn):
 
     def _lost(self) -> TurnLostError:
         return TurnLostError(
-            f"The turn of conversation {self.name} was taken over (or the conversation erased), for nothing was heard "
-            f"of it for {self.timeout:g} seconds. turn_timeout must be longer than any call of the model or a tool."
+            f"The turn of conversation {self.name} was interrupted, or the conversation was erased, or another turn "
+            f"took it over because nothing was heard of this one for {self.timeout:g} seconds: turn_timeout must be "
+            "longer than any call of the model or of a tool."
         )
 
     def _row(self) -> QuerySet[Conversation]:

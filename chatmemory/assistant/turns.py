@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from chatmemory.assistant.errors import TurnLostError
 from chatmemory.memory import ChatMemory
 from chatmemory.messages import AiMessage, ChatMessage
 
@@ -55,6 +56,10 @@ class Turn(ABC):
         """Give it back, if it was taken."""
 
     @abstractmethod
+    def interrupt(self) -> None:
+        """End the turn of this conversation that is under way, whoever has it."""
+
+    @abstractmethod
     def messages(self) -> list[ChatMessage]:
         """The memory."""
 
@@ -71,19 +76,20 @@ class Turn(ABC):
         """The answer that the messages of an idempotency key got, if they came before."""
 
 
-class _Lock:
-    """A lock that a weak reference can lead to."""
+class _Slot:
+    """Who has the turn of one memory."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self.holder: LocalTurn | None = None
 
 
-_LOCKS: WeakValueDictionary[Any, _Lock] = WeakValueDictionary()
-_LOCKS_LOCK = threading.Lock()
+_SLOTS: WeakValueDictionary[Any, _Slot] = WeakValueDictionary()
+_SLOTS_LOCK = threading.Lock()
 
 
 class LocalTurn(Turn):
-    """Of a memory that only this process knows, or whose store has no turns: a lock in the process."""
+    """Of a memory that only this process knows, or whose store has no turns: noted in the process."""
 
     timeout = float("inf")  # no process is left that could take it over
 
@@ -93,21 +99,27 @@ class LocalTurn(Turn):
         # A provider may make a memory anew each time, on one store.
         store = getattr(memory, "store", None)
         key = (id(memory),) if store is None else (id(store), memory.id)
-        with _LOCKS_LOCK:
-            self._lock = _LOCKS.setdefault(key, _Lock())
-        self._is_taken = False
+        with _SLOTS_LOCK:
+            self._slot = _SLOTS.setdefault(key, _Slot())
 
     def try_take(self) -> bool:
-        self._is_taken = self._lock.lock.acquire(blocking=False)
-        return self._is_taken
+        with self._slot.lock:
+            if self._slot.holder is None:
+                self._slot.holder = self
+            return self._slot.holder is self
 
     def renew(self) -> None:
-        pass
+        if self._slot.holder is not self:
+            raise TurnLostError(f"The turn of conversation {self.name} was interrupted.")
 
     def release(self) -> None:
-        if self._is_taken:
-            self._is_taken = False
-            self._lock.lock.release()
+        with self._slot.lock:
+            if self._slot.holder is self:
+                self._slot.holder = None
+
+    def interrupt(self) -> None:
+        with self._slot.lock:
+            self._slot.holder = None
 
     def messages(self) -> list[ChatMessage]:
         return self._memory.messages()
@@ -115,7 +127,9 @@ class LocalTurn(Turn):
     def add(self, messages: Sequence[ChatMessage], idempotency_key: str | None = None) -> Added:
         if idempotency_key is not None:
             raise ValueError("idempotency_key needs a memory in Django's database")
-        self._memory.add(*messages)
+        with self._slot.lock:
+            self.renew()
+            self._memory.add(*messages)
         return Added(tuple(messages))
 
     def answer_to(self, added: Added) -> AiMessage | None:
