@@ -193,6 +193,15 @@ class TestReply:
         assert list(one) == [{"event": "stale"}]
         assert history(conversation)[-1] == AiMessage("Other")
 
+    def test_a_reply_that_was_stopped(self, api: Client, conversation: Conversation) -> None:
+        conversation.memory.add(UserMessage("Hello"))
+        one = reply_events(conversation, ScriptedModel("One"))
+        next(one)
+        assert api.delete(f"/chat/{conversation.pk}/reply/").status_code == 204
+        assert kinds(events_of(api, conversation)) == ["delta", "change", "done"]
+        assert list(one) == [{"event": "stale"}]
+        assert api.delete(f"/chat/{ConversationFactory().pk}/reply/").status_code == 404
+
     def test_a_conversation_that_is_erased_meanwhile(self, conversation: Conversation) -> None:
         conversation.memory.add(UserMessage("Hello"))
         events = reply_events(conversation, EmbeddedBot())

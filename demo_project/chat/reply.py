@@ -13,9 +13,10 @@ from chatmemory.formats.registry import message_format
 from chatmemory.messages import AiMessage, SystemMessage
 from chatmemory.models import Conversation
 from chatmemory.rest.serializers import change_to_data
+from demo_project.chat.speakers import EmbeddedBot
 from demo_project.chat.tools import TOOLS
 
-__all__ = ["reply_events"]
+__all__ = ["reply_events", "stop"]
 
 _MAX_INVOCATIONS = 6
 """Rounds of tools in a row, for a model that never stops calling tools."""
@@ -52,6 +53,21 @@ def reply_events(conversation: Conversation, model: ChatModel) -> Iterator[dict[
         yield _error("The demo itself failed. What happened is in the terminal that it runs in.")
 
 
+def stop(conversation: Conversation) -> None:
+    """End the reply that is being made. The server may not notice that nobody reads it any more."""
+    _assistant(conversation, EmbeddedBot()).interrupt(conversation.pk)
+
+
+def _assistant(conversation: Conversation, model: ChatModel) -> Assistant:
+    return Assistant(
+        model,
+        memory=lambda _: conversation.memory,
+        tools=TOOLS,
+        max_sequential_tools_invocations=_MAX_INVOCATIONS,
+        wait_timeout=_WAIT,
+    )
+
+
 def _events(conversation: Conversation, model: ChatModel) -> Iterator[dict[str, Any]]:
     last = conversation.messages.history().exclude(type=SystemMessage.type).last()
     if last is None or (isinstance(last.message, AiMessage) and not last.message.tool_execution_requests):
@@ -62,15 +78,8 @@ def _events(conversation: Conversation, model: ChatModel) -> Iterator[dict[str, 
             "The window is too small for the last message: it left the memory at once, and the model never sees it. "
             "Make the window larger or the message shorter, then say it again."
         )
-    assistant = Assistant(
-        model,
-        memory=lambda _: conversation.memory,
-        tools=TOOLS,
-        max_sequential_tools_invocations=_MAX_INVOCATIONS,
-        wait_timeout=_WAIT,
-    )
     has_answered = False
-    for event in assistant.stream(conversation.pk):
+    for event in _assistant(conversation, model).stream(conversation.pk):
         if isinstance(event, Added):
             has_answered = True
             assert event.change is not None

@@ -13,10 +13,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonRespons
 from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from chatmemory.models import Conversation
-from demo_project.chat.reply import reply_events
+from demo_project.chat.reply import reply_events, stop
 from demo_project.chat.security import strict
 from demo_project.chat.speakers import chosen_speaker
 from demo_project.demo_user import PASSWORD, USERNAME
@@ -45,14 +45,17 @@ def chat(request: HttpRequest, conversation_id: UUID | None = None) -> HttpRespo
     return render(request, "demo/chat.html", context)
 
 
-@require_POST
+@require_http_methods(["POST", "DELETE"])
 def reply(request: HttpRequest, conversation_id: UUID) -> HttpResponseBase:
-    """Make the model answer; a stream of JSON, one event a line."""
+    """Make the model answer; a stream of JSON, one event a line. Or make it stop."""
     if not request.user.is_authenticated:
         return JsonResponse({"detail": "You are signed out."}, status=403)
     conversation = _conversation(request, conversation_id)
     if conversation is None:
         return JsonResponse({"detail": "You have no such conversation."}, status=404)
+    if request.method == "DELETE":
+        stop(conversation)
+        return HttpResponse(status=204)
     lines = _lines(reply_events(conversation, chosen_speaker()))
     return StreamingHttpResponse(lines, content_type="application/x-ndjson", headers={"Cache-Control": "no-store"})
 

@@ -30,7 +30,7 @@ export async function all(path) {
 
 /** Make the model answer; yields the events of the stream. */
 export async function* replyEvents(conversationId, signal) {
-  const response = await send("POST", new URL(`${home}chat/${conversationId}/reply/`, location.href), { signal });
+  const response = await send("POST", replyAddress(conversationId), { signal });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
@@ -42,6 +42,15 @@ export async function* replyEvents(conversationId, signal) {
     rest = lines.pop();
     for (const line of lines) yield JSON.parse(line);
   }
+}
+
+/** Make the model stop, for the server may not notice that nobody reads any more. */
+export async function stopReply(conversationId) {
+  await send("DELETE", replyAddress(conversationId), {});
+}
+
+function replyAddress(conversationId) {
+  return new URL(`${home}chat/${conversationId}/reply/`, location.href);
 }
 
 async function send(method, address, { body, key, signal }) {

@@ -1,6 +1,6 @@
 // Where one writes, and what becomes of it: said, answered, or why not.
 
-import { ApiError, replyEvents } from "./api.js";
+import { ApiError, replyEvents, stopReply } from "./api.js";
 import { announce, byId } from "./dom.js";
 import { hideProblem, showError, showProblem } from "./problem.js";
 import { callsOf, nameOf, textOf } from "./words.js";
@@ -92,12 +92,21 @@ export class Composer {
       await this.#follow(replyEvents(this.conversation.id, controller.signal));
     } catch (error) {
       const act = () => this.#answer();
-      if (error.name === "AbortError") showProblem("Stopped. What there was of the answer is not kept.", { action: "Ask again", act });
+      if (error.name === "AbortError") await this.#stopped(act);
       else if (error.again === false) this.#offerSaying(error.message);
       else showError(error, act);
     } finally {
       this.history.hideAnswering();
       this.#busy(null);
+    }
+  }
+
+  async #stopped(act) {
+    try {
+      await stopReply(this.conversation.id);
+      showProblem("Stopped. What there was of the answer is not kept.", { action: "Ask again", act });
+    } catch (error) {
+      showError(error, act);
     }
   }
 
