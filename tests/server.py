@@ -1,4 +1,4 @@
-"""The API on gunicorn, in processes of its own, and a client that talks plain HTTP with it."""
+"""A site on gunicorn or uvicorn, in processes of its own, and a client that talks plain HTTP with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 
 from django.db import connection
 
-__all__ = ["Answer", "HttpClient", "run_server"]
+__all__ = ["Answer", "HttpClient", "run_server", "uvicorn"]
 
 _WORKERS = 3
 _PATIENCE = 60  # seconds, for what takes milliseconds
@@ -89,13 +89,34 @@ def _encoded(body: Any) -> Any:
     return json.dumps(body).encode()
 
 
+def _gunicorn(listener: int) -> list[str]:
+    return [
+        *[sys.executable, "-m", "gunicorn", "django.core.wsgi:get_wsgi_application()"],
+        f"--workers={_WORKERS}",
+        f"--bind=fd://{listener}",
+        "--graceful-timeout=5",
+        "--no-control-socket",
+        "--log-level=warning",
+    ]
+
+
+def uvicorn(listener: int) -> list[str]:
+    """The command that serves with several workers what comes to a socket."""
+    return [
+        *[sys.executable, "-m", "uvicorn", "--factory", "django.core.asgi:get_asgi_application"],
+        *["--fd", str(listener), "--workers", str(_WORKERS), "--lifespan", "off", "--log-level", "warning"],
+        *["--timeout-graceful-shutdown", "5"],
+    ]
+
+
 @contextmanager
-def run_server(log: Path, settings: str = "tests.settings_server") -> Iterator[int]:
+def run_server(log: Path, settings: str = "tests.settings_server", *, asgi: bool = False) -> Iterator[int]:
     """Gunicorn on the test database, as long as the context lasts; gives its port.
 
     Args:
         log: the file for what it prints.
         settings: the module.
+        asgi: uvicorn instead.
     """
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": settings,
@@ -105,16 +126,9 @@ def run_server(log: Path, settings: str = "tests.settings_server") -> Iterator[i
     # workers are up waits in the queue.
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listener, log.open("wb") as output:
         port = listener.getsockname()[1]
-        command = [sys.executable, "-m", "gunicorn", "django.core.wsgi:get_wsgi_application()"]
-        options = [
-            f"--workers={_WORKERS}",
-            f"--bind=fd://{listener.fileno()}",
-            "--graceful-timeout=5",
-            "--no-control-socket",
-            "--log-level=warning",
-        ]
+        command = uvicorn(listener.fileno()) if asgi else _gunicorn(listener.fileno())
         process = subprocess.Popen(
-            [*command, *options],
+            command,
             env=environment,
             stdout=output,
             stderr=subprocess.STDOUT,

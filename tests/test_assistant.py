@@ -29,6 +29,7 @@ from chatmemory.assistant import (
     ModelError,
     ToolSpecification,
     TooManyToolInvocationsError,
+    TurnLostError,
     WindowTooSmallError,
 )
 from chatmemory.messages import ChatMessage
@@ -360,6 +361,22 @@ class TestOneTurnAtATime:
             assistant.chat("default", "Hi")
         list(events)
         assert assistant.chat("default", "Well?") == AiMessage("Hi")
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_a_turn_that_is_interrupted(self, is_async: bool) -> None:
+        assistant = Assistant(ScriptedModel("Once upon", "Hello"), memory=memory(), wait_timeout=0.02)
+        assistant.interrupt("default")
+        events = assistant.stream("default", "Hi")
+        next(events)
+        assert next(events) == "Once"
+        if is_async:
+            asyncio.run(assistant.ainterrupt("default"))
+        else:
+            assistant.interrupt("default")
+        assert assistant.chat("default") == AiMessage("Hello")
+        with pytest.raises(TurnLostError, match="interrupted"):
+            list(events)
+        assert assistant.memory("default").messages() == [UserMessage("Hi"), AiMessage("Hello")]
 
     def test_tasks_take_turns(self) -> None:
         assistant = Assistant(ScriptedModel(*"abcdef"), memory=memory())

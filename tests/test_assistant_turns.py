@@ -184,7 +184,7 @@ class TestTakingOver:
         expire(conversation)
         fast = of(conversation, ScriptedModel("Hello")).stream(1, "Well?")
         next(fast)
-        with pytest.raises(TurnLostError, match=r"for 60 seconds. turn_timeout must be longer"):
+        with pytest.raises(TurnLostError, match="for 60 seconds: turn_timeout must be longer"):
             list(slow)
         list(fast)
         assert history(conversation) == [UserMessage("Hi"), UserMessage("Well?"), AiMessage("Hello")]
@@ -211,6 +211,18 @@ class TestTakingOver:
         assert isinstance(interrupted, ToolExecutionResultMessage)
         assert interrupted.is_error
         assert (asked, answer) == (UserMessage("Well?"), AiMessage("Hello"))
+
+    def test_a_turn_that_is_interrupted(self, conversation: Conversation) -> None:
+        assistant = of(conversation, ScriptedModel("Late", "Hello"), wait_timeout=0.01)
+        assistant.interrupt(1)
+        events = assistant.stream(1, "Hi")
+        next(events)
+        of(conversation, ScriptedModel()).interrupt(1)
+        assert end_of_turn(conversation) is None
+        with pytest.raises(TurnLostError, match="was interrupted"):
+            list(events)
+        assert assistant.chat(1) == AiMessage("Hello")
+        assert history(conversation) == [UserMessage("Hi"), AiMessage("Hello")]
 
     def test_nobody_takes_over_who_does_not_want_to(self, conversation: Conversation) -> None:
         events = of(conversation, ScriptedModel("Late")).stream(1, "Hi")
