@@ -29,17 +29,18 @@ class ChatCompletions(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.asked.append(body["messages"])
         text = f"I got {len(body['messages'])} messages."
-        answer = json.dumps(
-            {
-                "id": "1",
-                "object": "chat.completion",
-                "created": 0,
-                "model": body["model"],
-                "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
-            }
-        ).encode()
+        streams = body.get("stream", False)
+        said = {"role": "assistant", "content": text}
+        completion = {
+            "id": "1",
+            "object": "chat.completion.chunk" if streams else "chat.completion",
+            "created": 0,
+            "model": body["model"],
+            "choices": [{"index": 0, "finish_reason": "stop", "delta" if streams else "message": said}],
+        }
+        answer = (f"data: {json.dumps(completion)}\n\ndata: [DONE]\n\n" if streams else json.dumps(completion)).encode()
         self.send_response(200)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", "text/event-stream" if streams else "application/json")
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
@@ -72,7 +73,11 @@ def test_every_block_runs(asked: list[Any], capsys: pytest.CaptureFixture[str]) 
     finally:
         messages_evicted.disconnect(namespace.get("summarise_later"))
     assert [message["role"] for message in asked[0]] == ["system", "user"]
-    assert "I got 2 messages." in capsys.readouterr().out
-    assert Conversation.objects.get(title="Hello").messages.history().count() == 7
+    # One memory; one for each user; in the database; one for each user there; with tools, streamed.
+    assert [len(messages) for messages in asked] == [2, 1, 3, 1, 1, 3, 1, 1, 3, 3]
+    printed = capsys.readouterr().out
+    assert "I got 2 messages." in printed
+    assert "\nI got 3 messages.\nAdded(" in printed
+    assert Conversation.objects.get(title="Hello").messages.history().count() == 10
     assert namespace["CHATMEMORY"] == DEFAULTS
-    assert len(BLOCKS) == 13
+    assert len(BLOCKS) == 15
