@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.db import connections
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_community.chat_message_histories import SQLChatMessageHistory
+from langchain_core._api import LangChainDeprecationWarning
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -19,6 +28,10 @@ from langchain_core.messages import (
     messages_from_dict,
 )
 from langchain_core.messages import ChatMessage as RoleMessage
+from langchain_core.outputs import ChatResult
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.runnables import Runnable
+from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from chatmemory import (
     AiMessage,
@@ -35,7 +48,11 @@ from chatmemory import (
 )
 from chatmemory import SystemMessage as System
 from chatmemory.contents import Image
+from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langchain_messages import form_of, from_chat_message, to_chat_message
+from chatmemory.models import Conversation
+from chatmemory.models import Message as Row
+from tests.factories import UserFactory
 from tests.strategies import messages
 
 DATA = "iVBORw0KGgo="
@@ -300,3 +317,227 @@ def test_any_content_says_something_and_comes_back(
     said = to_chat_message(message)
     form = form_of(message)
     assert (from_chat_message(said) if form is None else messages_from_dict([form])[0]) == message
+
+
+Histories = Callable[[str], BaseChatMessageHistory]
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    async def whole() -> Any:
+        try:
+            return await work
+        finally:
+            await sync_to_async(connections.close_all)()
+
+    return asyncio.run(whole())
+
+
+@pytest.fixture(params=["langchain", "chatmemory"])
+def histories(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Histories]:
+    """Histories by session ID: LangChain's own of SQL, and ours."""
+    if request.param == "langchain":
+        made = []
+
+        def history(session_id: str) -> BaseChatMessageHistory:
+            made.append(SQLChatMessageHistory(session_id, connection=f"sqlite:///{tmp_path}/history.sqlite3"))
+            return made[-1]
+
+        yield history
+        for one in made:
+            one.session_maker.remove()
+            one.engine.dispose()
+    else:
+        request.getfixturevalue("db")
+        yield lambda session_id: DjangoChatMessageHistory(session_id, window="messages", limit=1000)
+
+
+ALL = [message for name, (message, _) in SAID.items() if not name.startswith(("system", "role, developer"))]
+
+
+class TestContract:
+    """What LangChain's histories promise."""
+
+    def test_is_empty_at_first(self, histories: Histories) -> None:
+        assert histories("a").messages == []
+
+    def test_gives_every_message_back_equal_and_in_order(self, histories: Histories) -> None:
+        histories("a").add_messages(ALL)
+        back = histories("a").messages
+        assert back == ALL
+        assert list(map(type, back)) == list(map(type, ALL))
+
+    def test_adds_at_the_end_one_by_one_or_many(self, histories: Histories) -> None:
+        history = histories("a")
+        history.add_user_message("1")
+        history.add_ai_message("2")
+        history.add_message(HumanMessage("3"))
+        history.add_messages([AIMessage("4"), HumanMessage("4"), AIMessage("4")])
+        history.add_messages([])
+        assert [message.text for message in history.messages] == ["1", "2", "3", "4", "4", "4"]
+        assert str(history).startswith("Human: 1\nAI: 2")
+
+    def test_sessions_are_apart_and_the_same_id_is_the_same_session(self, histories: Histories) -> None:
+        histories("a").add_user_message("1")
+        histories("b").add_user_message("2")
+        histories("a").clear()
+        assert histories("a").messages == []
+        assert histories("b").messages == [HumanMessage("2")]
+
+    def test_goes_on_after_clear(self, histories: Histories) -> None:
+        history = histories("a")
+        history.clear()
+        history.add_user_message("1")
+        history.clear()
+        history.clear()
+        history.add_user_message("2")
+        assert history.messages == [HumanMessage("2")]
+
+    def test_the_list_is_a_copy(self, histories: Histories) -> None:
+        history = histories("a")
+        history.add_user_message("1")
+        history.messages.append(HumanMessage("2"))
+        assert history.messages == [HumanMessage("1")]
+
+    def test_what_is_no_json_adds_none_of_it(self, histories: Histories) -> None:
+        history = histories("a")
+        with pytest.raises(TypeError):
+            history.add_messages([HumanMessage("1"), ToolMessage("2", tool_call_id="c", artifact=object())])
+        assert history.messages == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_async_twins() -> None:
+    async def chat() -> list[list[BaseMessage]]:
+        history = DjangoChatMessageHistory("a", window="messages", limit=1000)
+        seen = [await history.aget_messages()]
+        await history.aadd_messages(ALL)
+        seen.append(await history.aget_messages())
+        await asyncio.gather(*(history.aadd_messages([HumanMessage(str(number))]) for number in range(5)))
+        seen.append((await history.aget_messages())[len(ALL) :])
+        await history.aclear()
+        return [*seen, await history.aget_messages()]
+
+    empty, everything, numbers, cleared = _run(chat())
+    assert (empty, everything, cleared) == ([], ALL, [])
+    assert sorted(str(message.content) for message in numbers) == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.django_db
+class TestMemory:
+    """What is ours."""
+
+    def test_the_window_bounds_what_the_model_gets_and_history_keeps_all(self) -> None:
+        history = DjangoChatMessageHistory("a", window="messages", limit=3, title="Support")
+        calls = AIMessage("", tool_calls=[CALL], id="run-1")
+        said = [HumanMessage("1"), calls, ToolMessage("sunny", tool_call_id="call_1", id="t"), AIMessage("It is")]
+        for message in said:
+            history.add_message(message)
+        assert history.messages == said[1:]
+        history.add_user_message("2")
+        assert history.messages == [said[3], HumanMessage("2")]  # the result left with its call
+        conversation = Conversation.objects.get()
+        assert (conversation.title, conversation.limit, conversation.window) == ("Support", 3, "messages")
+        forms = [row.native_of("langchain") for row in conversation.messages.history()]
+        assert [form and form["data"]["id"] for form in forms] == [None, "run-1", "t", None, None]
+
+    def test_reads_what_somebody_else_said_and_they_read_it(self) -> None:
+        history = DjangoChatMessageHistory("a")
+        history.add_message(HumanMessage("Weather?", id="h"))
+        memory = Conversation.objects.get().memory
+        call = ToolExecutionRequest("1", "weather", '{"city": "Bern"}')
+        memory.add(AiMessage("Let me look", [call], thinking="hm"))
+        memory.add(ToolExecutionResultMessage("1", "weather", "timeout", is_error=True))
+        assert history.messages == [
+            HumanMessage("Weather?", id="h"),
+            AIMessage(
+                "Let me look",
+                tool_calls=[{"name": "weather", "args": {"city": "Bern"}, "id": "1", "type": "tool_call"}],
+                additional_kwargs={"reasoning_content": "hm"},
+            ),
+            ToolMessage("timeout", tool_call_id="1", name="weather", status="error"),
+        ]
+        assert memory.messages()[0] == UserMessage("Weather?")
+
+    def test_one_system_message_at_a_time(self) -> None:
+        history = DjangoChatMessageHistory("a")
+        history.add_messages([SystemMessage("1"), HumanMessage("2"), SystemMessage("3"), SystemMessage("3", id="x")])
+        assert history.messages == [HumanMessage("2"), SystemMessage("3")]
+
+    def test_is_the_owners_alone(self) -> None:
+        owner = UserFactory()
+        DjangoChatMessageHistory("a", owner).add_user_message("1")
+        assert DjangoChatMessageHistory("a").messages == DjangoChatMessageHistory("a", UserFactory()).messages == []
+        assert DjangoChatMessageHistory("a", owner).messages == [HumanMessage("1")]
+        with pytest.raises(ValueError, match="owner must be a saved user"):
+            DjangoChatMessageHistory("a", type(owner)())
+
+    @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"])
+    def test_what_no_database_holds_is_refused(self, text: str) -> None:
+        history = DjangoChatMessageHistory("a")
+        with pytest.raises(ValueError, match="text"):
+            history.add_messages([HumanMessage("1"), AIMessage(text)])
+        assert history.messages == []
+
+    def test_reading_is_one_statement(self, django_assert_num_queries: Any) -> None:
+        history = DjangoChatMessageHistory("a")
+        history.add_messages(ALL)
+        with django_assert_num_queries(1):
+            assert history.messages
+
+
+class Model(GenericFakeChatModel):
+    """Says the next number, and remembers what it was given."""
+
+    messages: Iterator[AIMessage | str] = iter(())
+    given: list[list[BaseMessage]] = []
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        self.given.append(messages)
+        return super()._generate(messages, *args, **kwargs)
+
+
+def _chat(limit: int, key: bool) -> tuple[Runnable[Any, Any], Model]:
+    answers = (AIMessage(f"answer {number}", id=f"run-{number}") for number in range(100))
+    model = Model(messages=answers, given=[])
+    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{question}")])
+
+    def history(session_id: str) -> DjangoChatMessageHistory:
+        return DjangoChatMessageHistory(session_id, window="messages", limit=limit)
+
+    keys = {"input_messages_key": "question", "history_messages_key": "history"} if key else {}
+    with pytest.warns(LangChainDeprecationWarning, match="LangGraph's built-in persistence"):
+        chat = RunnableWithMessageHistory(prompt | model if key else model, history, **keys)
+    return chat, model
+
+
+CONFIG: Any = {"configurable": {"session_id": "a"}}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("how", ["invoke", "ainvoke", "stream", "astream"])
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 100])
+@pytest.mark.parametrize("key", [True, False])
+def test_a_chat_with_a_history_keeps_what_was_said_whatever_the_window(how: str, limit: int, key: bool) -> None:
+    chat, model = _chat(limit, key)
+
+    async def stream(question: Any) -> None:
+        async for _ in chat.astream(question, CONFIG):
+            pass
+
+    for number in range(4):
+        text = f"question {number}"
+        question: Any = {"question": text} if key else [HumanMessage(text)]
+        match how:
+            case "invoke":
+                chat.invoke(question, CONFIG)
+            case "ainvoke":
+                _run(chat.ainvoke(question, CONFIG))
+            case "stream":
+                list(chat.stream(question, CONFIG))
+            case _:
+                _run(stream(question))
+    said = [text for number in range(4) for text in (f"question {number}", f"answer {number}")]
+    rows = Row.objects.history()
+    assert [row.text for row in rows] == said
+    assert [message.text for message in model.given[-1]] == [*said[:-2][-limit:], "question 3"]
+    assert [message.text for message in DjangoChatMessageHistory("a").messages] == said[-limit:]

@@ -1,0 +1,93 @@
+"""A chat message history of LangChain's that is a conversation here.
+
+    from chatmemory.contrib.langchain import DjangoChatMessageHistory
+
+    def history(session_id: str) -> DjangoChatMessageHistory:
+        return DjangoChatMessageHistory(session_id, owner=user, window="tokens", limit=4000)
+
+    chat = RunnableWithMessageHistory(prompt | model, history, "question", history_messages_key="history")
+    chat.invoke({"question": "Hello"}, {"configurable": {"session_id": "support-42"}})
+
+``messages`` is the memory: what the window of the conversation retains. What was evicted or cleared stays in the
+history of the conversation, for the admin and everybody else. Tool results leave with their call, so that what is left
+is as valid as what was added.
+
+A memory holds one system message at a time: another one takes its place, and an equal one adds nothing.
+
+Without ``history_messages_key``, ``RunnableWithMessageHistory`` takes what is new in a run to be what comes after as
+many messages as the history holds when the run ends: should somebody else add or evict meanwhile, it adds too few or
+too many. With the key it does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.messages import BaseMessage
+
+from chatmemory.contrib.langchain_messages import FRAMEWORK, form_of, from_row, to_chat_message
+from chatmemory.contrib.native_memory import NativeMemory
+
+__all__ = ["DjangoChatMessageHistory"]
+
+
+class DjangoChatMessageHistory(BaseChatMessageHistory):
+    """The conversation of one owner under ``session_id``, made when something is first added."""
+
+    def __init__(
+        self,
+        session_id: Any,
+        owner: Any = None,
+        *,
+        window: str | None = None,
+        limit: int | None = None,
+        model: str | None = None,
+        title: str | None = None,
+    ) -> None:
+        """
+        Args:
+            session_id: its text is the conversation's memory ID.
+            owner: the user whose conversation it is; None for one of nobody.
+            window: ``"messages"`` or ``"tokens"``; this and what follows is for a new conversation alone, and None
+                is the project's default.
+            limit: at most so many messages or tokens.
+            model: whose tokens are counted.
+            title: of the conversation.
+
+        Raises:
+            ValueError: an anonymous or unsaved user, or an ID that is empty or too long.
+        """
+        self._memory = NativeMemory(FRAMEWORK, session_id, owner, window=window, limit=limit, model=model, title=title)
+
+    @property
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override]
+        """The messages that the window retains, in order."""
+        return [from_row(row) for row in self._memory.retained()]
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Add all of ``messages`` or none.
+
+        Raises:
+            TypeError: one of them is no message, or holds what has no JSON form.
+            ValueError: a text that no database can hold, or a number that is not finite.
+        """
+        self._memory.add([to_chat_message(message) for message in messages], [form_of(message) for message in messages])
+
+    def clear(self) -> None:
+        """Evict everything; the conversation's history keeps it."""
+        self._memory.clear()
+
+    async def aget_messages(self) -> list[BaseMessage]:
+        """Async twin of :attr:`messages`."""
+        return await sync_to_async(lambda: self.messages)()
+
+    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Async twin of :meth:`add_messages`."""
+        await sync_to_async(self.add_messages)(messages)
+
+    async def aclear(self) -> None:
+        """Async twin of :meth:`clear`."""
+        await sync_to_async(self.clear)()
