@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from llama_index.core.base.llms.types import (
     AudioBlock,
@@ -54,8 +54,10 @@ from chatmemory.contrib.llama_index_messages import form_of, from_chat_message, 
 from chatmemory.contrib.native_memory import NativeMemory
 from chatmemory.models import Conversation
 from chatmemory.models import Message as Row
+from chatmemory.verification import verify
 from tests.factories import UserFactory
 from tests.strategies import messages
+from tests.test_changes import check_invariants
 
 PNG = b"\x89PNG\r\n\x1a\nxxxx"
 PNG64 = "iVBORw0KGgp4eHh4"
@@ -350,6 +352,33 @@ class TestChatStore:
         assert buffer.to_dict()["chat_store_key"] == "a"
 
 
+_MESSAGE = st.sampled_from([user("1"), user("2"), said("assistant", "3"), said("user", "1", ref=1)])
+_ACT = st.one_of(
+    st.tuples(st.just("add_message"), _MESSAGE),
+    st.tuples(st.just("set_messages"), st.lists(_MESSAGE, max_size=4)),
+    st.tuples(st.just("delete_message"), st.integers(0, 4)),
+    st.tuples(st.just("delete_messages")),
+)
+
+
+@pytest.mark.django_db
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(acts=st.lists(_ACT, max_size=10))
+def test_whatever_is_done_the_chat_stores_agree(acts: list[tuple[Any, ...]]) -> None:
+    ours, theirs = DjangoChatStore(window="messages", limit=1000), SimpleChatStore()
+    ours.delete_messages("a")
+    for name, *args in acts:
+        results = [getattr(store, name)("a", *map(_copied, args)) for store in (ours, theirs)]
+        assert (results[0] or None) == (results[1] or None)  # to theirs, a key may have no messages
+        assert ours.get_messages("a") == theirs.get_messages("a")
+    for conversation in Conversation.objects.all():
+        check_invariants(conversation)
+
+
+def _copied(argument: Any) -> Any:
+    return list(argument) if isinstance(argument, list) else argument
+
+
 @pytest.mark.django_db(transaction=True)
 def test_async_twins_of_the_chat_store() -> None:
     async def use(store: BaseChatStore) -> list[Any]:
@@ -367,6 +396,39 @@ def test_async_twins_of_the_chat_store() -> None:
     ours = _run(use(DjangoChatStore()))
     assert ours == asyncio.run(use(SimpleChatStore()))
     assert ours[0] == list(map(user, "1234"))
+
+
+_STATUS = st.sampled_from([ACTIVE, ARCHIVED])
+_DB_ACT = st.one_of(
+    st.tuples(st.just("add_messages"), st.lists(_MESSAGE, min_size=1, max_size=3), _STATUS),
+    st.tuples(st.just("set_messages"), st.lists(_MESSAGE, max_size=3), _STATUS),
+    st.tuples(st.just("delete_messages"), st.none() | _STATUS),
+    st.tuples(st.sampled_from(["delete_oldest_messages", "archive_oldest_messages"]), st.integers(0, 4)),
+)
+
+
+@pytest.mark.django_db(transaction=True)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(acts=st.lists(_DB_ACT, max_size=8))
+def test_whatever_is_done_the_database_stores_agree(acts: list[tuple[Any, ...]]) -> None:
+    async def work() -> None:
+        engine = create_async_engine("sqlite+aiosqlite://")
+        ours = DjangoAsyncChatStore(window="messages", limit=1000)
+        theirs = SQLAlchemyChatStore(table_name="messages", async_engine=engine)
+        await ours.delete_messages("a")
+        for name, *args in acts:
+            results = [await getattr(store, name)("a", *args) for store in (ours, theirs)]
+            assert results[0] == results[1]
+            for status in (ACTIVE, ARCHIVED):
+                found = [await store.get_messages("a", status) for store in (ours, theirs)]
+                assert found[0] == found[1]
+            assert await ours.count_messages("a", None) == await theirs.count_messages("a", None)
+            assert await ours.get_keys() == await theirs.get_keys()
+        await engine.dispose()
+
+    _run(work())
+    for conversation in Conversation.objects.all():
+        check_invariants(conversation)
 
 
 Use = Callable[[Callable[[AsyncDBChatStore], Awaitable[Any]]], Any]
@@ -575,10 +637,10 @@ class TestMemory:
         async_to_sync(store.set_messages)("a", list(map(user, "578")), ARCHIVED)
         async_to_sync(store.add_message)("a", user("9"))
         conversation = Conversation.objects.get()
-        rows = list(conversation.messages.retained())
-        assert [row.text for row in rows] == ["9"]
-        assert (conversation.retained_count, conversation.message_count) == (1, 10)
-        assert conversation.retained_tokens == sum(row.token_count for row in rows)
+        assert [row.text for row in conversation.messages.retained()] == ["9"]
+        assert conversation.message_count == 10
+        check_invariants(conversation)
+        assert list(verify()) == []
 
     def test_reads_what_somebody_else_said_and_they_read_it(self) -> None:
         store = DjangoChatStore()

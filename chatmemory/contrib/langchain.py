@@ -17,19 +17,25 @@ A memory holds one system message at a time: another one takes its place, and an
 Without ``history_messages_key``, ``RunnableWithMessageHistory`` takes what is new in a run to be what comes after as
 many messages as the history holds when the run ends: should somebody else add or evict meanwhile, it adds too few or
 too many. With the key it does not count.
+
+Either way LangChain reads the history in a thread of its own, which sees only what is committed: hold no transaction
+around a run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.db import connections, router
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
 from chatmemory.contrib.langchain_messages import FRAMEWORK, form_of, from_row, to_chat_message
 from chatmemory.contrib.native_memory import NativeMemory
+from chatmemory.models import Conversation
 
 __all__ = ["DjangoChatMessageHistory"]
 
@@ -65,7 +71,8 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
         """The messages that the window retains, in order."""
-        return [from_row(row) for row in self._memory.retained()]
+        with _no_connection_left_open():
+            return self._get()
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add all of ``messages`` or none.
@@ -74,20 +81,43 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
             TypeError: one of them is no message, or holds what has no JSON form.
             ValueError: a text that no database can hold, or a number that is not finite.
         """
-        self._memory.add([to_chat_message(message) for message in messages], [form_of(message) for message in messages])
+        with _no_connection_left_open():
+            self._add(messages)
 
     def clear(self) -> None:
         """Evict everything; the conversation's history keeps it."""
-        self._memory.clear()
+        with _no_connection_left_open():
+            self._memory.clear()
 
     async def aget_messages(self) -> list[BaseMessage]:
         """Async twin of :attr:`messages`."""
-        return await sync_to_async(lambda: self.messages)()
+        return await sync_to_async(self._get)()
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Async twin of :meth:`add_messages`."""
-        await sync_to_async(self.add_messages)(messages)
+        await sync_to_async(self._add)(messages)
 
     async def aclear(self) -> None:
         """Async twin of :meth:`clear`."""
-        await sync_to_async(self.clear)()
+        await sync_to_async(self._memory.clear)()
+
+    def _get(self) -> list[BaseMessage]:
+        return [from_row(row) for row in self._memory.retained()]
+
+    def _add(self, messages: Sequence[BaseMessage]) -> None:
+        self._memory.add([to_chat_message(message) for message in messages], [form_of(message) for message in messages])
+
+
+@contextmanager
+def _no_connection_left_open() -> Iterator[None]:
+    """Close the connection if it was opened meanwhile.
+
+    LangChain runs steps of a chain in threads of its own, also in sync code, and Django closes no connections there.
+    """
+    connection = connections[router.db_for_write(Conversation)]
+    was_open = connection.connection is not None
+    try:
+        yield
+    finally:
+        if not was_open:
+            connection.close()
