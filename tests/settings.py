@@ -12,6 +12,7 @@ ROOT_URLCONF = "tests.urls"
 
 INSTALLED_APPS = [
     "chatmemory",
+    "chatmemory.contrib.langgraph",
     "rest_framework",
     "django_filters",
     "drf_spectacular",

@@ -1,0 +1,27 @@
+"""Connections in threads that somebody else starts and ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import connections
+
+__all__ = ["left_as_found"]
+
+
+@contextmanager
+def left_as_found(database: str) -> Iterator[None]:
+    """Close the connection to ``database`` afterwards if it was not open before.
+
+    A graph that runs synchronously saves from threads of its own. They end with the run, and nobody else would close
+    what was opened there.
+    """
+    connection = connections[database]
+    was_open = connection.connection is not None or threading.current_thread() is threading.main_thread()
+    try:
+        yield
+    finally:
+        if not was_open:
+            connection.close()

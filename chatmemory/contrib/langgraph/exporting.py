@@ -1,0 +1,55 @@
+"""The checkpoints of a conversation, to hand out."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from langchain_core.messages import BaseMessage, message_to_dict
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
+from chatmemory.models import Conversation
+from chatmemory.paging import in_parts
+
+__all__ = ["exported"]
+
+# Makes no object of a type that a graph brought along: nothing of it is imported, and its data are what is wanted.
+_SERDE = JsonPlusSerializer(allowed_msgpack_modules=None)
+
+
+def exported(conversation: Conversation) -> Iterator[dict[str, Any]]:
+    """Each checkpoint, value and pending write. What only its own serialiser can read is given in Base64."""
+    database = conversation._state.db
+    for namespace in in_parts(Namespace.objects.using(database).filter(conversation=conversation)):
+        graph = {"graph": namespace.name}
+        for row in in_parts(Checkpoint.objects.using(database).filter(namespace=namespace)):
+            yield {
+                **graph,
+                "checkpoint": row.checkpoint_id,
+                "parent": row.parent_checkpoint_id,
+                "created_at": row.created_at.isoformat(),
+                "versions": row.versions,
+                "state": _readable(row.state_type, row.state),
+                "metadata": _readable(row.metadata_type, row.metadata),
+            }
+        for value in in_parts(ChannelValue.objects.using(database).filter(namespace=namespace), 20):
+            said = _readable(value.type, value.value)
+            yield {**graph, "channel": value.channel, "version": value.version, "value": said}
+        for write in in_parts(Write.objects.using(database).filter(namespace=namespace), 20):
+            about = {"task": write.task_id, "written_on": write.checkpoint_id, "channel": write.channel}
+            yield {**graph, **about, "value": _readable(write.type, write.value)}
+
+
+def _readable(type: str, value: Any) -> Any:
+    stored = bytes(value)
+    try:
+        return json.loads(json.dumps(_SERDE.loads_typed((type, stored)), default=_plain, skipkeys=True))
+    except (NotImplementedError, TypeError, ValueError):
+        return {"type": type, "base64": base64.b64encode(stored).decode()}
+
+
+def _plain(value: Any) -> Any:
+    return message_to_dict(value) if isinstance(value, BaseMessage) else str(value)

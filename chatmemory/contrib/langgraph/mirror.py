@@ -1,0 +1,168 @@
+"""The messages of a graph, in the memory of its conversation."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage, message_to_dict
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
+
+from chatmemory import changes
+from chatmemory.contrib.langchain_messages import FRAMEWORK, form_of, from_row, to_chat_message
+from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace
+from chatmemory.contrib.langgraph.reading import load
+from chatmemory.ledger import Target, rows_of
+from chatmemory.messages import ChatMessage
+from chatmemory.models import Conversation, Message
+from chatmemory.native import NativeForms
+
+__all__ = ["MESSAGES", "as_graph_message", "follow", "followed_until", "messages_at", "newest"]
+
+MESSAGES = "messages"
+"""The channel that is mirrored, as LangGraph's ``MessagesState`` and agents call it."""
+
+
+def newest(namespace: Namespace) -> Checkpoint | None:
+    """The checkpoint that the next run goes on from."""
+    rows = Checkpoint.objects.using(namespace._state.db).filter(namespace=namespace)
+    return rows.order_by("-checkpoint_id").first()
+
+
+def messages_at(serde: SerializerProtocol, row: Checkpoint | None) -> list[BaseMessage] | None:
+    """The messages of a checkpoint; None if it does not tell, as with a delta channel, or has none of LangChain's.
+
+    Args:
+        serde: reads what is stored.
+        row: None for a thread without checkpoints, which has no messages.
+    """
+    if row is None or MESSAGES not in row.versions:
+        return []
+    version = row.versions[MESSAGES]
+    return None if version is None else _stored(serde, row.namespace_id, row._state.db, version=version)
+
+
+def followed_until(serde: SerializerProtocol, namespace: Namespace, row: Checkpoint | None) -> list[BaseMessage]:
+    """The messages of a checkpoint, or if it does not tell, those that were stored last."""
+    found = messages_at(serde, row)
+    return (_stored(serde, namespace.pk, namespace._state.db) or []) if found is None else found
+
+
+def _stored(
+    serde: SerializerProtocol, namespace: int, database: str | None, **version: str
+) -> list[BaseMessage] | None:
+    values = ChannelValue.objects.using(database).filter(namespace=namespace, channel=MESSAGES, **version)
+    row = values.order_by("-pk").first()
+    return None if row is None else _messages(load(serde, row.type, row.value))
+
+
+def _messages(value: Any) -> list[BaseMessage] | None:
+    found = value.value if isinstance(value, _DeltaSnapshot) else value
+    if not isinstance(found, list) or not all(isinstance(message, BaseMessage) for message in found):
+        return None
+    return found
+
+
+def as_graph_message(row: Message) -> BaseMessage:
+    """What a row says. A message without an ID gets one by which :func:`follow` knows the row again."""
+    message = from_row(row)
+    return message if message.id else message.model_copy(update={"id": f"{_prefix(row.conversation_id)}{row.position}"})
+
+
+def _prefix(conversation_id: Any) -> str:
+    return f"chatmemory-{conversation_id}-"
+
+
+def follow(conversation: Conversation, before: Sequence[BaseMessage], now: Sequence[BaseMessage]) -> None:
+    """Do to the memory what was done to the messages of the graph.
+
+    New ones are added; a changed one takes the place of the old; one that is gone is evicted. What others said stays,
+    and what the window evicted is not brought back.
+
+    Args:
+        conversation: locked.
+        before: what was followed until now.
+        now: what the graph has.
+    """
+    start = len(before)
+    if before and list(now[:start]) == list(before):
+        _add(conversation, [message for message in now[start:] if not _is_of(conversation, message)])
+        return
+    told, wanted = dict(_keyed(before)), _keyed(now)
+    rows = list(rows_of(conversation).retained())
+    known = dict(zip(_keys(map(as_graph_message, rows)), rows, strict=True))
+    known |= {key: row for key, row in zip(_keys(map(from_row, rows)), rows, strict=True) if key not in known}
+    still = {key for key, _message in wanted}
+    gone = {row.pk for key, row in known.items() if key in told and key not in still}
+    changed: dict[Any, BaseMessage] = {}
+    new: dict[Any, list[BaseMessage]] = {}
+    place = None
+    for key, message in wanted:
+        row = known.get(key)
+        if row is not None:
+            place = row.pk
+            if message != told.get(key, as_graph_message(row)):
+                changed[place] = message
+        elif key not in told and not _is_of(conversation, message):
+            new.setdefault(place, []).append(message)
+    last = new.pop(place, [])
+    if not (gone or changed or new):
+        _add(conversation, last)
+        return
+    memory = [_said(message) for message in new.get(None, [])]
+    for row in rows:
+        if row.pk in changed:
+            memory.append(_said(changed[row.pk]))
+        elif row.pk not in gone:
+            memory.append((row.message, row.native_of(FRAMEWORK)))
+        memory += map(_said, new.get(row.pk, []))
+    memory += map(_said, last)
+    messages = [message for message, _form in memory]
+    native = NativeForms(FRAMEWORK, [form for _message, form in memory])
+    changes.rewrite(Target.of(conversation), messages, native=native, from_foreign_memory=True)
+
+
+def _add(conversation: Conversation, new: Sequence[BaseMessage]) -> None:
+    if new:
+        said = [_said(message) for message in new]
+        native = NativeForms(FRAMEWORK, [form for _message, form in said])
+        changes.add(Target.of(conversation), [message for message, _form in said], native=native)
+
+
+def _is_of(conversation: Conversation, message: BaseMessage) -> bool:
+    """Whether a row of this conversation says it, perhaps one that is evicted by now."""
+    return (message.id or "").startswith(_prefix(conversation.pk))
+
+
+def _keyed(messages: Sequence[BaseMessage]) -> list[tuple[str, BaseMessage]]:
+    return list(zip(_keys(messages), messages, strict=True))
+
+
+def _keys(messages: Iterable[BaseMessage]) -> list[str]:
+    """What tells messages apart: their IDs; without one, what they say and how often it was said before."""
+    times: Counter[str] = Counter()
+    keys = []
+    for message in messages:
+        key = message.id
+        if not key:
+            text = _json(message)
+            times[text] += 1
+            key = f"{times[text]} {text}"
+        keys.append(key)
+    return keys
+
+
+def _said(message: BaseMessage) -> tuple[ChatMessage, Any]:
+    try:
+        form = form_of(message)
+    except (TypeError, ValueError):
+        # An artifact may be any object. The checkpoint has it whole.
+        form = json.loads(_json(message), parse_constant=str)
+    return to_chat_message(message), form
+
+
+def _json(message: BaseMessage) -> str:
+    return json.dumps(message_to_dict(message), default=repr, sort_keys=True)

@@ -1,0 +1,162 @@
+"""Checkpoints that go, and those that are copied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from chatmemory.contrib.langgraph.mirror import follow, messages_at, newest
+from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
+from chatmemory.contrib.langgraph.threads import Threads, insert, namespace_of
+from chatmemory.ledger import Change, chunks
+from chatmemory.models import Conversation
+
+__all__ = ["copy_thread", "delete_for_runs", "delete_old", "delete_thread", "prune"]
+
+
+def delete_thread(threads: Threads, serde: SerializerProtocol, thread_id: str) -> None:
+    """Delete all of a thread's checkpoints; its messages leave the memory, and history keeps them."""
+
+    def delete(conversation: Conversation) -> None:
+        _namespaces(conversation).delete()
+
+    threads.change(thread_id, _followed(serde, delete), create=False)
+
+
+def delete_for_runs(threads: Threads, serde: SerializerProtocol, run_ids: Sequence[str]) -> None:
+    """Delete the checkpoints of runs in any thread, each thread in a transaction of its own."""
+    wanted = [str(run_id) for run_id in run_ids if run_id]
+    rows = Checkpoint.objects.using(threads.database).filter(namespace__in=threads.namespaces(), run_id__in=wanted)
+
+    def delete(conversation: Conversation) -> None:
+        for namespace in _namespaces(conversation):
+            gone = Checkpoint.objects.using(conversation._state.db).filter(namespace=namespace, run_id__in=wanted)
+            _delete(namespace, list(gone.values_list("checkpoint_id", flat=True)))
+
+    for thread_id in list(rows.values_list("namespace__conversation__memory_id", flat=True).distinct()):
+        threads.change(thread_id, _followed(serde, delete), create=False)
+
+
+def prune(threads: Threads, serde: SerializerProtocol, thread_ids: Sequence[str], strategy: str) -> None:
+    """Delete checkpoints of threads, each in a transaction of its own.
+
+    Raises:
+        ValueError: there is no such strategy.
+    """
+    acts = {"keep_latest": _keep_latest, "delete": delete_thread}
+    if strategy not in acts:
+        raise ValueError(f'strategy must be "keep_latest" or "delete", but is: {strategy!r}')
+    for thread_id in thread_ids:
+        acts[strategy](threads, serde, thread_id)
+
+
+def _keep_latest(threads: Threads, serde: SerializerProtocol, thread_id: str) -> None:
+    threads.change(thread_id, lambda change: delete_old(change.conversation), create=False)
+
+
+def delete_old(conversation: Conversation, before: datetime | None = None) -> None:
+    """Delete the checkpoints of a locked conversation but for the latest of each namespace, and those that its delta
+    channels are made from.
+
+    Args:
+        conversation: whose.
+        before: with a time zone; delete only those that are older.
+    """
+    for namespace in _namespaces(conversation):
+        rows = Checkpoint.objects.using(namespace._state.db).filter(namespace=namespace)
+        old = rows if before is None else rows.filter(created_at__lt=before)
+        kept = _needed(namespace)
+        _delete(namespace, [key for key in old.values_list("checkpoint_id", flat=True) if key not in kept])
+
+
+def _needed(namespace: Namespace) -> set[str]:
+    row = newest(namespace)
+    kept: set[str] = set()
+    missing = set() if row is None else {channel for channel, version in row.versions.items() if version is None}
+    while row is not None:
+        kept.add(row.checkpoint_id)
+        missing -= {channel for channel, version in row.versions.items() if version is not None}
+        if not missing:
+            break
+        parents = Checkpoint.objects.using(namespace._state.db).filter(namespace=namespace)
+        row = parents.filter(checkpoint_id=row.parent_checkpoint_id).first()
+    return kept
+
+
+def copy_thread(threads: Threads, serde: SerializerProtocol, source: str, target: str) -> None:
+    """Copy all checkpoints of a thread; its messages are added to the target's conversation.
+
+    Raises:
+        ValueError: the target has checkpoints already.
+    """
+    if not threads.namespaces(source).exists():
+        return
+
+    def copy(conversation: Conversation) -> None:
+        database = conversation._state.db or "default"
+        if _namespaces(conversation).exists():
+            raise ValueError(f"thread {target!r} has checkpoints already; delete_thread() deletes them")
+
+        def read(change: Change) -> None:
+            for namespace in _namespaces(change.conversation):
+                into = namespace_of(conversation, namespace.name)
+                for model in (ChannelValue, Checkpoint, Write):
+                    rows: Any = model._default_manager.using(database).filter(namespace=namespace)
+                    insert(database, (_copied(row, into) for row in rows.order_by("pk")))
+
+        threads.change(source, read, create=False)
+
+    threads.change(target, _followed(serde, copy))
+
+
+def _copied(row: Any, into: Namespace) -> Any:
+    row.pk, row.namespace, row._state.adding = None, into, True
+    return row
+
+
+def _followed(serde: SerializerProtocol, act: Callable[[Conversation], None]) -> Callable[[Change], None]:
+    """``act``, after which the memory follows what the thread goes on from."""
+
+    def work(change: Change) -> None:
+        conversation = change.conversation
+        before = _current(serde, conversation)
+        act(conversation)
+        now = _current(serde, conversation)
+        if before is not None and now is not None:
+            follow(conversation, before, now)
+
+    return work
+
+
+def _current(serde: SerializerProtocol, conversation: Conversation) -> Any:
+    root = _namespaces(conversation).filter(name="").first()
+    return [] if root is None else messages_at(serde, newest(root))
+
+
+def _namespaces(conversation: Conversation) -> Any:
+    return Namespace.objects.using(conversation._state.db).filter(conversation=conversation)
+
+
+def _delete(namespace: Namespace, checkpoint_ids: Iterable[str]) -> None:
+    """Delete checkpoints, what is pending on them, and the values that no other checkpoint has."""
+    database = namespace._state.db
+    gone = list(checkpoint_ids)
+    if not gone:
+        return
+    for part in chunks(gone):
+        for model in (Checkpoint, Write):
+            rows: Any = model._default_manager.using(database)
+            rows.filter(namespace=namespace, checkpoint_id__in=part).delete()
+    left = Checkpoint.objects.using(database).filter(namespace=namespace)
+    used = {name for versions in left.values_list("versions", flat=True) for name in versions.items()}
+    values = ChannelValue.objects.using(database).filter(namespace=namespace)
+    unused = [key for key, *name in values.values_list("pk", "channel", "version") if tuple(name) not in used]
+    for keys in chunks(unused):
+        values.filter(pk__in=keys).delete()
+    if not left.exists():
+        # Writes may be there for a checkpoint that is still to come.
+        namespaces = Namespace.objects.using(database).filter(pk=namespace.pk)
+        namespaces.filter(writes__isnull=True).delete()

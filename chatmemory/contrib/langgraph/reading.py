@@ -1,0 +1,190 @@
+"""Checkpoints as LangGraph has them, from their rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple, PendingWrite, writes_sort_key
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Write
+from chatmemory.contrib.langgraph.threads import Threads
+from chatmemory.retrying import retried
+
+__all__ = ["channel_values", "load", "read_latest", "read_pages"]
+
+_PAGE = 20
+
+Filter = dict[str, Any] | None
+
+
+def read_latest(threads: Threads, serde: SerializerProtocol, config: RunnableConfig) -> CheckpointTuple | None:
+    """The checkpoint that ``config`` names, or the latest of its namespace."""
+    configurable = config["configurable"]
+    named: RunnableConfig = {
+        "configurable": {
+            "thread_id": configurable["thread_id"],
+            "checkpoint_ns": configurable.get("checkpoint_ns", ""),
+            "checkpoint_id": configurable.get("checkpoint_id"),
+        }
+    }
+    found = retried(threads.database, partial(_read_page, threads, serde, named, size=1))
+    return found[0][1] if found else None
+
+
+def read_pages(
+    threads: Threads,
+    serde: SerializerProtocol,
+    config: RunnableConfig | None,
+    filter: Filter = None,
+    before: RunnableConfig | None = None,
+    limit: int | None = None,
+) -> Iterator[CheckpointTuple]:
+    """What matches, the latest first, a part at a time."""
+    after: Checkpoint | None = None
+    while limit is None or limit > 0:
+        size = _PAGE if limit is None else min(_PAGE, limit)
+        read = partial(_read_page, threads, serde, config, filter, before, after=after, size=size)
+        page = retried(threads.database, read)
+        for _row, found in page:
+            yield found
+        if len(page) < size:
+            return
+        after = page[-1][0]
+        limit = None if limit is None else limit - len(page)
+
+
+def _read_page(
+    threads: Threads,
+    serde: SerializerProtocol,
+    config: RunnableConfig | None,
+    filter: Filter = None,
+    before: RunnableConfig | None = None,
+    *,
+    after: Checkpoint | None = None,
+    size: int = _PAGE,
+) -> list[tuple[Checkpoint, CheckpointTuple]]:
+    """The next ``size`` checkpoints that match, with their rows.
+
+    Args:
+        threads: whose.
+        serde: reads what is stored.
+        config: names a thread, and may name a namespace and a checkpoint; None is every thread of the owner.
+        filter: metadata that they have.
+        before: names a checkpoint; all are older.
+        after: the last row of the page before.
+        size: above zero.
+    """
+    rows = _matching(threads, config, before)
+    found: list[tuple[Checkpoint, Any]] = []
+    part_size = max(size, _PAGE) if filter else size
+    while len(found) < size:
+        part = list(_following(rows, after)[:part_size])
+        for row in part:
+            metadata = load(serde, row.metadata_type, row.metadata)
+            if all(metadata.get(name) == value for name, value in (filter or {}).items()):
+                found.append((row, metadata))
+        if len(part) < part_size:
+            break
+        after = part[-1]
+    return _tuples(serde, found[:size])
+
+
+def _matching(
+    threads: Threads, config: RunnableConfig | None, before: RunnableConfig | None
+) -> QuerySet[Checkpoint, Checkpoint]:
+    configurable = config["configurable"] if config else {}
+    rows = Checkpoint.objects.using(threads.database)
+    spaces = threads.namespaces(configurable.get("thread_id"))
+    if "checkpoint_ns" in configurable and "thread_id" in configurable:
+        # Found first, so that the database reads its index from the end. None has no checkpoints.
+        matching = rows.filter(namespace=spaces.filter(name=configurable["checkpoint_ns"]).first())
+    else:
+        matching = rows.filter(namespace__in=spaces)
+    if checkpoint_id := configurable.get("checkpoint_id"):
+        matching = matching.filter(checkpoint_id=checkpoint_id)
+    if before and (bound := before["configurable"].get("checkpoint_id")):
+        matching = matching.filter(checkpoint_id__lt=bound)
+    return matching.select_related("namespace__conversation")
+
+
+def _following(rows: QuerySet[Checkpoint, Checkpoint], after: Checkpoint | None) -> QuerySet[Checkpoint, Checkpoint]:
+    if after is not None:
+        same = Q(checkpoint_id=after.checkpoint_id, pk__lt=after.pk)
+        rows = rows.filter(Q(checkpoint_id__lt=after.checkpoint_id) | same)
+    return rows.order_by("-checkpoint_id", "-pk")
+
+
+def _tuples(
+    serde: SerializerProtocol, found: Sequence[tuple[Checkpoint, Any]]
+) -> list[tuple[Checkpoint, CheckpointTuple]]:
+    rows = [row for row, _metadata in found]
+    values = channel_values(serde, rows)
+    pending = _pending_writes(serde, rows)
+    tuples = []
+    for (row, metadata), stored in zip(found, values, strict=True):
+        checkpoint = load(serde, row.state_type, row.state)
+        checkpoint["channel_values"] |= stored
+        parent = _config(row, row.parent_checkpoint_id) if row.parent_checkpoint_id else None
+        config = _config(row, row.checkpoint_id)
+        tuples.append((row, CheckpointTuple(config, checkpoint, metadata, parent, pending[row.pk])))
+    return tuples
+
+
+def _config(row: Checkpoint, checkpoint_id: str) -> RunnableConfig:
+    return {
+        "configurable": {
+            "thread_id": row.namespace.conversation.memory_id,
+            "checkpoint_ns": row.namespace.name,
+            "checkpoint_id": checkpoint_id,
+        }
+    }
+
+
+def channel_values(serde: SerializerProtocol, rows: Sequence[Checkpoint]) -> list[dict[str, Any]]:
+    """The values that are stored by version, at each of ``rows``, which are of one database."""
+    wanted = [
+        {channel: (row.namespace_id, channel, version) for channel, version in row.versions.items() if version}
+        for row in rows
+    ]
+    keys = {key for one in wanted for key in one.values()}
+    stored = _stored_values(rows[0]._state.db, keys) if keys else {}
+    # Deserialised for each checkpoint: who gets one may change it.
+    return [{channel: load(serde, *stored[key]) for channel, key in one.items() if key in stored} for one in wanted]
+
+
+def _stored_values(
+    database: str | None, keys: set[tuple[int, str, str]]
+) -> dict[tuple[int, str, str], tuple[str, bytes]]:
+    namespaces, channels, versions = (set(part) for part in zip(*keys, strict=True))
+    rows = ChannelValue.objects.using(database).filter(
+        namespace__in=namespaces, channel__in=channels, version__in=versions
+    )
+    found = {(row.namespace_id, row.channel, row.version): (row.type, bytes(row.value)) for row in rows}
+    return {key: value for key, value in found.items() if key in keys}
+
+
+def _pending_writes(serde: SerializerProtocol, rows: Sequence[Checkpoint]) -> dict[int, list[PendingWrite]]:
+    pending: dict[int, list[PendingWrite]] = defaultdict(list)
+    if not rows:
+        return pending
+    keys = {(row.namespace_id, row.checkpoint_id): row.pk for row in rows}
+    writes = Write.objects.using(rows[0]._state.db).filter(
+        namespace__in={row.namespace_id for row in rows}, checkpoint_id__in={row.checkpoint_id for row in rows}
+    )
+    # As Python orders texts: databases have collations.
+    for write in sorted(writes, key=lambda one: writes_sort_key(one.task_path, one.task_id, one.index)):
+        row = keys.get((write.namespace_id, write.checkpoint_id))
+        if row is not None:
+            pending[row].append((write.task_id, write.channel, load(serde, write.type, write.value)))
+    return pending
+
+
+def load(serde: SerializerProtocol, type: str, value: Any) -> Any:
+    """What was stored."""
+    return serde.loads_typed((type, bytes(value)))

@@ -1,0 +1,44 @@
+"""What the core does to a conversation, done to its checkpoints. Erasing one deletes them by their foreign key.
+
+Every process of the project imports this when it starts, so it does not import LangGraph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from django.dispatch import receiver
+
+from chatmemory.contrib.langgraph.models import Namespace
+from chatmemory.models import Conversation
+from chatmemory.paging import target_on
+from chatmemory.signals import anonymising_conversation, exporting_conversation, purging_evicted
+
+__all__: list[str] = []
+
+
+@receiver(anonymising_conversation)
+def forget_checkpoints(conversation: Conversation, **_: Any) -> None:
+    """Checkpoints without their words are no use."""
+    Namespace.objects.using(conversation._state.db).filter(conversation=conversation).delete()
+
+
+@receiver(purging_evicted)
+def purge_checkpoints(conversation: Conversation, before: datetime, **_: Any) -> None:
+    """Delete old checkpoints. The latest of each graph stays, with all that the graph has not trimmed itself."""
+    from chatmemory.contrib.langgraph.pruning import delete_old
+
+    try:
+        target_on(conversation).change(lambda change: delete_old(change.conversation, before))
+    except Conversation.DoesNotExist:
+        return
+
+
+@receiver(exporting_conversation)
+def export_checkpoints(conversation: Conversation, **_: Any) -> Iterator[dict[str, Any]]:
+    """See :func:`~chatmemory.contrib.langgraph.exporting.exported`."""
+    from chatmemory.contrib.langgraph.exporting import exported
+
+    return exported(conversation)

@@ -1,0 +1,244 @@
+"""LangGraph's checkpoints, on the ORM::
+
+    # INSTALLED_APPS = ["chatmemory", "chatmemory.contrib.langgraph", …], then manage.py migrate
+    from chatmemory.contrib.langgraph.saver import DjangoSaver
+
+    graph = builder.compile(checkpointer=DjangoSaver(owner=request.user))
+    graph.invoke({"messages": [("user", "Hi")]}, {"configurable": {"thread_id": "support-42"}})
+
+A thread is the owner's conversation whose memory ID is the thread's ID. The channel ``messages`` of the root graph is
+its memory as well, written in the transaction of the checkpoint: a new message is added, a changed one (by its ID)
+takes the place of the old, a removed one is evicted as rewritten. So the admin, REST and every other framework read
+it, and history keeps all.
+
+- The state of the graph is the graph's: what trims it are the graph's own nodes. The window of the conversation bounds
+  only what others get as its memory, and a memory holds one system message at a time.
+- The memory follows the checkpoint that the next run goes on from: a fork in the past evicts what came after it.
+  Deleting a thread evicts its messages. To have them gone, erase the conversation, which deletes its checkpoints too.
+- What others said stays, but a graph does not read it by itself: :meth:`DjangoSaver.messages` starts or continues one
+  from it.
+- A channel of another name, or one with values that are no messages of LangChain's, is stored and not mirrored; a
+  ``DeltaChannel`` is mirrored whenever it takes a snapshot.
+
+A graph that runs synchronously saves from threads of LangGraph's, each with a connection of its own, which is closed
+again: a pool makes that cheap. So do not invoke one within a transaction: what the transaction wrote is not seen, and
+if it changed the same conversation, each waits for the other. Async methods run where all of Django's ORM does.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from chatmemory.contrib.langchain_messages import FRAMEWORK
+from chatmemory.contrib.langgraph import pruning, reading, writing
+from chatmemory.contrib.langgraph.connections import left_as_found
+from chatmemory.contrib.langgraph.mirror import as_graph_message
+from chatmemory.contrib.langgraph.threads import Threads
+from chatmemory.contrib.native_memory import NativeMemory
+from chatmemory.managers import require_owner
+
+__all__ = ["DjangoSaver"]
+
+
+class DjangoSaver(BaseCheckpointSaver[str]):
+    """Keeps the checkpoints of one owner's threads, in the conversations that these are.
+
+    The ``a…`` methods are async twins. A thread is changed under the lock of its conversation, in one transaction,
+    which is tried again if it collides with others: any number of tasks and processes may write.
+    """
+
+    def __init__(self, owner: Any = None, *, serde: SerializerProtocol | None = None, **settings: Any) -> None:
+        """
+        Args:
+            owner: the user whose threads these are; None for threads of nobody.
+            serde: serialises states and values; LangGraph's ``JsonPlusSerializer`` by default, which must not be made
+                to fall back on pickle.
+            settings: columns of a conversation that a thread makes: ``window``, ``limit``, ``model``, ``title``. None
+                is the default.
+
+        Raises:
+            ValueError: an anonymous or unsaved user.
+        """
+        super().__init__(serde=serde)
+        given = {name: value for name, value in settings.items() if value is not None}
+        self._threads = Threads(require_owner(owner), given)
+
+    def messages(self, thread_id: Any) -> list[BaseMessage]:
+        """The memory of a thread's conversation, whoever wrote it.
+
+        Each message has an ID by which it is known again: with ``{"messages": [*saver.messages(thread_id), new]}`` as
+        its input, a graph has what others said meanwhile, and nothing is there twice.
+        """
+        with left_as_found(self._threads.database):
+            return self._messages(thread_id)
+
+    async def amessages(self, thread_id: Any) -> list[BaseMessage]:
+        return await sync_to_async(self._messages)(thread_id)
+
+    def _messages(self, thread_id: Any) -> list[BaseMessage]:
+        memory = NativeMemory(FRAMEWORK, thread_id, self._threads.owner)
+        return [as_graph_message(row) for row in memory.retained()]
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The checkpoint that ``config`` names, or without an ID the latest of its namespace; None if it is missing."""
+        with left_as_found(self._threads.database):
+            return reading.read_latest(self._threads, self.serde, config)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return await sync_to_async(reading.read_latest)(self._threads, self.serde, config)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Checkpoints, the latest first; with ``config=None`` of all threads of the owner.
+
+        Args:
+            config: names a thread, and may name a namespace and a checkpoint.
+            filter: what their metadata must have.
+            before: names a checkpoint that all must be older than.
+            limit: at most so many.
+        """
+        found = reading.read_pages(self._threads, self.serde, config, filter, before, limit)
+        while True:
+            with left_as_found(self._threads.database):
+                checkpoint = next(found, None)
+            if checkpoint is None:
+                return
+            yield checkpoint
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        found = reading.read_pages(self._threads, self.serde, config, filter, before, limit)
+        following = sync_to_async(lambda: next(found, None))
+        while (checkpoint := await following()) is not None:
+            yield checkpoint
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint, of its channels those of ``new_versions``. Again, it changes nothing.
+
+        Args:
+            config: names the thread, the namespace, and the checkpoint that this one follows.
+            checkpoint: the state.
+            metadata: of the step.
+            new_versions: of the channels that the step wrote.
+
+        Returns:
+            a config that names it.
+
+        Raises:
+            ValueError: an ID or a name is too long, or a message has a text that no database can hold.
+        """
+        with left_as_found(self._threads.database):
+            return writing.put(self._threads, self.serde, config, checkpoint, metadata, new_versions)
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        return await sync_to_async(writing.put)(self._threads, self.serde, config, checkpoint, metadata, new_versions)
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store what a task wrote before its step was done. Again, it changes only errors, interrupts and the like.
+
+        Args:
+            config: names the checkpoint that the task ran on.
+            writes: channel and value of each.
+            task_id: of the task.
+            task_path: by which writes are put in order.
+
+        Raises:
+            ValueError: an ID or a name is too long.
+        """
+        with left_as_found(self._threads.database):
+            writing.put_writes(self._threads, self.serde, config, writes, task_id, task_path)
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        await sync_to_async(writing.put_writes)(self._threads, self.serde, config, writes, task_id, task_path)
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete all checkpoints of a thread. Its messages leave the memory; history keeps them."""
+        with left_as_found(self._threads.database):
+            pruning.delete_thread(self._threads, self.serde, thread_id)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        await sync_to_async(pruning.delete_thread)(self._threads, self.serde, thread_id)
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints whose metadata have one of ``run_ids``; the memory follows those that are left."""
+        with left_as_found(self._threads.database):
+            pruning.delete_for_runs(self._threads, self.serde, run_ids)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        await sync_to_async(pruning.delete_for_runs)(self._threads, self.serde, run_ids)
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all checkpoints of a thread to another, and add its messages to that one's conversation.
+
+        Raises:
+            ValueError: the target has checkpoints already.
+        """
+        with left_as_found(self._threads.database):
+            pruning.copy_thread(self._threads, self.serde, source_thread_id, target_thread_id)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        await sync_to_async(pruning.copy_thread)(self._threads, self.serde, source_thread_id, target_thread_id)
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Delete checkpoints of threads, each in a transaction of its own.
+
+        Args:
+            thread_ids: of the threads.
+            strategy: ``"keep_latest"`` keeps the latest of each namespace, and what its delta channels are made from;
+                ``"delete"`` is :meth:`delete_thread`.
+
+        Raises:
+            ValueError: there is no such strategy.
+        """
+        with left_as_found(self._threads.database):
+            pruning.prune(self._threads, self.serde, thread_ids, strategy)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        await sync_to_async(pruning.prune)(self._threads, self.serde, thread_ids, strategy)
+
+    def get_next_version(self, current: str | None, channel: None) -> str:
+        """A version that no other branch of the thread has: a number that grows, and a random one."""
+        number = 0 if current is None else int(str(current).split(".")[0])
+        return f"{number + 1:032}.{random.random():016}"

@@ -1,0 +1,113 @@
+"""The threads of one owner: each is the conversation whose memory ID is the thread's ID."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import connections, models, router
+from django.db.models import QuerySet
+
+from chatmemory.contrib.langgraph.models import Namespace
+from chatmemory.identifiers import memory_id_text
+from chatmemory.ledger import Change, Target
+from chatmemory.models import Conversation
+from chatmemory.reader import require_storable
+
+__all__ = ["Threads", "fitting", "insert", "namespace_of"]
+
+# MariaDB bounds the bytes of a statement.
+_BYTES_AT_ONCE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Where the checkpoints of one owner are."""
+
+    owner: Any = None
+    """The user; None for threads of nobody."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Columns of a conversation that a new thread makes."""
+
+    @property
+    def database(self) -> str:
+        """The alias. Never a replica's: the next step needs what the last one wrote."""
+        return router.db_for_write(Conversation)
+
+    def namespaces(self, thread_id: Any = None) -> QuerySet[Namespace]:
+        """Those of one thread, or of all."""
+        rows = Namespace.objects.using(self.database).filter(conversation__owner=self.owner)
+        return rows if thread_id is None else rows.filter(conversation__memory_id=memory_id_text(thread_id))
+
+    def change(self, thread_id: Any, work: Callable[[Change], None], *, create: bool = True) -> None:
+        """Do ``work`` in one transaction, under the lock of the thread's conversation.
+
+        Args:
+            thread_id: of the thread.
+            work: may be called again, see :meth:`~chatmemory.ledger.Target.change`.
+            create: make the conversation if it is missing. Otherwise nothing is done then.
+
+        Raises:
+            ValueError: the ID is empty or too long.
+        """
+        memory_id = memory_id_text(thread_id)
+
+        def new() -> Conversation:
+            return Conversation(owner=self.owner, memory_id=memory_id, **self.settings)
+
+        target = Target.named(self.owner, memory_id, new if create else None)
+        try:
+            target.change(work)
+        except Conversation.DoesNotExist:
+            if create:
+                raise
+
+
+def namespace_of(conversation: Conversation, name: str) -> Namespace:
+    """The namespace of a locked conversation, made if it is missing."""
+    found, _ = Namespace.objects.using(conversation._state.db).get_or_create(conversation=conversation, name=name)
+    return found
+
+
+def fitting(model: type[models.Model], field_name: str, value: object) -> str:
+    """``value`` as the text that a column of ``model`` holds.
+
+    Raises:
+        ValueError: it is too long, or no database can hold it.
+    """
+    text = str(value)
+    longest = model._meta.get_field(field_name).max_length  # type: ignore[union-attr]
+    place = f"{model.__name__.lower()} {field_name}"
+    if longest is not None and len(text) > longest:
+        raise ValueError(f"{place} has {len(text)} characters; at most {longest} are stored: {text[:80]!r}…")
+    return require_storable(text, place)
+
+
+def insert(database: str, rows: Iterable[models.Model], unique: Sequence[str] = (), update: Sequence[str] = ()) -> None:
+    """Insert ``rows``. Of one that is there already, by the columns ``unique``, only the columns ``update`` change."""
+    with_target = connections[database].features.supports_update_conflicts_with_target
+    for batch in _batches(rows):
+        manager: Any = type(batch[0])._default_manager
+        manager.using(database).bulk_create(
+            batch,
+            ignore_conflicts=not update,
+            update_conflicts=bool(update),
+            update_fields=update or None,
+            unique_fields=unique if update and with_target else None,
+        )
+
+
+def _batches(rows: Iterable[models.Model]) -> Iterator[list[models.Model]]:
+    batch: list[models.Model] = []
+    size = 0
+    for row in rows:
+        length = sum(len(value) for value in vars(row).values() if isinstance(value, bytes))
+        if batch and size + length > _BYTES_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += length
+    if batch:
+        yield batch

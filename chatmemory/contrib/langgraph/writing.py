@@ -1,0 +1,153 @@
+"""Checkpoints of LangGraph's into rows. Everything is serialised before the thread is locked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    ChannelVersions,
+    CheckpointMetadata,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.base import Checkpoint as LangGraphCheckpoint
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from chatmemory.contrib.langgraph.mirror import MESSAGES, follow, followed_until, messages_at, newest
+from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
+from chatmemory.contrib.langgraph.threads import Threads, fitting, insert, namespace_of
+from chatmemory.ledger import Change
+
+__all__ = ["put", "put_writes"]
+
+# Kept with the state: a row of their own would be longer.
+_SHORT = (type(None), bool, int, float)
+
+
+def put(
+    threads: Threads,
+    serde: SerializerProtocol,
+    config: RunnableConfig,
+    checkpoint: LangGraphCheckpoint,
+    metadata: CheckpointMetadata,
+    new_versions: ChannelVersions,
+) -> RunnableConfig:
+    """Store a checkpoint, and let the conversation's memory follow it. A second time it changes nothing.
+
+    Returns:
+        a config that names it.
+
+    Raises:
+        ValueError: an ID or a name is too long; or a message has a text that no database can hold.
+    """
+    configurable = config["configurable"]
+    name = fitting(Namespace, "name", configurable.get("checkpoint_ns", ""))
+    values = checkpoint["channel_values"]
+    short = {channel: value for channel, value in values.items() if type(value) in _SHORT}
+    state: Any = {**checkpoint, "channel_values": short}
+    about = get_checkpoint_metadata(config, metadata)
+    state_type, state_bytes = serde.dumps_typed(state)
+    metadata_type, metadata_bytes = serde.dumps_typed(about)
+    checkpoint_id = fitting(Checkpoint, "checkpoint_id", checkpoint["id"])
+    parent_id = fitting(Checkpoint, "parent_checkpoint_id", configurable.get("checkpoint_id") or "")
+    run_id = fitting(Checkpoint, "run_id", about.get("run_id") or "")
+    versions: dict[str, str | None] = dict.fromkeys(about.get("counters_since_delta_snapshot") or ())
+    versions |= {
+        channel: str(version)
+        for channel, version in checkpoint["channel_versions"].items()
+        if channel in values and channel not in short
+    }
+    stored = [
+        (fitting(ChannelValue, "channel", channel), fitting(ChannelValue, "version", version), values[channel])
+        for channel, version in new_versions.items()
+        if channel in values and channel not in short
+    ]
+    serialised = [(channel, version, *serde.dumps_typed(value)) for channel, version, value in stored]
+
+    def work(change: Change) -> None:
+        conversation = change.conversation
+        database = conversation._state.db or "default"
+        namespace = namespace_of(conversation, name)
+        last = None if name else newest(namespace)
+        # A fork goes on from other messages though it writes none.
+        may_differ = MESSAGES in new_versions or last is None or last.checkpoint_id != parent_id
+        follows = not name and may_differ and (last is None or last.checkpoint_id <= checkpoint_id)
+        before = followed_until(serde, namespace, last) if follows else []
+        insert(
+            database,
+            [
+                ChannelValue(namespace=namespace, channel=channel, version=version, type=kind, value=value)
+                for channel, version, kind, value in serialised
+            ],
+        )
+        row = Checkpoint(
+            namespace=namespace,
+            checkpoint_id=checkpoint_id,
+            parent_checkpoint_id=parent_id,
+            run_id=run_id,
+            state_type=state_type,
+            state=state_bytes,
+            versions=versions,
+            metadata_type=metadata_type,
+            metadata=metadata_bytes,
+        )
+        written = ["parent_checkpoint_id", "run_id", "state_type", "state", "versions", "metadata_type", "metadata"]
+        insert(database, [row], ["namespace", "checkpoint_id"], written)
+        # A purge by age must not take the conversation for one that nobody uses.
+        conversation.save(using=database, update_fields=["updated_at"])
+        now = messages_at(serde, newest(namespace)) if follows else None
+        if now is not None:
+            follow(conversation, before, now)
+
+    threads.change(configurable["thread_id"], work)
+    return {
+        "configurable": {
+            "thread_id": configurable["thread_id"],
+            "checkpoint_ns": name,
+            "checkpoint_id": checkpoint["id"],
+        }
+    }
+
+
+def put_writes(
+    threads: Threads,
+    serde: SerializerProtocol,
+    config: RunnableConfig,
+    writes: Sequence[tuple[str, Any]],
+    task_id: str,
+    task_path: str = "",
+) -> None:
+    """Store what a task wrote. A second time it changes nothing, but for errors, interrupts and the like: they are
+    written anew.
+
+    Raises:
+        ValueError: an ID or a name is too long, or no database can hold it.
+    """
+    configurable = config["configurable"]
+    name = fitting(Namespace, "name", configurable.get("checkpoint_ns", ""))
+    key = {
+        "checkpoint_id": fitting(Write, "checkpoint_id", configurable["checkpoint_id"]),
+        "task_id": fitting(Write, "task_id", task_id),
+        "task_path": fitting(Write, "task_path", task_path),
+    }
+    # By their indexes: of two interrupts the last one counts.
+    stored = {
+        WRITES_IDX_MAP.get(channel, index): (fitting(Write, "channel", channel), *serde.dumps_typed(value))
+        for index, (channel, value) in enumerate(writes)
+    }
+
+    def work(change: Change) -> None:
+        conversation = change.conversation
+        database = conversation._state.db or "default"
+        namespace = namespace_of(conversation, name)
+        rows = [
+            Write(namespace=namespace, **key, index=index, channel=channel, type=kind, value=value)
+            for index, (channel, kind, value) in stored.items()
+        ]
+        unique = ["namespace", "checkpoint_id", "task_id", "index"]
+        insert(database, [row for row in rows if row.index >= 0])
+        insert(database, [row for row in rows if row.index < 0], unique, ["task_path", "channel", "type", "value"])
+
+    threads.change(configurable["thread_id"], work)
