@@ -16,7 +16,7 @@ from django.apps import apps
 from django.db import router, transaction
 from django.db.models import Q, QuerySet
 
-from chatmemory import changes
+from chatmemory import changes, signals
 from chatmemory.async_iteration import in_thread
 from chatmemory.conf import setting
 from chatmemory.idempotency import scope_of_owner
@@ -41,7 +41,7 @@ def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
     """Everything of one user as JSON lines, each ending in a newline.
 
     Of each conversation there is a line with its settings and counters, then one for each message (as the admin's
-    export writes it), then one for each idempotency key.
+    export writes it), then one for each idempotency key, and what other apps keep of it.
 
     Args:
         user: a saved one.
@@ -66,9 +66,17 @@ def _lines(user: Any, database: str) -> Iterator[str]:
             yield f"{dumps(_described(conversation))}\n"
             yield from message_lines([(conversation.pk, conversation.memory_id)], database=database)
             yield from _key_lines(IdempotencyKey.objects.using(database).filter(conversation=conversation))
+            yield from _other_lines(conversation)
     # Keys of what they made and somebody else owns now.
     theirs = IdempotencyKey.objects.using(database).filter(scope=scope_of_owner(user))
     yield from _key_lines(theirs.exclude(conversation__owner=user))
+
+
+def _other_lines(conversation: Conversation) -> Iterator[str]:
+    kept: list[tuple[Any, Any]] = signals.exporting_conversation.send(Conversation, conversation=conversation)
+    for _receiver, values in kept:
+        for value in values:
+            yield f"{dumps({'conversation': conversation.pk, **value})}\n"
 
 
 def _described(conversation: Conversation) -> dict[str, Any]:
@@ -166,6 +174,7 @@ def _anonymise(change: Change) -> None:
     custom = Q(type=ChatMessageType.CUSTOM)
     rows.filter(custom).update(text="", payload=None, native=None)
     rows.exclude(custom).update(text=ERASED_TEXT, payload=None, native=None)
+    signals.anonymising_conversation.send(Conversation, conversation=conversation)
 
 
 def _forget_title(conversation: Conversation) -> None:

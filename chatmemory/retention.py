@@ -14,7 +14,7 @@ from functools import partial
 from django.db import transaction
 from django.db.models import F, ProtectedError, QuerySet, RestrictedError
 
-from chatmemory import changes
+from chatmemory import changes, signals
 from chatmemory.async_iteration import in_thread
 from chatmemory.ledger import Change, chunks, rows_of
 from chatmemory.managers import MessageQuerySet
@@ -131,6 +131,7 @@ def purge_evicted(
             if dry_run:
                 yield Erased(messages=old.count())
                 continue
+            signals.purging_evicted.send(Conversation, conversation=conversation, before=before)
             try:
                 while gone := _erase_messages(conversation, old, batch_size):
                     yield Erased(messages=gone)

@@ -1,11 +1,22 @@
-"""Sent after a change is committed, so a receiver can never undo it. The sender is ``Conversation``.
+"""What happens to a conversation. The sender is ``Conversation``.
 
-Receivers run with ``send_robust``: an exception in one is logged and does not reach the caller.
+What happened is told after the change is committed, with ``send_robust``: an exception in a receiver is logged and
+does not reach the caller. What is named ``…ing`` is for apps that keep more of a conversation in tables of their own;
+it is sent with ``send``, so what a receiver raises ends the work.
 """
 
 from django.dispatch import Signal
 
-__all__ = ["memory_cleared", "memory_repaired", "memory_rewritten", "messages_added", "messages_evicted"]
+__all__ = [
+    "anonymising_conversation",
+    "exporting_conversation",
+    "memory_cleared",
+    "memory_repaired",
+    "memory_rewritten",
+    "messages_added",
+    "messages_evicted",
+    "purging_evicted",
+]
 
 messages_added = Signal()
 """``conversation`` and ``messages``, the new rows. Some of them may be evicted already."""
@@ -25,3 +36,13 @@ memory_repaired = Signal()
 Nothing was changed: a model's API would have refused the memory as it is, so it was given out repaired, by
 ``conversation.to_format()`` or ``GET memory/``. The position of a repair counts the messages of that memory.
 """
+
+exporting_conversation = Signal()
+"""``conversation``, of which a user's data are exported. A receiver gives an iterable of dicts, a line of JSON each."""
+
+anonymising_conversation = Signal()
+"""``conversation``, locked, within the transaction. A receiver deletes what it has of its words."""
+
+purging_evicted = Signal()
+"""``conversation`` and ``before``: what was evicted earlier is being erased, in several transactions. A receiver
+deletes what it has of its own that is older."""
