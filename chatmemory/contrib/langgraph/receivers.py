@@ -29,11 +29,9 @@ def forget_checkpoints(conversation: Conversation, **_: Any) -> None:
 def purge_checkpoints(conversation: Conversation, before: datetime, **_: Any) -> None:
     """Delete old checkpoints. The latest of each graph stays, with all that the graph has not trimmed itself."""
     from chatmemory.contrib.langgraph.pruning import delete_old
+    from chatmemory.contrib.langgraph.threads import alter
 
-    try:
-        target_on(conversation).change(lambda change: delete_old(change.conversation, before))
-    except Conversation.DoesNotExist:
-        return
+    alter(target_on(conversation), lambda change: delete_old(change.conversation, before), active=False)
 
 
 @receiver(exporting_conversation)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import connections, models, router
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
+from django.utils import timezone
 
 from chatmemory.contrib.langgraph.models import Namespace
 from chatmemory.identifiers import memory_id_text
@@ -15,7 +16,7 @@ from chatmemory.ledger import Change, Target
 from chatmemory.models import Conversation
 from chatmemory.reader import require_storable
 
-__all__ = ["Threads", "fitting", "insert", "namespace_of"]
+__all__ = ["Threads", "alter", "fitting", "insert", "namespace_of"]
 
 # MariaDB bounds the bytes of a statement.
 _BYTES_AT_ONCE = 1_000_000
@@ -46,8 +47,9 @@ class Threads:
 
         Args:
             thread_id: of the thread.
-            work: may be called again, see :meth:`~chatmemory.ledger.Target.change`.
-            create: make the conversation if it is missing. Otherwise nothing is done then.
+            work: see :meth:`~chatmemory.ledger.Target.change`.
+            create: make the conversation if it is missing. Otherwise nothing is done then, and the change is no
+                activity.
 
         Raises:
             ValueError: the ID is empty or too long.
@@ -57,12 +59,31 @@ class Threads:
         def new() -> Conversation:
             return Conversation(owner=self.owner, memory_id=memory_id, **self.settings)
 
-        target = Target.named(self.owner, memory_id, new if create else None)
-        try:
-            target.change(work)
-        except Conversation.DoesNotExist:
-            if create:
-                raise
+        alter(Target.named(self.owner, memory_id, new if create else None), work, active=create)
+
+
+def alter(target: Target, work: Callable[[Change], None], *, active: bool) -> None:
+    """Do ``work`` in one transaction, under the lock of the conversation.
+
+    Args:
+        target: the conversation.
+        work: see :meth:`~chatmemory.ledger.Target.change`.
+        active: the thread is in use, which a purge by age must see. Otherwise nothing is done if the conversation is
+            missing.
+    """
+
+    def marked(change: Change) -> None:
+        rows = Conversation.objects.using(target.key.database).filter(pk=change.conversation.pk)
+        # Even if that is no change: with an isolation level above READ COMMITTED, who waits for the lock has a view
+        # of the thread from before, and begins anew only if the row that is locked was written.
+        rows.update(updated_at=timezone.now() if active else F("updated_at"))
+        work(change)
+
+    try:
+        target.change(marked)
+    except Conversation.DoesNotExist:
+        if active:
+            raise
 
 
 def namespace_of(conversation: Conversation, name: str) -> Namespace:

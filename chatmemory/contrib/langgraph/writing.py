@@ -95,8 +95,6 @@ def put(
         )
         written = ["parent_checkpoint_id", "run_id", "state_type", "state", "versions", "metadata_type", "metadata"]
         insert(database, [row], ["namespace", "checkpoint_id"], written)
-        # A purge by age must not take the conversation for one that nobody uses.
-        conversation.save(using=database, update_fields=["updated_at"])
         now = messages_at(serde, newest(namespace)) if follows else None
         if now is not None:
             follow(conversation, before, now)
