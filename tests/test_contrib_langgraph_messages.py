@@ -13,6 +13,7 @@ from django.core.management import call_command
 from django.utils import timezone
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.graph import START, MessagesState, StateGraph
 
 from chatmemory import (
@@ -26,7 +27,7 @@ from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namesp
 from chatmemory.contrib.langgraph.saver import DjangoSaver
 from chatmemory.formats.openai import to_openai
 from chatmemory.models import Conversation, Message
-from chatmemory.personal_data import erase_user
+from chatmemory.personal_data import erase_user, export_user
 from chatmemory.retention import purge_conversations, purge_evicted
 from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.verification import verify
@@ -296,6 +297,16 @@ class TestDeleting:
 SECRET = "xyzzy"
 
 
+class Turned:
+    """A cipher that nobody should use."""
+
+    def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
+        return "turned", plaintext[::-1]
+
+    def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
+        return ciphertext[::-1]
+
+
 class TestErasing:
     @pytest.fixture
     def user(self) -> Any:
@@ -349,6 +360,22 @@ class TestErasing:
         found = steps.saver.get_tuple(CONFIG)
         assert found is not None
         assert found.checkpoint["channel_values"]["messages"] == human("b")
+
+    def test_needs_no_key_of_what_is_encrypted(self) -> None:
+        user = UserFactory()
+        steps = Steps(DjangoSaver(user, serde=EncryptedSerializer(Turned())))
+        steps.put([SECRET])
+        steps.put(["b"])
+        assert found_anywhere(SECRET) == []
+        assert [one.checkpoint["channel_values"]["messages"] for one in steps.saver.list(CONFIG)] == [["b"], [SECRET]]
+        lines = [json.loads(line) for line in export_user(user)]
+        assert [line["value"]["type"] for line in lines if "version" in line and "graph" in line] == [
+            "msgpack+turned"
+        ] * 2
+        Message.objects.all().delete()
+        Conversation.objects.update(next_position=1)  # a message was evicted, and purged
+        list(purge_evicted(timezone.now()))
+        assert ChannelValue.objects.count() == Checkpoint.objects.count() == 1
 
     def test_a_purge_by_age_sees_that_a_graph_without_messages_is_in_use(self) -> None:
         saver = DjangoSaver()
