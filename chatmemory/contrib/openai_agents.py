@@ -1,0 +1,169 @@
+"""A session of OpenAI's Agents SDK, whose items are the messages of a conversation.
+
+::
+
+    from agents import Agent, Runner
+    from chatmemory.contrib.openai_agents import DjangoSession
+
+    session = DjangoSession("support-42", owner=request.user, window="messages", limit=50)
+    result = await Runner.run(Agent(name="Support"), "Where is my parcel?", session=session)
+
+What holds beyond the SDK's ``Session`` protocol:
+
+- The session is the memory: the window evicts whole messages, and history and admin keep all. ``clear_session`` and
+  ``pop_item`` evict, too. A window of messages counts messages, of tokens what they say; ``limit`` of ``get_items``
+  counts items.
+- The items of one answer (reasoning, text, calls, tools that ran at OpenAI) that are added at once, as ``Runner`` adds
+  them, are one message, so the window evicts them together, and with the outputs that follow. Once the window has
+  evicted something, outputs whose call is gone are left out of ``get_items``; otherwise it gives what was added.
+- Calls of every type are tool requests of the message, and their outputs tool results: computer, shell, patches,
+  custom tools, programs, and an MCP approval, too. Other items of an answer are named in its attributes. What is no
+  part of a conversation (an item reference, an item of a type yet unknown) is a custom message.
+- A memory holds one system message: a ``system`` or ``developer`` item takes the place of the one before, and an equal
+  one adds nothing. Instructions of an agent are not stored.
+- Of messages that others added, items are made: thinking is left out, and what Responses have no place for is a text in
+  brackets that names it.
+- An item must be JSON, and no database takes U+0000 or half of a surrogate pair in a text: ``ValueError``.
+
+Source: ``agents.memory`` of openai-agents 0.24.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from agents.items import TResponseInputItem
+from agents.memory import SessionSettings
+from asgiref.sync import sync_to_async
+
+from chatmemory.contrib.native_memory import NativeMemory
+from chatmemory.contrib.openai_agents_items import Item, answer, groups, items_of, messages_of
+from chatmemory.contrib.reading import readable, with_call_ids
+from chatmemory.messages import ChatMessage
+from chatmemory.models import Message
+from chatmemory.native import NativeForms
+from chatmemory.taking_back import Remainder
+
+__all__ = ["DjangoSession"]
+
+FRAMEWORK = "openai_agents"
+
+T = TypeVar("T")
+
+
+class DjangoSession:
+    """The session of ``session_id``, for ``Runner.run(…, session=…)``. Its conversation is made by the first item."""
+
+    session_id: str
+    session_settings: SessionSettings | None = None
+
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        owner: Any = None,
+        window: str | None = None,
+        limit: int | None = None,
+        model: str | None = None,
+        title: str | None = None,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
+    ) -> None:
+        """
+        Args:
+            session_id: the memory ID of the conversation.
+            owner: the user whose conversation it is; None for one of nobody.
+            window: ``"messages"`` or ``"tokens"``, of a new conversation, as are the next three. None is the default
+                of the project.
+            limit: how many of these the model gets.
+            model: whose tokens are counted.
+            title: what people call the conversation.
+            session_settings: its ``limit`` is how many items ``get_items`` gives that is not told.
+
+        Raises:
+            ValueError: an anonymous or unsaved user, or an ID that is empty or too long.
+        """
+        self.session_id = session_id
+        if isinstance(session_settings, dict):
+            session_settings = SessionSettings(**session_settings)
+        self.session_settings = session_settings or SessionSettings()
+        self._memory = NativeMemory(FRAMEWORK, session_id, owner, window=window, limit=limit, model=model, title=title)
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """The latest ``limit`` items, oldest first.
+
+        Args:
+            limit: None is that of the settings, where None is all. A negative one is all, as in the SDK's sessions.
+        """
+        if limit is None and self.session_settings is not None:
+            limit = self.session_settings.limit
+        items = cast(list[TResponseInputItem], await sync_to_async(self._items)())
+        return items if limit is None or limit < 0 else items[max(0, len(items) - limit) :]
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        """Add all of ``items`` or none.
+
+        Raises:
+            TypeError: an item has no JSON form.
+            ValueError: the same, or a text that no database can hold.
+        """
+        await _settled(self._add, items)
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Take the last item out of the memory, and only this caller gets it. History keeps it."""
+        return cast(TResponseInputItem | None, await _settled(self._pop))
+
+    async def clear_session(self) -> None:
+        """Take all items out of the memory. History keeps them."""
+        await _settled(self._memory.clear)
+
+    def _items(self) -> list[Item]:
+        return [item for row, message in readable(self._memory) for item in _items_of_row(row, message)]
+
+    def _add(self, items: list[TResponseInputItem]) -> None:
+        plain: list[Item] = json.loads(json.dumps(items))
+        for index, item in enumerate(plain):
+            if not isinstance(item, dict):
+                raise TypeError(f"items[{index}] must be a dict, but is: {type(item).__name__}")
+        grouped = list(groups(plain))
+        messages = list(messages_of(grouped))
+        self._memory.add(messages, [_form(group, message) for group, message in zip(grouped, messages, strict=True)])
+
+    def _pop(self) -> Item | None:
+        row = self._memory.take_back(_without_last)
+        return None if row is None else _items_of_row(row, with_call_ids(row.message, row))[-1]
+
+
+def _form(items: list[Item], message: ChatMessage) -> list[Item] | None:
+    return None if items_of(message) == items else items
+
+
+def _items_of_row(row: Message, message: ChatMessage) -> list[Item]:
+    form: list[Item] | None = row.native_of(FRAMEWORK)
+    return items_of(message) if form is None else form
+
+
+def _without_last(row: Message) -> Remainder:
+    """What is left of an answer when its last item is taken."""
+    *items, _last = _items_of_row(row, with_call_ids(row.message, row))
+    if not items:
+        return None
+    message = answer(items)
+    return message, NativeForms(FRAMEWORK, [_form(items, message)])
+
+
+async def _settled(method: Callable[..., T], *args: Any) -> T:
+    """The result of a change. A caller that is cancelled meanwhile hears of it when the change is done or undone."""
+    task = asyncio.ensure_future(sync_to_async(method)(*args))
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = cancelled or error
+    if cancelled is not None:
+        task.exception()  # heard of, so that nobody reports it as lost
+        raise cancelled
+    return task.result()

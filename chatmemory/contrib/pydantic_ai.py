@@ -1,0 +1,143 @@
+"""Pydantic AI's message history, kept as the messages of a conversation.
+
+::
+
+    from pydantic_ai import Agent
+    from chatmemory.contrib.pydantic_ai import DjangoMessageHistory
+
+    history = DjangoMessageHistory("support-42", owner=request.user, window="messages", limit=50)
+    result = agent.run_sync("Where is my parcel?", message_history=history.messages())
+    history.add(result.new_messages())
+
+What holds:
+
+- ``messages()`` gives back what was added: equal objects, as ``ModelMessagesTypeAdapter`` reads what it wrote. It is
+  the memory: the window bounds what the model gets, and history and admin keep all.
+- A response is one message. A request is one for each of its parts: tool results, the system message, what the user
+  says; those of one request that are still next to each other are one request again. So after an eviction there may
+  be a part of a request, with its instructions.
+- A tool result whose call was evicted is never there: the window takes both, or it is left out. Before anything was
+  evicted all is as it was added, also what Pydantic AI itself repairs when it sends it.
+- A memory holds one system message: the ``SystemPromptPart`` of one request together. Those of a later request take
+  its place, and equal ones add nothing; but not those that are of one request only, or change an earlier part.
+- A retry and a summary are messages of the user, as Pydantic AI sends them. Parts that say nothing to people
+  (changes of tools, instructions and settings, tools that ran at the provider, files of the model) are kept with the
+  message next to them, which names them in its attributes; a request of nothing else is a custom message.
+- Messages that others added become requests and responses. What these have no place for is a text in brackets.
+- No database takes U+0000 or half of a surrogate pair in a text: ``ValueError``.
+
+Source: ``pydantic_ai.messages`` of pydantic-ai-slim 2.68.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
+
+from chatmemory.contrib.native_memory import NativeMemory
+from chatmemory.contrib.pydantic_ai_parts import answer, model_message, said_in
+from chatmemory.contrib.reading import readable
+from chatmemory.messages import ChatMessage
+
+__all__ = ["DjangoMessageHistory"]
+
+FRAMEWORK = "pydantic_ai"
+
+
+class DjangoMessageHistory:
+    """The ``message_history`` of agents, under one memory ID. The conversation is made by the first message."""
+
+    def __init__(
+        self,
+        memory_id: str,
+        *,
+        owner: Any = None,
+        window: str | None = None,
+        limit: int | None = None,
+        model: str | None = None,
+        title: str | None = None,
+    ) -> None:
+        """
+        Args:
+            memory_id: names the conversation.
+            owner: the user whose conversation it is; None for one of nobody.
+            window: ``"messages"`` or ``"tokens"``, of a new conversation, as are the next three. None is the default
+                of the project.
+            limit: how many of these the model gets.
+            model: whose tokens are counted.
+            title: what people call the conversation.
+
+        Raises:
+            ValueError: an anonymous or unsaved user, or an ID that is empty or too long.
+        """
+        self._memory = NativeMemory(FRAMEWORK, memory_id, owner, window=window, limit=limit, model=model, title=title)
+
+    def messages(self) -> list[ModelMessage]:
+        """The memory, for ``message_history=``.
+
+        Raises:
+            pydantic.ValidationError: a ``ValueError``; a newer Pydantic AI wrote what this one does not know.
+        """
+        made: list[ModelMessage | None] = []
+        native: list[dict[str, Any]] = []
+        request: tuple[int, int] | None = None
+        parts: dict[int, Any] = {}
+        for row, message in readable(self._memory):
+            form = row.native_of(FRAMEWORK)
+            if form is None:
+                made.append(model_message(message, row.created_at))
+                request = None
+                continue
+            of = (row.added_in, form["request"]) if "request" in form else None
+            if of is None or of != request:
+                made.append(None)
+                native.append(form["message"])
+                parts = {}
+            request = of
+            if of is not None:
+                parts |= dict(zip(form["parts"], form["message"]["parts"], strict=True))
+                native[-1]["parts"] = [parts[index] for index in sorted(parts)]
+        read = iter(ModelMessagesTypeAdapter.validate_json(json.dumps(native)))
+        return [next(read) if message is None else message for message in made]
+
+    def add(self, messages: Iterable[ModelMessage]) -> None:
+        """Add all of ``messages`` or none: ``add(result.new_messages())``.
+
+        Raises:
+            ValueError: a text that no database can hold.
+        """
+        said = [one for number, message in enumerate(messages) for one in _forms(message, number)]
+        self._memory.add([message for message, _ in said], [form for _, form in said])
+
+    def clear(self) -> None:
+        """Evict everything. History keeps it."""
+        self._memory.clear()
+
+    async def amessages(self) -> list[ModelMessage]:
+        return await sync_to_async(self.messages)()
+
+    async def aadd(self, messages: Iterable[ModelMessage]) -> None:
+        await sync_to_async(self.add)(messages)
+
+    async def aclear(self) -> None:
+        await sync_to_async(self.clear)()
+
+
+def _forms(message: ModelMessage, number: int) -> Iterator[tuple[ChatMessage, Any]]:
+    """The messages of one of Pydantic AI's, each with its form. Theirs have times and IDs, so there always is one."""
+    if isinstance(message, ModelResponse):
+        yield answer(message), {"message": _plain(message)}
+        return
+    for said in said_in(message):
+        indexes = sorted(said.parts)
+        request = replace(message, parts=[message.parts[index] for index in indexes])
+        yield said.message, {"request": number, "parts": indexes, "message": _plain(request)}
+
+
+def _plain(message: ModelMessage) -> Any:
+    return json.loads(ModelMessagesTypeAdapter.dump_json([message]))[0]
