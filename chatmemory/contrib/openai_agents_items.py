@@ -215,8 +215,9 @@ def _other(item: Item, names: Mapping[str | None, str | None]) -> ChatMessage:
 
 
 def _output(item: Item) -> Any:
-    if "output" in item:
-        return item["output"]
+    for key in ("output", "result"):
+        if key in item:
+            return item[key]
     keys = ("type", "id", "call_id", "status", "approval_request_id")
     return {key: value for key, value in item.items() if key not in keys}
 

@@ -255,7 +255,8 @@ def _item(content: Content) -> UserContent:
         if media.url and media.url[:5].lower() == "data:":
             return BinaryContent.from_data_uri(media.url)
         if media.url:
-            return kind(media.url, media_type=media.mime_type or mime_type)
+            by_url: UserContent = kind(media.url, media_type=media.mime_type or mime_type)
+            return by_url
         data = getattr(media, "binary_data", None)
         if data is None:
             data = base64.b64decode(media.base64_data or "", validate=True)
