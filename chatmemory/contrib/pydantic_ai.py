@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -111,7 +110,10 @@ class DjangoMessageHistory:
         Raises:
             ValueError: a text that no database can hold.
         """
-        said = [one for number, message in enumerate(messages) for one in _forms(message, number)]
+        plain = json.loads(ModelMessagesTypeAdapter.dump_json(list(messages)))
+        # As they will be read: the package brings older kinds of parts up to date.
+        read = ModelMessagesTypeAdapter.validate_json(json.dumps(plain))
+        said = [one for number, message in enumerate(read) for one in _said(message, number, plain[number])]
         self._memory.add([message for message, _ in said], [form for _, form in said])
 
     def clear(self) -> None:
@@ -128,16 +130,12 @@ class DjangoMessageHistory:
         await sync_to_async(self.clear)()
 
 
-def _forms(message: ModelMessage, number: int) -> Iterator[tuple[ChatMessage, Any]]:
+def _said(message: ModelMessage, number: int, plain: dict[str, Any]) -> Iterator[tuple[ChatMessage, Any]]:
     """The messages of one of Pydantic AI's, each with its form. Theirs have times and IDs, so there always is one."""
     if isinstance(message, ModelResponse):
-        yield answer(message), {"message": _plain(message)}
+        yield answer(message), {"message": plain}
         return
     for said in said_in(message):
         indexes = sorted(said.parts)
-        request = replace(message, parts=[message.parts[index] for index in indexes])
-        yield said.message, {"request": number, "parts": indexes, "message": _plain(request)}
-
-
-def _plain(message: ModelMessage) -> Any:
-    return json.loads(ModelMessagesTypeAdapter.dump_json([message]))[0]
+        parts = [plain["parts"][index] for index in indexes]
+        yield said.message, {"request": number, "parts": indexes, "message": {**plain, "parts": parts}}
