@@ -254,6 +254,26 @@ class TestOthers:
         ]
 
 
+class TestPydanticAi:
+    def test_each_reads_what_the_other_added(self) -> None:
+        from pydantic_ai import messages as theirs
+
+        from chatmemory.contrib.pydantic_ai import DjangoMessageHistory
+
+        add(HI, reasoning("rs", "Hm."), said("Let me see.", "m"), call("1"), output("1"))
+        given = DjangoMessageHistory("s").messages()
+        parts = [part for message in given for part in message.parts]
+        assert [getattr(part, "content", None) for part in parts] == ["Hi", "Hm.", "Let me see.", None, "sunny"]
+        assert parts[3] == theirs.ToolCallPart("weather", '{"city": "Paris"}', "1")
+        assert (parts[4].tool_name, parts[4].tool_call_id) == ("weather", "1")
+        answer = theirs.ModelResponse([theirs.TextPart("Sunny."), theirs.ToolCallPart("weather", {}, "2")])
+        result = theirs.ModelRequest([theirs.ToolReturnPart("weather", {"degrees": 20}, "2")])
+        DjangoMessageHistory("s").add([answer, result])
+        assert get()[-3:] == [said("Sunny."), call("2", arguments="{}"), output("2", '{"degrees":20}')]
+        assert DjangoMessageHistory("s").messages() == [*given, answer, result]
+        assert get()[:-3] == [HI, reasoning("rs", "Hm."), said("Let me see.", "m"), call("1"), output("1")]
+
+
 class Scripted(AgentsModel):
     """Gives one answer after the other, and looks at what it is given as OpenAI would."""
 

@@ -101,6 +101,12 @@ class TestRoundTrip:
         assert history().messages() == theirs_again(given)
         assert stored()[1] == ToolExecutionResultMessage("1", "weather", "Again.", is_error=True)
 
+    def test_requests_that_are_added_one_after_the_other_stay_apart(self) -> None:
+        two = ModelRequest([*asked("2").parts, *asked("3").parts], timestamp=NOON)
+        for request in (asked("1"), two, two, asked("1")):
+            history().add([request])
+        assert history().messages() == [asked("1"), two, two, asked("1")]
+
     @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
     @given(batches=st.lists(st.lists(st.integers(0, 99), max_size=4), max_size=5))
     def test_whatever_the_batches(self, batches: list[list[int]]) -> None:
