@@ -10,14 +10,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from chatmemory.contents import (
-    AudioContent,
-    Content,
-    DetailLevel,
-    ImageContent,
-    PdfFileContent,
-    TextContent,
-)
+from chatmemory.contents import AudioContent, Content, TextContent
+from chatmemory.formats import CannotExpressError
+from chatmemory.formats.fields import Fields
+from chatmemory.formats.responses_items import content_parts, text_or_parts
+from chatmemory.formats.responses_parts import CONTENTS
 from chatmemory.messages import (
     AiMessage,
     ChatMessage,
@@ -63,13 +60,6 @@ _HOSTED = frozenset(
         "hosted_tool_call",
     }
 )
-_DETAILS = {
-    "low": DetailLevel.LOW,
-    "high": DetailLevel.HIGH,
-    "original": DetailLevel.ULTRA_HIGH,
-    "auto": DetailLevel.AUTO,
-}
-_DETAIL_NAMES = {level: name for name, level in _DETAILS.items()} | {DetailLevel.MEDIUM: "auto"}
 
 
 def groups(items: Iterable[Item]) -> Iterator[list[Item]]:
@@ -239,53 +229,32 @@ def _part(part: Mapping[str, Any]) -> Content:
     if text is not None:
         return TextContent(text)
     try:
-        if kind in ("input_image", "computer_screenshot"):
-            detail = _DETAILS.get(part.get("detail") or "auto", DetailLevel.AUTO)
-            return ImageContent(**_media(part["image_url"]), detail_level=detail)
+        if kind == "computer_screenshot":
+            return Fields({"image_url": part.get("image_url")}, "").build(CONTENTS["input_image"])
         if kind == "input_audio":
             audio = part["input_audio"]
             return AudioContent(base64_data=audio["data"], mime_type=f"audio/{audio['format']}")
-        if kind == "input_file" and part.get("file_url"):
-            return PdfFileContent(part["file_url"])
-        if kind == "input_file" and (media := _media(part["file_data"]))["mime_type"] == "application/pdf":
-            return PdfFileContent(**media)
+        if kind in CONTENTS:
+            return Fields({key: value for key, value in part.items() if key != "type"}, "").build(CONTENTS[kind])
     except (KeyError, TypeError, ValueError):
         pass
     name = next((found for key in ("filename", "file_id") if (found := _text(part.get(key)))), None)
     return TextContent(f"[{kind} {name}]" if name else f"[{kind}]")
 
 
-def _media(url: Any) -> dict[str, Any]:
-    if not isinstance(url, str):
-        raise TypeError("no URL")
-    head, _, data = url.partition(",")
-    if head[:5].lower() == "data:" and head[-7:].lower() == ";base64":
-        return {"base64_data": data, "mime_type": head[5:-7]}
-    return {"url": url}
+def _content(contents: tuple[Content, ...]) -> str | list[Item]:
+    try:
+        return text_or_parts(contents)
+    except CannotExpressError:
+        return [part for content in contents for part in _named(content)]
 
 
-def _content(contents: Iterable[Content]) -> str | list[Item]:
-    parts = [_item_part(content) for content in contents]
-    return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "input_text" else parts
-
-
-def _item_part(content: Content) -> Item:
-    match content:
-        case TextContent():
-            return {"type": "input_text", "text": content.text}
-        case ImageContent() if url := _url(content.image):
-            return {"type": "input_image", "image_url": url, "detail": _DETAIL_NAMES[content.detail_level]}
-        case PdfFileContent() if content.pdf_file is not None and (url := _url(content.pdf_file)):
-            if content.pdf_file.url:
-                return {"type": "input_file", "file_url": url}
-            return {"type": "input_file", "filename": "file.pdf", "file_data": url}
-        case AudioContent() if content.audio is not None and content.audio.base64_data:
-            format = (content.audio.mime_type or "audio/wav").partition("/")[2]
-            return {"type": "input_audio", "input_audio": {"data": content.audio.base64_data, "format": format}}
-    return {"type": "input_text", "text": f"[{content.type.lower()}]"}
-
-
-def _url(media: Any) -> str | None:
-    if media.url:
-        return str(media.url)
-    return f"data:{media.mime_type};base64,{media.base64_data}" if media.base64_data else None
+def _named(content: Content) -> list[Item]:
+    """The part of a content; of one that has none, a text that names it."""
+    if isinstance(content, AudioContent) and content.audio is not None and content.audio.base64_data:
+        format = (content.audio.mime_type or "audio/wav").partition("/")[2]
+        return [{"type": "input_audio", "input_audio": {"data": content.audio.base64_data, "format": format}}]
+    try:
+        return content_parts([content])
+    except CannotExpressError:
+        return [{"type": "input_text", "text": f"[{content.type.lower()}]"}]
