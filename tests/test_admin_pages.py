@@ -352,7 +352,8 @@ class TestDownloads:
         long.memory.add(CustomMessage({"a": 1}))
         shown_page = html(admin_client, page(long, "memory") + "?download=openai")
         assert "OpenAI has no such messages" in words(shown_page)
-        assert "download=openai" not in shown_page
+        assert 'download=openai"' not in shown_page
+        assert 'download=openai-responses"' in shown_page
         assert "download=langchain4j" in shown_page
 
 
