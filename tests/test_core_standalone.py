@@ -48,6 +48,17 @@ assert asyncio.run(memory.amessages()) == [UserMessage("Hi")]
 messages = [AiMessage(None, [ToolExecutionRequest("1", "now", "{}")]), ToolExecutionResultMessage("1", "now", "noon")]
 assert messages_from_json(messages_to_json(messages)) == messages
 """,
+    "assistant": """
+import asyncio
+from chatmemory.assistant import Assistant
+def now() -> str: return "noon"
+def model(messages, tools):
+    if messages[-1] == UserMessage("Hi"):
+        return AiMessage(None, [ToolExecutionRequest("1", tools[0].name, "{}")])
+    return AiMessage(messages[-1].text)
+assistant = Assistant(model, memory=lambda id: MessageWindowChatMemory(id=id, max_messages=9), tools=[now])
+assert assistant.chat(1, "Hi") == asyncio.run(assistant.achat(2, "Hi")) == AiMessage("noon")
+""",
     "token window of an estimator of one's own": """
 class Words:
     def estimate_token_count_in_text(self, text): return len(text.split())
