@@ -29,7 +29,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=30, help="of the scenarios together; they may take longer")
     parser.add_argument("--only", nargs="+", choices=list(SCENARIOS), default=list(SCENARIOS), metavar="SCENARIO")
     parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
-    parser.add_argument("--output", type=Path, help="folder for SOAK.md and soak.json")
+    parser.add_argument(
+        "--output", type=Path, help="folder for SOAK.md and soak.json; of those there, --only keeps the other scenarios"
+    )
     parser.add_argument("--seed", default=str(random.randrange(1_000_000)), help="of all random choices")
     parser.add_argument("--quick", action="store_true", help="the smallest counts, to see that all runs")
     given = parser.parse_args()
@@ -92,6 +94,16 @@ def soak(given: argparse.Namespace, place: Path) -> list[dict[str, Any]]:
     return results
 
 
+def with_others(results: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """The results of an earlier soak, and in them those of some scenarios that were run again."""
+    again = {run["scenario"] for run in results["runs"]}
+    asked = {"date": results["machine"]["date"], **{name: results[name] for name in ("minutes", "seed", "quick")}}
+    runs = [run for run in before["runs"] if run["scenario"] not in again]
+    runs += [{**run, "asked": asked} for run in results["runs"]]
+    order = list(SCENARIOS)
+    return {**before, "runs": sorted(runs, key=lambda run: order.index(run["scenario"]))}
+
+
 def main() -> None:
     """Run, print and write."""
     given = options()
@@ -106,6 +118,8 @@ def main() -> None:
             place.rmdir()
     asked = {name: getattr(given, name) for name in ("minutes", "seed", "quick")}
     results = {"machine": describe([]), **asked, "runs": runs}
+    if given.output and len(given.only) < len(SCENARIOS) and (given.output / "soak.json").exists():
+        results = with_others(results, json.loads((given.output / "soak.json").read_text()))
     text = markdown(results)
     print(text)  # noqa: T201
     if given.output:

@@ -15,18 +15,22 @@ def markdown(results: dict[str, Any]) -> str:
     machine, runs = results["machine"], results["runs"]
     versions = [f"Python {machine['versions']['Python']}", f"Django {machine['versions']['Django']}"]
     versions += sorted({version for run in runs for version in run["versions"]})
-    seconds = sum(run["seconds"] for run in runs)
-    asked = "--quick" if results["quick"] else f"--minutes {results['minutes']:g}"
+    seconds = sum(run["seconds"] for run in runs if "asked" not in run)
     where = ", ".join([machine["cpu"], f"{machine['cores']} cores", machine["memory"], machine["os"], *versions])
     parts = [
         "# What the last soak showed",
-        f"Written by `python -m benchmarks.soak {asked}` on {machine['date'][:10]}, in {_duration(seconds)}, with seed "
-        f"{results['seed']}: {where}. What was done and checked is in the [README](README.md).",
+        f"Written by `python -m benchmarks.soak {_options(results)}` on {machine['date'][:10]}, "
+        f"in {_duration(seconds)}, with seed {results['seed']}: {where}. "
+        "What was done and checked is in the [README](README.md).",
         _verdict(runs),
     ]
     for name in dict.fromkeys(run["scenario"] for run in runs):
         parts += _section(name, [run for run in runs if run["scenario"] == name])
     return "\n\n".join(parts) + "\n"
+
+
+def _options(asked: dict[str, Any]) -> str:
+    return "--quick" if asked["quick"] else f"--minutes {asked['minutes']:g}"
 
 
 def _verdict(runs: list[dict[str, Any]]) -> str:
@@ -43,6 +47,11 @@ def _verdict(runs: list[dict[str, Any]]) -> str:
 def _section(name: str, runs: list[dict[str, Any]]) -> list[str]:
     done = [run for run in runs if "figures" in run]
     parts = [f"## {SCENARIOS[name].title}"]
+    if asked := runs[0].get("asked"):
+        parts.append(
+            f"Run on its own by `python -m benchmarks.soak {_options(asked)} --only {name}` on {asked['date'][:10]}, "
+            f"with seed {asked['seed']}."
+        )
     if done:
         figures = dict.fromkeys(
             figure for run in done for figure, value in run["figures"].items() if not isinstance(value, dict)

@@ -30,6 +30,9 @@ SCENARIOS = {
     "restarts": Scenario(
         "benchmarks.soak.restarts:run", "Servers restarted and killed, connections cut", tuple(SERVERS)
     ),
+    "assistant": Scenario(
+        "benchmarks.soak.assistant:run", "Turns of assistants under uvicorn, with a model that fails", ("postgres",)
+    ),
     "galera": Scenario("benchmarks.soak.galera:run", "A Galera cluster"),
     "replica": Scenario("benchmarks.soak.replication:run_lagging", "A streaming replica that lags"),
     "promotion": Scenario("benchmarks.soak.replication:run_promotion", "A replica promoted when its primary is killed"),
