@@ -109,6 +109,11 @@ class TestTurn:
         ]
         assert [len(event.change.evicted) for event in added if event.change] == [0, 0, 1, 2]
 
+    def test_a_message_that_the_database_gives_back_in_other_types(self, conversation: Conversation) -> None:
+        message = UserMessage("Hi", attributes={"at": float("inf")})
+        assert of(conversation, ScriptedModel("Hello")).chat(1, message) == AiMessage("Hello")
+        assert history(conversation)[0] != message
+
     def test_a_message_larger_than_the_window(self, conversation: Conversation) -> None:
         conversation.set_window(limit=20)
         with pytest.raises(WindowTooSmallError, match="for the last message"):

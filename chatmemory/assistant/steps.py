@@ -189,15 +189,18 @@ def _require_answerable(memory: Sequence[ChatMessage], asked: ChatMessage | None
     Raises:
         WindowTooSmallError: the model would not see what it is to answer.
     """
-    message = _last(memory) if asked is None else asked
+    last = _last(memory)
+    message = last if asked is None else asked
+    # Attributes may come back from a store as other types; then it is there all the same.
+    is_there = message in memory or type(message) is type(last)
     if isinstance(message, ToolExecutionResultMessage):
         calls = {request.id for one in memory if isinstance(one, AiMessage) for request in one.tool_execution_requests}
-        if message not in memory or message.id not in calls:
+        if not is_there or message.id not in calls:
             raise WindowTooSmallError(
                 "The window is too small for a tool call and its results, so the model would not see both. "
                 "Make the window larger, then say it again."
             )
-    elif message not in memory:
+    elif not is_there:
         raise WindowTooSmallError(
             "The window is too small for the last message: it left the memory at once, and the model never sees it. "
             "Make the window larger or the message shorter, then say it again."
