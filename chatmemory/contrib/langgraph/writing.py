@@ -73,7 +73,7 @@ def put(
         last = None if name else newest(namespace)
         # A fork goes on from other messages though it writes none.
         may_differ = MESSAGES in new_versions or last is None or last.checkpoint_id != parent_id
-        follows = not name and may_differ and (last is None or last.checkpoint_id <= checkpoint_id)
+        follows = not name and may_differ
         before = followed_until(serde, namespace, last) if follows else []
         insert(
             database,
