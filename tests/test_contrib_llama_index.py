@@ -642,6 +642,14 @@ class TestMemory:
         check_invariants(conversation)
         assert list(verify()) == []
 
+    def test_without_history_there_is_no_archive(self, settings: Any) -> None:
+        settings.CHATMEMORY = {"KEEP_HISTORY": False}
+        store = DjangoAsyncChatStore()
+        async_to_sync(store.add_messages)("a", list(map(user, "123")))
+        async_to_sync(store.add_message)("a", user("4"), ARCHIVED)
+        assert _texts(async_to_sync(store.archive_oldest_messages)("a", 1)) == ["1"]
+        assert _texts(async_to_sync(store.get_messages)("a", None)) == ["2", "3"]
+
     def test_reads_what_somebody_else_said_and_they_read_it(self) -> None:
         store = DjangoChatStore()
         store.add_message("a", said("user", "Weather?", ref=1))
