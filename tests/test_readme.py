@@ -80,4 +80,4 @@ def test_every_block_runs(asked: list[Any], capsys: pytest.CaptureFixture[str]) 
     assert "\nI got 3 messages.\nAdded(" in printed
     assert Conversation.objects.get(title="Hello").messages.history().count() == 10
     assert namespace["CHATMEMORY"] == DEFAULTS
-    assert len(BLOCKS) == 18
+    assert len(BLOCKS) == 19
