@@ -224,8 +224,10 @@ class TestAdding:
     def test_erasing_the_user_erases_everything(self) -> None:
         user = UserFactory()
         ConversationFactory(owner=user).memory.add(*users(1, 2))
+        ConversationFactory(owner=user, memory_id="same")
+        nobodys = ConversationFactory(owner=None, memory_id="same")
         user.delete()
-        assert not Conversation.objects.exists()
+        assert list(Conversation.objects.all()) == [nobodys]
         assert not Message.objects.exists()
 
     def test_the_object_in_hand_knows_what_its_row_has_become(self) -> None:

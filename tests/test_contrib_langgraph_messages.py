@@ -87,7 +87,7 @@ def history() -> list[str]:
 def check(db: None) -> Any:
     """Whatever a test does, the counters are right after it."""
     yield
-    assert list(verify(allow_gaps=True)) == []
+    assert list(verify()) == []
 
 
 @pytest.mark.django_db(transaction=True)

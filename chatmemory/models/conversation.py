@@ -18,6 +18,7 @@ from chatmemory.fields import ExactCharField
 from chatmemory.identifiers import MEMORY_ID_CHARS, new_memory_id, uuid7
 from chatmemory.managers import ConversationQuerySet
 from chatmemory.messages import ChatMessage
+from chatmemory.models.deletion import cascade
 from chatmemory.window import WindowKind, check_kind, check_limit
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Conversation(models.Model):
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         verbose_name=_("owner"),
-        on_delete=models.CASCADE,
+        on_delete=cascade,
         null=True,
         blank=True,
         related_name="chatmemory_conversations",

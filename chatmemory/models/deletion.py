@@ -1,0 +1,20 @@
+"""What becomes of rows whose owner is deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import ForeignKey
+from django.db.models.deletion import Collector
+
+__all__ = ["cascade"]
+
+
+def cascade(collector: Collector, field: ForeignKey[Any, Any], rows: Any, using: str) -> None:
+    """``CASCADE`` for a column that may be null, which it stays out of.
+
+    Django's own sets such a column to null first where constraints cannot be deferred, as on MariaDB. For a moment the
+    conversations of a user would be nobody's, who may have others under the same memory IDs.
+    """
+    source = field.remote_field.model
+    collector.collect(rows, source=source, source_attr=field.name, nullable=False, fail_on_restricted=False)
