@@ -1,0 +1,305 @@
+"""A conversation with tools that one framework adds is read by each other: who speaks, what is called and answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain_core import messages as lc
+from langgraph.graph import START, MessagesState, StateGraph
+from llama_index.core.base.llms import types as li
+from pydantic_ai import messages as pa
+from rest_framework.test import APIClient
+
+from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
+from chatmemory.contrib.langchain import DjangoChatMessageHistory
+from chatmemory.contrib.langgraph.saver import DjangoSaver
+from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
+from chatmemory.contrib.openai_agents import DjangoSession
+from chatmemory.contrib.pydantic_ai import DjangoMessageHistory
+from chatmemory.models import Conversation
+from chatmemory.verification import verify
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ID = "across"
+Told = list[tuple[Any, ...]]
+
+# What all of them can say.
+TOLD: Told = [
+    ("system", "You sell tea."),
+    ("user", "Weather in Jena, and the time? 你好"),
+    ("calls", "Looking.", ("a", "weather", {"city": "Jena"}), ("b", "time", {})),
+    ("result", "a", "weather", "rain"),
+    ("result", "b", "time", "noon"),
+    ("answer", "It rains at noon."),
+    ("user", "Thanks."),
+    ("answer", "Gladly."),
+]
+
+
+def _calls(told: tuple[Any, ...], make: Callable[[str, str, dict[str, Any]], Any]) -> list[Any]:
+    return [make(*call) for call in told[2:]]
+
+
+def _write_core(owner: Any) -> None:
+    messages: list[Any] = []
+    for told in TOLD:
+        match told[0]:
+            case "system":
+                messages.append(SystemMessage(told[1]))
+            case "user":
+                messages.append(UserMessage(told[1]))
+            case "calls":
+                requests = _calls(told, lambda id, name, given: ToolExecutionRequest(id, name, json.dumps(given)))
+                messages.append(AiMessage(told[1], requests))
+            case "result":
+                messages.append(ToolExecutionResultMessage(*told[1:]))
+            case "answer":
+                messages.append(AiMessage(told[1]))
+    Conversation.objects.create(owner=owner, memory_id=ID).memory.add(*messages)
+
+
+def _langchain_messages() -> list[lc.BaseMessage]:
+    messages: list[lc.BaseMessage] = []
+    for told in TOLD:
+        match told[0]:
+            case "system":
+                messages.append(lc.SystemMessage(told[1]))
+            case "user":
+                messages.append(lc.HumanMessage(told[1]))
+            case "calls":
+                calls = _calls(told, lambda id, name, given: {"id": id, "name": name, "args": given})
+                messages.append(lc.AIMessage(told[1], tool_calls=calls, response_metadata={"finish_reason": "calls"}))
+            case "result":
+                messages.append(lc.ToolMessage(told[3], tool_call_id=told[1], name=told[2]))
+            case "answer":
+                messages.append(lc.AIMessage(told[1]))
+    return messages
+
+
+def _write_langchain(owner: Any) -> None:
+    DjangoChatMessageHistory(ID, owner).add_messages(_langchain_messages())
+
+
+def _write_langgraph(owner: Any) -> None:
+    builder = StateGraph(MessagesState)
+    builder.add_node("all", lambda state: {"messages": _langchain_messages()[2:]})
+    builder.add_edge(START, "all")
+    graph = builder.compile(checkpointer=DjangoSaver(owner))
+    graph.invoke({"messages": _langchain_messages()[:2]}, {"configurable": {"thread_id": ID}})
+
+
+def _write_agents(owner: Any) -> None:
+    items: list[Any] = []
+    for told in TOLD:
+        match told[0]:
+            case "calls":
+                text = {"type": "output_text", "text": told[1], "annotations": []}
+                items.append({"type": "message", "id": "m1", "role": "assistant", "content": [text]})
+                items += _calls(
+                    told,
+                    lambda id, name, given: {
+                        "type": "function_call",
+                        "call_id": id,
+                        "name": name,
+                        "arguments": json.dumps(given),
+                    },
+                )
+            case "result":
+                items.append({"type": "function_call_output", "call_id": told[1], "output": told[3]})
+            case "answer":
+                items.append({"role": "assistant", "content": told[1]})
+            case role:
+                items.append({"role": role, "content": told[1]})
+    asyncio.run(DjangoSession(ID, owner=owner).add_items(items))
+
+
+def _write_pydantic_ai(owner: Any) -> None:
+    def call(id: str, name: str, given: dict[str, Any]) -> pa.ToolCallPart:
+        return pa.ToolCallPart(name, given, id)
+
+    messages = [
+        pa.ModelRequest([pa.SystemPromptPart(TOLD[0][1]), pa.UserPromptPart(TOLD[1][1])]),
+        pa.ModelResponse([pa.TextPart(TOLD[2][1]), *_calls(TOLD[2], call)]),
+        pa.ModelRequest([pa.ToolReturnPart(name, text, id) for _kind, id, name, text in TOLD[3:5]]),
+        pa.ModelResponse([pa.TextPart(TOLD[5][1])]),
+        pa.ModelRequest([pa.UserPromptPart(TOLD[6][1])]),
+        pa.ModelResponse([pa.TextPart(TOLD[7][1])]),
+    ]
+    DjangoMessageHistory(ID, owner=owner).add(messages)
+
+
+def _write_llama_index(owner: Any) -> None:
+    store = DjangoChatStore(owner)
+    for told in TOLD:
+        match told[0]:
+            case "calls":
+                calls = _calls(
+                    told, lambda id, name, given: li.ToolCallBlock(tool_call_id=id, tool_name=name, tool_kwargs=given)
+                )
+                message = li.ChatMessage(role="assistant", blocks=[li.TextBlock(text=told[1]), *calls])
+            case "result":
+                kwargs = {"tool_call_id": told[1], "name": told[2]}
+                message = li.ChatMessage(role="tool", content=told[3], additional_kwargs=kwargs)
+            case "answer":
+                message = li.ChatMessage(role="assistant", content=told[1])
+            case role:
+                message = li.ChatMessage(role=role, content=told[1])
+        store.add_message(ID, message)
+
+
+def _arguments(given: Any) -> Any:
+    return json.loads(given) if isinstance(given, str) else given
+
+
+def _read_core(owner: Any) -> Told:
+    told: Told = []
+    for message in Conversation.objects.get(owner=owner, memory_id=ID).memory.messages():
+        match message:
+            case SystemMessage():
+                told.append(("system", message.text))
+            case UserMessage():
+                told.append(("user", message.single_text()))
+            case AiMessage(tool_execution_requests=()):
+                told.append(("answer", message.text))
+            case AiMessage(tool_execution_requests=requests):
+                calls = [(request.id, request.name, _arguments(request.arguments)) for request in requests]
+                told.append(("calls", message.text, *calls))
+            case ToolExecutionResultMessage():
+                told.append(("result", message.id, message.tool_name, message.text))
+    return told
+
+
+def _told_by_langchain(messages: list[lc.BaseMessage]) -> Told:
+    told: Told = []
+    for message in messages:
+        match message:
+            case lc.SystemMessage():
+                told.append(("system", message.text))
+            case lc.HumanMessage():
+                told.append(("user", message.text))
+            case lc.AIMessage(tool_calls=[]):
+                told.append(("answer", message.text))
+            case lc.AIMessage():
+                calls = [(call["id"], call["name"], call["args"]) for call in message.tool_calls]
+                told.append(("calls", message.text, *calls))
+            case lc.ToolMessage():
+                told.append(("result", message.tool_call_id, message.name, message.text))
+    return told
+
+
+def _read_langchain(owner: Any) -> Told:
+    return _told_by_langchain(DjangoChatMessageHistory(ID, owner).messages)
+
+
+def _read_langgraph(owner: Any) -> Told:
+    return _told_by_langchain(DjangoSaver(owner).messages(ID))
+
+
+def _read_agents(owner: Any) -> Told:
+    told: Told = []
+    names: dict[str, str] = {}
+    for item in asyncio.run(DjangoSession(ID, owner=owner).get_items()):
+        data: Any = item
+        if data.get("type") == "function_call":
+            names[data["call_id"]] = data["name"]
+            call = (data["call_id"], data["name"], _arguments(data["arguments"]))
+            *_before, last = told
+            told[-1] = ("calls", *last[1:], call)
+        elif data.get("type") == "function_call_output":
+            told.append(("result", data["call_id"], names[data["call_id"]], data["output"]))
+        else:
+            content = data["content"]
+            text = content if isinstance(content, str) else "".join(part["text"] for part in content)
+            told.append(("answer" if data["role"] == "assistant" else data["role"], text))
+    return told
+
+
+def _read_pydantic_ai(owner: Any) -> Told:
+    told: Told = []
+    for message in DjangoMessageHistory(ID, owner=owner).messages():
+        calls = [part for part in message.parts if isinstance(part, pa.ToolCallPart)]
+        for part in message.parts:
+            match part:
+                case pa.SystemPromptPart():
+                    told.append(("system", part.content))
+                case pa.UserPromptPart():
+                    told.append(("user", part.content))
+                case pa.ToolReturnPart():
+                    told.append(("result", part.tool_call_id, part.tool_name, part.content))
+                case pa.TextPart():
+                    found = [(call.tool_call_id, call.tool_name, call.args_as_dict()) for call in calls]
+                    told.append(("calls" if calls else "answer", part.content, *found))
+    return told
+
+
+def _told_by_llama_index(messages: list[li.ChatMessage]) -> Told:
+    told: Told = []
+    names: dict[Any, Any] = {}
+    for message in messages:
+        calls = [block for block in message.blocks if isinstance(block, li.ToolCallBlock)]
+        if calls:
+            names |= {call.tool_call_id: call.tool_name for call in calls}
+            found = [(call.tool_call_id, call.tool_name, _arguments(call.tool_kwargs)) for call in calls]
+            told.append(("calls", message.content, *found))
+        elif message.role == li.MessageRole.TOOL:
+            id = message.additional_kwargs["tool_call_id"]
+            told.append(("result", id, names[id], message.content))
+        else:
+            role = "answer" if message.role == li.MessageRole.ASSISTANT else message.role.value
+            told.append((role, message.content))
+    return told
+
+
+def _read_llama_index(owner: Any) -> Told:
+    return _told_by_llama_index(DjangoChatStore(owner).get_messages(ID))
+
+
+def _read_llama_index_async(owner: Any) -> Told:
+    return _told_by_llama_index(asyncio.run(DjangoAsyncChatStore(owner).get_messages(ID)))
+
+
+def _read_rest(owner: Any) -> Told:
+    client = APIClient()
+    client.force_login(owner)
+    (conversation,) = client.get("/api/conversations/").json()["results"]
+    answer = client.get(f"/api/conversations/{conversation['id']}/memory/?format=openai").json()
+    told: Told = []
+    names: dict[str, str] = {}
+    for message in answer["messages"]:
+        if message.get("tool_calls"):
+            calls = [(call["id"], call["function"]) for call in message["tool_calls"]]
+            names |= {id: function["name"] for id, function in calls}
+            found = [(id, function["name"], _arguments(function["arguments"])) for id, function in calls]
+            told.append(("calls", message["content"], *found))
+        elif message["role"] == "tool":
+            told.append(("result", message["tool_call_id"], names[message["tool_call_id"]], message["content"]))
+        else:
+            told.append(("answer" if message["role"] == "assistant" else message["role"], message["content"]))
+    return told
+
+
+WRITERS = [_write_core, _write_langchain, _write_langgraph, _write_agents, _write_pydantic_ai, _write_llama_index]
+READERS = [
+    _read_core,
+    _read_rest,
+    _read_langchain,
+    _read_langgraph,
+    _read_agents,
+    _read_pydantic_ai,
+    _read_llama_index,
+    _read_llama_index_async,
+]
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_what_one_adds_each_reads(write: Callable[[Any], None], user: Any) -> None:
+    write(user)
+    for read in READERS:
+        assert read(user) == TOLD, read.__name__
+    assert list(verify()) == []
+    assert Conversation.objects.get().messages.history().count() == len(TOLD)
