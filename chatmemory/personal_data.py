@@ -14,14 +14,14 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.db import router, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from chatmemory import changes, signals
 from chatmemory.async_iteration import in_thread
 from chatmemory.conf import setting
 from chatmemory.idempotency import scope_of_owner
 from chatmemory.identifiers import new_memory_id
-from chatmemory.json_lines import message_lines
+from chatmemory.json_lines import conversation_lines, key_line
 from chatmemory.json_text import dumps
 from chatmemory.ledger import Change, rows_of
 from chatmemory.managers import require_owner
@@ -40,8 +40,8 @@ ERASED_TEXT = "[erased]"
 def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
     """Everything of one user as JSON lines, each ending in a newline.
 
-    Of each conversation there is a line with its settings and counters, then one for each message (as the admin's
-    export writes it), then one for each idempotency key, and what other apps keep of it.
+    The conversations are as :mod:`chatmemory.json_lines` writes them, each followed by what other apps keep of it. After
+    them there is a line for each idempotency key of a conversation that they made and somebody else owns now.
 
     Args:
         user: a saved one.
@@ -63,13 +63,12 @@ async def aexport_user(user: Any, *, database: str | None = None) -> AsyncIterat
 def _lines(user: Any, database: str) -> Iterator[str]:
     for page in pages(Conversation.objects.using(database).filter(owner=user)):
         for conversation in page:
-            yield f"{dumps(_described(conversation))}\n"
-            yield from message_lines([(conversation.pk, conversation.memory_id)], database=database)
-            yield from _key_lines(IdempotencyKey.objects.using(database).filter(conversation=conversation))
+            yield from conversation_lines([conversation.pk], database=database)
             yield from _other_lines(conversation)
     # Keys of what they made and somebody else owns now.
-    theirs = IdempotencyKey.objects.using(database).filter(scope=scope_of_owner(user))
-    yield from _key_lines(theirs.exclude(conversation__owner=user))
+    theirs = IdempotencyKey.objects.using(database).filter(scope=scope_of_owner(user)).select_related("conversation")
+    for record in in_parts(theirs.exclude(conversation__owner=user)):
+        yield key_line(record, record.conversation) or ""
 
 
 def _other_lines(conversation: Conversation) -> Iterator[str]:
@@ -77,30 +76,6 @@ def _other_lines(conversation: Conversation) -> Iterator[str]:
     for _receiver, values in kept:
         for value in values:
             yield f"{dumps({'conversation': conversation.pk, **value})}\n"
-
-
-def _described(conversation: Conversation) -> dict[str, Any]:
-    names = (
-        *("memory_id", "title", "metadata", "window", "limit", "model", "always_keep_system_message_first"),
-        *("version", "message_count", "retained_count", "retained_tokens", "purged_count"),
-    )
-    return {
-        "conversation": conversation.pk,
-        **{name: getattr(conversation, name) for name in names},
-        "created_at": conversation.created_at.isoformat(),
-        "updated_at": conversation.updated_at.isoformat(),
-    }
-
-
-def _key_lines(keys: QuerySet[IdempotencyKey]) -> Iterator[str]:
-    for record in in_parts(keys):
-        about = {
-            "conversation": record.conversation_id,
-            "idempotency_key": record.key,
-            "scope": record.scope,
-            "created_at": record.created_at.isoformat(),
-        }
-        yield f"{dumps(about)}\n"
 
 
 def erase_user(user: Any, *, how: str | None = None, database: str | None = None) -> Erased:

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.contrib.native_memory import NativeMemory
-from chatmemory.json_lines import message_lines
+from chatmemory.json_lines import conversation_lines
 from chatmemory.models import Conversation, Message
 from chatmemory.native import NativeForms
 from chatmemory.personal_data import erase_user
@@ -137,7 +137,7 @@ def test_is_exported_and_anonymised_with_the_message() -> None:
     user = UserFactory()
     _memory(owner=user).add([A], [ODD])
     conversation = Conversation.objects.get()
-    (line,) = message_lines([(conversation.pk, "m")])
+    _, line, _ = conversation_lines([conversation.pk])
     assert json.loads(line)["native"] == {"fw": ODD}
     assert json.loads(line)["message"]["contents"] == [{"text": "a", "type": "TEXT"}]
     erase_user(user, how="anonymise")

@@ -1,4 +1,4 @@
-"""Conversations as files: JSON lines with everything that is known of each message, or what other programs read.
+"""Conversations as files: JSON lines with everything that is known of them, or what other programs read.
 
 Who took a copy must be known, so each is logged. A file comes by a link, hence by a GET; that one writes to the log
 although a GET is not meant to write. A HEAD does not.
@@ -25,7 +25,7 @@ from chatmemory.admin.selection import Selection
 from chatmemory.codec import message_to_json
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.registry import message_formats
-from chatmemory.json_lines import message_lines, message_or_problem, read_in_parts
+from chatmemory.json_lines import conversation_lines, message_or_problem, read_in_parts
 from chatmemory.json_text import dumps
 from chatmemory.messages import ChatMessage, ChatMessageType
 from chatmemory.models import Conversation, Message
@@ -47,9 +47,9 @@ class _NotExportableError(Exception):
 
 
 def json_lines(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse | StreamingHttpResponse:
-    """Every message with its state, one on each line."""
+    """Everything that is known of the conversation."""
     conversation = conversation_or_404(model_admin, request, object_id, also="read_text")
-    lines = message_lines([(conversation.pk, conversation.memory_id)])
+    lines = conversation_lines([conversation.pk])
     return _logged_file(model_admin, request, conversation, _AS_JSON_LINES, lines, ".jsonl")
 
 
@@ -97,9 +97,9 @@ def export_selected(
     with transaction.atomic(using=router.db_for_write(LogEntry)), translation.override(settings.LANGUAGE_CODE):
         for part in selection.parts():
             LogEntry.objects.log_actions(user_id, part, CHANGE, str(_AS_JSON_LINES))
-            chosen += [(conversation.pk, conversation.memory_id) for conversation in part]
+            chosen += [conversation.pk for conversation in part]
     selection.report()
-    return _file(message_lines(chosen), "conversations.jsonl") if chosen else None
+    return _file(conversation_lines(chosen), "conversations.jsonl") if chosen else None
 
 
 def _readable(row: Message) -> ChatMessage:
