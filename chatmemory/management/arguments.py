@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from django.db.models import QuerySet
 
 from chatmemory.models import Conversation
 
-__all__ = ["add_choice", "chosen_conversations", "chosen_database", "positive"]
+__all__ = ["add_choice", "chosen_conversations", "chosen_database", "chosen_user", "positive"]
 
 
 def positive(text: str) -> int:
@@ -51,6 +52,19 @@ def chosen_database(alias: str | None) -> str:
     return database
 
 
+def chosen_user(option: str, key: str, database: str) -> Any:
+    """The user with a primary key.
+
+    Raises:
+        CommandError: there is none; ``option`` named it.
+    """
+    with suppress(ValueError, ValidationError, OverflowError):
+        found = get_user_model()._default_manager.using(database).filter(pk=key).first()
+        if found is not None:
+            return found
+    raise CommandError(f"{option}: there is no user with the primary key {key!r}.")
+
+
 def chosen_conversations(options: dict[str, Any]) -> QuerySet[Conversation]:
     """The conversations that the options choose.
 
@@ -60,14 +74,7 @@ def chosen_conversations(options: dict[str, Any]) -> QuerySet[Conversation]:
     database = chosen_database(options["database"])
     chosen: QuerySet[Conversation] = Conversation.objects.using(database)
     if options["owner"] is not None:
-        users = get_user_model()._default_manager.using(database)
-        try:
-            known = users.filter(pk=options["owner"]).exists()
-        except (ValueError, ValidationError, OverflowError):
-            known = False
-        if not known:
-            raise CommandError(f"--owner: there is no user with the primary key {options['owner']!r}.")
-        chosen = chosen.filter(owner=options["owner"])
+        chosen = chosen.filter(owner=chosen_user("--owner", options["owner"], database))
     if options.get("conversation") is not None:
         try:
             chosen = chosen.filter(pk=UUID(options["conversation"]))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
-from typing import Any, TextIO
+from contextlib import suppress
+from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
@@ -15,6 +12,7 @@ from django.db.models import ProtectedError, RestrictedError
 
 from chatmemory.conf import setting
 from chatmemory.management.arguments import chosen_database
+from chatmemory.management.output import output
 from chatmemory.personal_data import erase_user, export_user
 
 __all__ = ["Command"]
@@ -40,7 +38,7 @@ class Command(BaseCommand):
         database = chosen_database(options["database"])
         person = _user(user, id, database)
         if act == "export":
-            with self._out(options["output"]) as out:
+            with output(options["output"], self.stdout) as out:
                 for line in export_user(person, database=database):
                     out.write(line)
             return
@@ -57,28 +55,6 @@ class Command(BaseCommand):
             f"{done} conversations: {erased.conversations}, messages: {erased.messages}. "
             f"Erased idempotency keys: {erased.keys}."
         )
-
-    @contextmanager
-    def _out(self, path: str | None) -> Iterator[TextIO | Any]:
-        if path is None:
-            yield self.stdout
-            return
-        try:
-            # Never over another file: it may be another person's. What is in it is nobody else's to read.
-            file = open(path, "x", encoding="utf-8", newline="\n", opener=partial(os.open, mode=0o600))  # noqa: SIM115
-        except FileExistsError:
-            raise CommandError(f"--output: {path} exists already; take another name.") from None
-        except OSError as error:
-            raise CommandError(f"--output: cannot write {path}: {error.strerror}.") from error
-        try:
-            with file:
-                yield file
-        except BaseException as error:
-            # Half of it would look like all of it.
-            os.unlink(path)
-            if isinstance(error, OSError):
-                raise CommandError(f"--output: cannot write {path}: {error.strerror}.") from error
-            raise
 
     def _ask(self, user: Any) -> None:
         act = "anonymise" if setting("ERASE_USER") == "anonymise" else "erase"

@@ -1,0 +1,143 @@
+"""``python manage.py chatmemory_import``"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from chatmemory.counting import check_model
+from chatmemory.management.arguments import chosen_database, chosen_user, positive
+from chatmemory.management.progress import Progress
+from chatmemory.models import MAX_LIMIT, WINDOWS
+from chatmemory.transfer.chatgpt import read_chatgpt
+from chatmemory.transfer.files import Source, numbered_lines, opened
+from chatmemory.transfer.found import Found
+from chatmemory.transfer.importing import import_all
+from chatmemory.transfer.langchain4j import read_langchain4j
+from chatmemory.transfer.openai_chat import read_openai
+from chatmemory.transfer.owners import Owners
+from chatmemory.transfer.reports import BadRecordError, Reports, StoppedError
+from chatmemory.transfer.restoring import restore
+
+__all__ = ["Command"]
+
+_SOME_LEFT_OUT = 1
+
+_LINES = "jsonl"
+_FILES: dict[str, Callable[[Source, str], Found]] = {
+    "langchain4j": read_langchain4j,
+    "openai": read_openai,
+    "chatgpt": lambda source, _memory_id: read_chatgpt(source),
+}
+
+
+class Command(BaseCommand):
+    """Run again, it goes on where it was stopped, and adds nothing twice."""
+
+    help = (
+        "Makes conversations of files: of what chatmemory_export writes, the same ones; of files of other programs, "
+        "conversations with these messages. What cannot be taken is named with its place, and left out. Exits with 1 "
+        "if something was."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("files", nargs="+", metavar="FILE", help="for chatgpt also the zip archive")
+        parser.add_argument(
+            "--format", choices=[_LINES, *_FILES], default=_LINES, help="what is in the files (default: jsonl)"
+        )
+        parser.add_argument("--memory-id", metavar="ID", help="of the conversation in the one file; else its name")
+        parser.add_argument("--owner", metavar="ID", help="all conversations become those of the user with this key")
+        parser.add_argument(
+            "--map-owner",
+            metavar="NAME=ID",
+            action="append",
+            default=[],
+            help="those of the user NAME become those of the user with this key; may be repeated",
+        )
+        parser.add_argument("--window", choices=[kind for kind, _label in WINDOWS], help="of new conversations")
+        parser.add_argument("--limit", type=positive, help="of new conversations")
+        parser.add_argument("--model", help="of new conversations: whose tokens are counted")
+        parser.add_argument("--database", metavar="ALIAS", help="the database (default: the one that is written to)")
+        parser.add_argument("--dry-run", action="store_true", help="say what would be done; write nothing")
+        parser.add_argument("--strict", action="store_true", help="stop at the first record that cannot be taken")
+
+    def handle(self, *, files: list[str], verbosity: int, dry_run: bool, strict: bool, **options: Any) -> None:
+        if options["memory_id"] is not None and len(files) > 1:
+            raise CommandError("--memory-id: is for one file; without it each file's name is the memory ID.")
+        self._database, self._dry_run = chosen_database(options["database"]), dry_run
+        self._owners = _owners(options, self._database)
+        self._settings = _settings(options)
+        self._reports = Reports(say=self._say, strict=strict)
+        self._progress = Progress(self.stderr, lambda: _account(self._reports), quiet=verbosity == 0)
+        try:
+            for path in map(Path, files):
+                self._read(path, options["format"], options["memory_id"] or unquote(path.stem))
+        except StoppedError:
+            self._progress.clear()
+            self.stderr.write("Stopped. What was done before stays; run it again to go on.")
+        self._progress.clear()
+        if verbosity > 0:
+            self.stdout.write(f"{'Would import' if dry_run else 'Imported'} {_account(self._reports)}.")
+        if self._reports.problems:
+            raise SystemExit(_SOME_LEFT_OUT)
+
+    def _read(self, path: Path, format: str, memory_id: str) -> None:
+        try:
+            with opened(path) as sources:
+                for open_source in sources:
+                    source = open_source()
+                    for _step in self._steps(source, format, memory_id):
+                        self._progress.show(source.read, source.size)
+        except BadRecordError as error:
+            self._reports.bad(error)
+
+    def _steps(self, source: Source, format: str, memory_id: str) -> Iterator[None]:
+        if format == _LINES:
+            lines = numbered_lines(source)
+            return restore(lines, self._reports, self._owners, database=self._database, dry_run=self._dry_run)
+        return import_all(
+            format,
+            _FILES[format](source, memory_id),
+            self._reports,
+            self._owners,
+            database=self._database,
+            settings=self._settings,
+            dry_run=self._dry_run,
+        )
+
+    def _say(self, problem: str) -> None:
+        self._progress.clear()
+        self.stderr.write(problem)
+
+
+def _account(reports: Reports) -> str:
+    return (
+        f"conversations: {reports.conversations}, messages: {reports.messages}; "
+        f"there already: {reports.unchanged}, left out: {reports.problems}"
+    )
+
+
+def _owners(options: dict[str, Any], database: str) -> Owners:
+    everybody = None if options["owner"] is None else chosen_user("--owner", options["owner"], database)
+    mapped = {}
+    for text in options["map_owner"]:
+        name, equals, key = text.rpartition("=")
+        if not equals or not name:
+            raise CommandError(f"--map-owner: expected NAME=ID, got {text!r}.")
+        mapped[name] = chosen_user("--map-owner", key, database)
+    return Owners(database, everybody, mapped)
+
+
+def _settings(options: dict[str, Any]) -> dict[str, Any]:
+    if options["limit"] is not None and options["limit"] > MAX_LIMIT:
+        raise CommandError(f"--limit: must be at most {MAX_LIMIT}, but is: {options['limit']}.")
+    if options["model"] is not None:
+        try:
+            check_model(options["model"])
+        except ValueError as error:
+            raise CommandError(f"--model: {error}") from error
+    return {name: options[name] for name in ("window", "limit", "model") if options[name] is not None}

@@ -1,0 +1,54 @@
+"""How far a command is, on a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Progress"]
+
+# Seconds between two pictures, and how wide a bar is.
+_PAUSE = 0.2
+_WIDTH = 30
+
+
+class Progress:
+    """A line that is written anew again and again; nothing where nobody looks."""
+
+    def __init__(self, stream: Any, account: Callable[[], str], *, quiet: bool = False) -> None:
+        """
+        Args:
+            stream: the command's ``stderr``.
+            account: what was done so far.
+            quiet: write nothing.
+        """
+        self._stream = stream
+        self._account = account
+        self._shown = not quiet and stream.isatty()
+        self._last = 0.0
+        self._chars = 0
+
+    def show(self, done: int = 0, whole: int = 0) -> None:
+        """The account, after a bar if it is known how much there is.
+
+        Args:
+            done: of ``whole``.
+            whole: 0 if nobody knows.
+        """
+        if not self._shown or time.monotonic() - self._last < _PAUSE:
+            return
+        self._last = time.monotonic()
+        line = self._account()
+        if whole:
+            part = min(1.0, done / whole)
+            full = int(_WIDTH * part)
+            line = f"[{'#' * full}{'.' * (_WIDTH - full)}] {part:4.0%} {line}"
+        self._stream.write(f"\r{line:<{self._chars}}", ending="")
+        self._chars = len(line)
+
+    def clear(self) -> None:
+        """Take the line away, for something else is to be written."""
+        if self._chars:
+            self._stream.write(f"\r{'':<{self._chars}}\r", ending="")
+            self._chars = 0

@@ -1,0 +1,83 @@
+"""Files of other programs, read a little at a time."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TextIO
+
+from chatmemory.transfer.reports import BadRecordError
+
+__all__ = ["Source", "numbered_lines", "opened"]
+
+# What an archive may hold that is meant: ChatGPT's parts its conversations once they are many.
+_MEMBERS = re.compile(r"(.*/)?conversations(-\d+)?\.json")
+
+
+class Source:
+    """A file that is read, and how far."""
+
+    def __init__(self, name: str, text: TextIO, raw: IO[bytes], size: int) -> None:
+        self.name = name
+        """What errors call it."""
+
+        self.text = text
+
+        self.size = size
+        """In bytes."""
+
+        self._raw = raw
+
+    @property
+    def read(self) -> int:
+        """Bytes that were read."""
+        return self._raw.tell()
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[list[Callable[[], Source]]]:
+    """The text of a file, or of each file of conversations in a zip archive, to be opened one after the other.
+
+    Raises:
+        BadRecordError: it cannot be read, or the archive has no conversations.
+    """
+    try:
+        if not zipfile.is_zipfile(path):
+            with path.open("rb") as raw:
+                yield [lambda: Source(path.name, _text(raw), raw, path.stat().st_size)]
+            return
+        with zipfile.ZipFile(path) as archive:
+            members = sorted(
+                (info for info in archive.infolist() if _MEMBERS.fullmatch(info.filename)),
+                key=lambda info: info.filename,
+            )
+            if not members:
+                raise BadRecordError(path.name, "there is no conversations.json in this archive")
+            yield [_member(archive, path, info) for info in members]
+    except (OSError, zipfile.BadZipFile) as error:
+        raise BadRecordError(str(path), f"cannot be read: {error}") from error
+
+
+def _member(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo) -> Callable[[], Source]:
+    def open_it() -> Source:
+        raw = archive.open(info)
+        return Source(f"{path.name}/{info.filename}", _text(raw), raw, info.file_size)
+
+    return open_it
+
+
+def _text(raw: IO[bytes]) -> TextIO:
+    # Only "\n" ends a line, so that numbers of lines are those of other programs. What is no UTF-8 becomes halves of
+    # surrogate pairs, which are refused where they stand.
+    return io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="\n")
+
+
+def numbered_lines(source: Source) -> Iterator[tuple[str, str]]:
+    """Each line that is not blank, after its place: ``backup.jsonl:17``."""
+    for number, line in enumerate(source.text, 1):
+        if line.strip():
+            yield f"{source.name}:{number}", line

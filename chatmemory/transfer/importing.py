@@ -1,0 +1,258 @@
+"""Conversations of other programs, added as if they were said here: windows bound them, their tokens are counted.
+
+What was taken of a source is written down in the conversation's metadata, under ``imported``, in the transaction of
+each batch: how many messages, a digest of them, and the version that was reached. So an import that ended in the middle
+is gone on with, one that is run twice adds nothing, and messages that the source has got since are added; but never to
+a conversation that somebody else changed meanwhile, and never if the source says other things than before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Case, DateTimeField, Value, When
+
+from chatmemory import changes
+from chatmemory.codec import message_to_json
+from chatmemory.exceptions import InvalidMessageError
+from chatmemory.hot_path import Key
+from chatmemory.identifiers import memory_id_text
+from chatmemory.ledger import Change, Target, chunks, rows_of
+from chatmemory.models import Conversation, Message
+from chatmemory.native import NativeForms
+from chatmemory.reader import require_json, require_storable
+from chatmemory.retrying import retried
+from chatmemory.rows import to_columns
+from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
+from chatmemory.transfer.lines import here
+from chatmemory.transfer.owners import Owners, UnknownOwnerError
+from chatmemory.transfer.reports import BadRecordError, Reports
+
+__all__ = ["IMPORTED", "import_all"]
+
+_Sized = tuple[FoundMessage, int]
+
+IMPORTED = "imported"
+"""The key of a conversation's metadata under which it is written down what was taken."""
+
+_MARK = {"source", "messages", "digest", "version"}
+
+# What is added in one transaction.
+_MESSAGES = 200
+_CHARS = 500_000
+
+_TITLE_CHARS = 255
+
+
+def import_all(
+    source: str,
+    found: Found,
+    reports: Reports,
+    owners: Owners,
+    *,
+    database: str,
+    settings: dict[str, Any],
+    dry_run: bool = False,
+) -> Iterator[None]:
+    """Add what a source has; a step for each batch.
+
+    Args:
+        source: the name of its format.
+        found: what it has.
+        reports: counts what was done.
+        owners: whose the conversations become.
+        database: the alias.
+        settings: columns of new conversations: ``window``, ``limit``, ``model``.
+        dry_run: write nothing.
+    """
+    for conversation in found:
+        try:
+            if isinstance(conversation, BadRecordError):
+                raise conversation
+            yield from _Import(source, conversation, reports, owners, database, settings, dry_run).run()
+        except BadRecordError as error:
+            reports.bad(error)
+        yield
+
+
+class _Import:
+    """The import of one conversation."""
+
+    def __init__(
+        self,
+        source: str,
+        found: FoundConversation,
+        reports: Reports,
+        owners: Owners,
+        database: str,
+        settings: dict[str, Any],
+        dry_run: bool,
+    ) -> None:
+        self._source = source
+        self._found = found
+        self._reports = reports
+        self._database = database
+        self._settings = settings
+        self._dry_run = dry_run
+        try:
+            self._owner = owners.named(found.owner)
+            self._memory_id = memory_id_text(found.memory_id)
+            require_storable(found.title, "title")
+            require_json(found.metadata, "metadata")
+        except (UnknownOwnerError, InvalidMessageError, ValueError) as error:
+            raise BadRecordError(found.place, str(error)) from error
+        self._last_said = found.created_at
+        self._digest = b""
+        self._taken = 0
+
+    def run(self) -> Iterator[None]:
+        rows = Conversation.objects.using(self._database).owned_by(self._owner)
+        present = rows.filter(memory_id=self._memory_id).first()
+        mark = self._mark_of(present)
+        messages = self._readable()
+        if mark is not None:
+            self._pass_over(messages, mark)
+        following = next(messages, None)
+        if mark is not None and following is None:
+            self._reports.unchanged += 1
+            return
+        if present is not None and mark is not None and mark["version"] != present.version:
+            raise self._bad("this was changed since it was imported, so what is new in the source is left out")
+        self._reports.conversations += 1
+        for batch in self._batches(chain([following] if following else [], messages)):
+            mark = self._add(batch, mark)
+            yield
+
+    def _bad(self, problem: str) -> BadRecordError:
+        return BadRecordError(self._found.place, f"{problem} (memory ID {self._memory_id!r})")
+
+    def _mark_of(self, present: Conversation | None) -> dict[str, Any] | None:
+        if present is None:
+            return None
+        mark = present.metadata.get(IMPORTED) if isinstance(present.metadata, dict) else None
+        if not isinstance(mark, dict) or mark.keys() != _MARK or mark["source"] != self._source:
+            raise self._bad("there is a conversation that was not imported from here; erase or rename that one")
+        return mark
+
+    def _readable(self) -> Iterator[_Sized]:
+        for item in self._found.messages:
+            try:
+                if isinstance(item, BadRecordError):
+                    raise item
+                yield self._checked(item)
+            except BadRecordError as error:
+                self._reports.bad(error)
+
+    def _checked(self, item: FoundMessage) -> _Sized:
+        """A message that can be stored; it counts for the digest."""
+        try:
+            columns = to_columns(item.message)
+            form = json.dumps(item.native, allow_nan=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise BadRecordError(item.place, str(error)) from error
+        said_at = "" if item.said_at is None else item.said_at.isoformat()
+        record = "\n".join([message_to_json(item.message), form, said_at])
+        self._digest = hashlib.sha256(self._digest + record.encode()).digest()
+        self._taken += 1
+        return item, len(columns["text"]) + len(columns["payload"] or "") + len(form)
+
+    def _pass_over(self, messages: Iterator[_Sized], mark: dict[str, Any]) -> None:
+        """What was taken before.
+
+        Raises:
+            BadRecordError: the source says something else now.
+        """
+        while self._taken < mark["messages"]:
+            item, _size = next(messages, (None, 0))
+            if item is None:
+                break
+            self._time_of(item)
+        if self._taken < mark["messages"] or self._digest.hex() != mark["digest"]:
+            raise self._bad("the source says something else than when it was imported; erase this to import it anew")
+
+    def _batches(self, messages: Iterator[_Sized]) -> Iterator[list[FoundMessage]]:
+        """At least one, for a conversation may be without messages."""
+        batch: list[FoundMessage] = []
+        chars, first = 0, True
+        for item, size in messages:
+            batch.append(item)
+            chars += size
+            if len(batch) >= _MESSAGES or chars >= _CHARS:
+                yield batch
+                batch, chars, first = [], 0, False
+        if batch or first:
+            yield batch
+
+    def _add(self, batch: list[FoundMessage], mark: dict[str, Any] | None) -> dict[str, Any]:
+        """One transaction; the mark that it leaves."""
+        new = {"source": self._source, "messages": self._taken, "digest": self._digest.hex(), "version": 0}
+        times = [self._time_of(item) for item in batch]
+        self._reports.messages += len(batch)
+        if self._dry_run:
+            return new
+        native = NativeForms(self._found.framework, [item.native for item in batch])
+
+        def unchanged(conversation: Conversation) -> None:
+            if conversation.metadata.get(IMPORTED) != mark:
+                raise self._bad("somebody else imports or changes this at the same time; run the import again")
+
+        def transact() -> dict[str, Any]:
+            with transaction.atomic(using=self._database):
+                key = Key.named(self._owner, self._memory_id, self._database)
+                target = Target(key, self._new if mark is None else None, precondition=unchanged)
+                change = changes.add(target, [item.message for item in batch], native=native)
+                conversation = change.conversation
+                _date(change, batch, times)
+                new["version"] = conversation.version
+                columns: dict[str, Any] = {"metadata": {**conversation.metadata, IMPORTED: new}}
+                if mark is None and self._found.created_at is not None:
+                    columns["created_at"] = here(self._found.created_at)
+                if self._last_said is not None:
+                    columns["updated_at"] = here(self._last_said)
+                Conversation.objects.using(self._database).filter(pk=conversation.pk).update(**columns)
+            return new
+
+        try:
+            return retried(self._database, transact)
+        except Conversation.DoesNotExist:
+            raise self._bad("the conversation was erased while it was imported; run the import again") from None
+
+    def _new(self) -> Conversation:
+        title, metadata = self._found.title, dict(self._found.metadata)
+        if len(title) > _TITLE_CHARS:
+            metadata["title"] = title
+        return Conversation(
+            owner=self._owner,
+            memory_id=self._memory_id,
+            title=title[:_TITLE_CHARS],
+            metadata=metadata,
+            **self._settings,
+        )
+
+    def _time_of(self, item: FoundMessage) -> datetime | None:
+        """A message without a time was said when the one before it was."""
+        self._last_said = item.said_at or self._last_said
+        return self._last_said
+
+
+def _date(change: Change, batch: list[FoundMessage], times: list[datetime | None]) -> None:
+    """Let the new rows have been said when the source says; they left the memory now, if they did."""
+    dated: list[Message] = []
+    said = iter(zip(batch, times, strict=True))
+    for row in change.added:
+        columns = {"type": row.type, "text": row.text, "payload": row.payload}
+        # A system message that is in memory already has no row.
+        time = next(time for item, time in said if to_columns(item.message) == columns)
+        if time is not None:
+            row.created_at = here(time)
+            dated.append(row)
+    for chunk in chunks(dated):
+        by_position = [When(position=row.position, then=Value(row.created_at)) for row in chunk]
+        rows = rows_of(change.conversation).filter(position__in=[row.position for row in chunk])
+        rows.update(created_at=Case(*by_position, output_field=DateTimeField()))

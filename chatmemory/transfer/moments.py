@@ -1,0 +1,34 @@
+"""Times as sources have them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.utils.dateparse import parse_datetime
+
+__all__ = ["from_column", "from_seconds"]
+
+
+def from_seconds(value: Any) -> datetime | None:
+    """A time from seconds since 1970; None from anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return datetime.fromtimestamp(value, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def from_column(value: Any) -> datetime | None:
+    """A time from a column, in UTC if it has no time zone; SQLite's are texts, or milliseconds as JDBC writes them."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return from_seconds(value / 1000)
+    if isinstance(value, str):
+        try:
+            value = parse_datetime(value)
+        except ValueError:
+            return None
+    if not isinstance(value, datetime):
+        return None
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value

@@ -1,0 +1,53 @@
+"""Whose the imported conversations are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from django.contrib.auth import get_user_model
+
+__all__ = ["Owners", "UnknownOwnerError"]
+
+
+class UnknownOwnerError(Exception):
+    """A user name that nobody has here."""
+
+
+class Owners:
+    """Users by the names that a source has for them."""
+
+    def __init__(self, database: str, everybody: Any = None, mapped: Mapping[str, Any] | None = None) -> None:
+        """
+        Args:
+            database: the alias.
+            everybody: the user whose all conversations become; by default the source says whose they are.
+            mapped: users for names that the source has.
+        """
+        self._users = get_user_model()._default_manager.using(database)
+        self._everybody = everybody
+        self._mapped = dict(mapped or {})
+        self._by_name = lru_cache(maxsize=10_000)(self._look_up)
+
+    def named(self, name: str | None) -> Any:
+        """The user for a name in the source; None for nobody.
+
+        Raises:
+            UnknownOwnerError: there is none.
+        """
+        if self._everybody is not None:
+            return self._everybody
+        if name is None or name in self._mapped:
+            return self._mapped.get(name or "")
+        user = self._by_name(name)
+        if user is None:
+            raise UnknownOwnerError(f"there is no user {name!r}; make one, or say --map-owner {name}=ID or --owner ID")
+        return user
+
+    def _look_up(self, name: str) -> Any:
+        model = get_user_model()
+        column: Any = model._meta.get_field(model.USERNAME_FIELD)
+        found = self._users.filter(**{model.USERNAME_FIELD: name})
+        # MariaDB takes "ann", "Ann" and "änn" for the same.
+        return next((user for user in found if user.get_username() == column.to_python(name)), None)
