@@ -40,8 +40,8 @@ ERASED_TEXT = "[erased]"
 def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
     """Everything of one user as JSON lines, each ending in a newline.
 
-    The conversations are as :mod:`chatmemory.json_lines` writes them, each followed by what other apps keep of it. After
-    them there is a line for each idempotency key of a conversation that they made and somebody else owns now.
+    The conversations are as :mod:`chatmemory.json_lines` writes them, each followed by what other apps keep of it.
+    After them there is a line for each idempotency key of a conversation that they made and somebody else owns now.
 
     Args:
         user: a saved one.
