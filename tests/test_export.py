@@ -412,7 +412,7 @@ class TestTheCommands:
             (["import", "f", "g", "--memory-id", "m"], "--memory-id: is for one file"),
             (["import", "f", "--limit", "99999999999"], "--limit: must be at most"),
             (["import", "f", "--model", " "], "--model: model must be a string of 1 to 255 characters"),
-            (["import", "f", "--database", "nope"], "--database: there is no 'nope'"),
+            (["import", "f", "--database", "nope"], "there is no 'nope'"),
         ],
     )
     def test_options_that_cannot_be(self, args: list[str], problem: str) -> None:

@@ -40,15 +40,15 @@ def add_choice(parser: CommandParser, *, conversation: bool = True) -> None:
     parser.add_argument("--database", metavar="ALIAS", help="the database (default: the one that is written to)")
 
 
-def chosen_database(alias: str | None) -> str:
+def chosen_database(alias: str | None, option: str = "--database") -> str:
     """``alias``, by default the database that conversations are written to.
 
     Raises:
-        CommandError: there is no such database.
+        CommandError: there is no such database; ``option`` named it.
     """
     database = alias or router.db_for_write(Conversation)
     if database not in connections:
-        raise CommandError(f"--database: there is no {database!r} in DATABASES; take one of {', '.join(connections)}.")
+        raise CommandError(f"{option}: there is no {database!r} in DATABASES; take one of {', '.join(connections)}.")
     return database
 
 

@@ -18,10 +18,13 @@ from chatmemory.transfer.files import Source, numbered_lines, opened
 from chatmemory.transfer.found import Found
 from chatmemory.transfer.importing import import_all
 from chatmemory.transfer.langchain4j import read_langchain4j
+from chatmemory.transfer.langchain_tables import read_ai_assistant, read_langchain
+from chatmemory.transfer.openai_agents_tables import read_openai_agents
 from chatmemory.transfer.openai_chat import read_openai
 from chatmemory.transfer.owners import Owners
 from chatmemory.transfer.reports import BadRecordError, Reports, StoppedError
 from chatmemory.transfer.restoring import restore
+from chatmemory.transfer.spring_ai_tables import read_spring_ai
 
 __all__ = ["Command"]
 
@@ -33,21 +36,31 @@ _FILES: dict[str, Callable[[Source, str], Found]] = {
     "openai": read_openai,
     "chatgpt": lambda source, _memory_id: read_chatgpt(source),
 }
+_TABLES: dict[str, Callable[..., Found]] = {
+    "langchain-sql": read_langchain,
+    "openai-agents-sql": read_openai_agents,
+    "spring-ai-sql": read_spring_ai,
+    "django-ai-assistant": read_ai_assistant,
+}
 
 
 class Command(BaseCommand):
     """Run again, it goes on where it was stopped, and adds nothing twice."""
 
     help = (
-        "Makes conversations of files: of what chatmemory_export writes, the same ones; of files of other programs, "
-        "conversations with these messages. What cannot be taken is named with its place, and left out. Exits with 1 "
-        "if something was."
+        "Makes conversations of files: of what chatmemory_export writes, the same ones; of files or tables of other "
+        "programs, conversations with these messages. What cannot be taken is named with its place, and left out. "
+        "Exits with 1 if something was."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("files", nargs="+", metavar="FILE", help="for chatgpt also the zip archive")
+        parser.add_argument("files", nargs="*", metavar="FILE", help="for chatgpt also the zip archive")
         parser.add_argument(
-            "--format", choices=[_LINES, *_FILES], default=_LINES, help="what is in the files (default: jsonl)"
+            "--format", choices=[_LINES, *_FILES, *_TABLES], default=_LINES, help="what is read (default: jsonl)"
+        )
+        parser.add_argument("--from", dest="source", metavar="ALIAS", help="the database that has the tables")
+        parser.add_argument(
+            "--table", metavar="NAME", help="the table of messages, or of threads, if it has another name"
         )
         parser.add_argument("--memory-id", metavar="ID", help="of the conversation in the one file; else its name")
         parser.add_argument("--owner", metavar="ID", help="all conversations become those of the user with this key")
@@ -66,14 +79,15 @@ class Command(BaseCommand):
         parser.add_argument("--strict", action="store_true", help="stop at the first record that cannot be taken")
 
     def handle(self, *, files: list[str], verbosity: int, dry_run: bool, strict: bool, **options: Any) -> None:
-        if options["memory_id"] is not None and len(files) > 1:
-            raise CommandError("--memory-id: is for one file; without it each file's name is the memory ID.")
+        _check(files, options)
         self._database, self._dry_run = chosen_database(options["database"]), dry_run
         self._owners = _owners(options, self._database)
         self._settings = _settings(options)
         self._reports = Reports(say=self._say, strict=strict)
         self._progress = Progress(self.stderr, lambda: _account(self._reports), quiet=verbosity == 0)
         try:
+            if options["format"] in _TABLES:
+                self._read_tables(options["format"], options["source"], options["table"])
             for path in map(Path, files):
                 self._read(path, options["format"], options["memory_id"] or unquote(path.stem))
         except StoppedError:
@@ -99,9 +113,20 @@ class Command(BaseCommand):
         if format == _LINES:
             lines = numbered_lines(source)
             return restore(lines, self._reports, self._owners, database=self._database, dry_run=self._dry_run)
+        return self._import(format, _FILES[format](source, memory_id))
+
+    def _read_tables(self, format: str, database: str, table: str | None) -> None:
+        found = _TABLES[format](database, *([table] if table else []))
+        try:
+            for _step in self._import(format, found):
+                self._progress.show()
+        except BadRecordError as error:
+            self._reports.bad(error)
+
+    def _import(self, format: str, found: Found) -> Iterator[None]:
         return import_all(
             format,
-            _FILES[format](source, memory_id),
+            found,
             self._reports,
             self._owners,
             database=self._database,
@@ -112,6 +137,20 @@ class Command(BaseCommand):
     def _say(self, problem: str) -> None:
         self._progress.clear()
         self.stderr.write(problem)
+
+
+def _check(files: list[str], options: dict[str, Any]) -> None:
+    of_tables = options["format"] in _TABLES
+    if options["memory_id"] is not None and len(files) > 1:
+        raise CommandError("--memory-id: is for one file; without it each file's name is the memory ID.")
+    if of_tables and (files or options["source"] is None):
+        raise CommandError(
+            f"--format {options['format']}: reads tables; name their database with --from, and no files."
+        )
+    if not of_tables and (not files or options["source"] is not None):
+        raise CommandError(f"--format {options['format']}: reads files; name them, and no --from.")
+    if options["source"] is not None:
+        chosen_database(options["source"], "--from")
 
 
 def _account(reports: Reports) -> str:
