@@ -1,4 +1,4 @@
-"""Every Python block of the README runs, in its order, as a reader would type it."""
+"""Every Python block of the README and of docs/frameworks.md runs, in its order, as a reader would type it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from chatmemory.conf import DEFAULTS
 from chatmemory.models import Conversation
 from chatmemory.signals import messages_evicted
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+ROOT = Path(__file__).parent.parent
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
 class ChatCompletions(BaseHTTPRequestHandler):
@@ -68,7 +71,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 def test_every_block_runs(asked: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     namespace: dict[str, Any] = {}
     try:
-        for block in BLOCKS:
+        for block in blocks("README.md"):
             exec(compile(block, "README.md", "exec"), namespace)
     finally:
         messages_evicted.disconnect(namespace.get("summarise_later"))
@@ -80,4 +83,15 @@ def test_every_block_runs(asked: list[Any], capsys: pytest.CaptureFixture[str]) 
     assert "\nI got 3 messages.\nAdded(" in printed
     assert Conversation.objects.get(title="Hello").messages.history().count() == 10
     assert namespace["CHATMEMORY"] == DEFAULTS
-    assert len(BLOCKS) == 19
+    assert len(blocks("README.md")) == 16
+
+
+@pytest.mark.django_db
+def test_the_frameworks_get_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    namespace: dict[str, Any] = {}
+    for block in blocks("docs/frameworks.md"):
+        exec(compile(block, "docs/frameworks.md", "exec"), namespace)
+    langchain, llama_index = capsys.readouterr().out.splitlines()
+    assert langchain.startswith("[HumanMessage(content='Hi! My name is Ann.'")
+    assert llama_index.startswith("[ChatMessage(role=<MessageRole.USER: 'user'>")
+    assert {"answer", "answer_sync"} <= namespace.keys()
