@@ -495,9 +495,21 @@ class TestMemory:
 
     def test_reading_is_one_statement(self, django_assert_num_queries: Any) -> None:
         history = DjangoChatMessageHistory("a")
-        history.add_messages(ALL)
+        call = {"id": "1", "name": "now", "args": {}}
+        history.add_messages([HumanMessage("a"), AIMessage("", tool_calls=[call]), ToolMessage("b", tool_call_id="1")])
         with django_assert_num_queries(1):
-            assert history.messages
+            assert len(history.messages) == 3
+
+    def test_what_others_said_has_ids_and_no_result_without_its_call(self) -> None:
+        conversation = Conversation.objects.create(memory_id="a", window="messages", limit=3)
+        question = AiMessage(tool_execution_requests=[ToolExecutionRequest(None, "now", "{}")])
+        answer = ToolExecutionResultMessage(None, "now", "noon")
+        conversation.memory.add(question, UserMessage("b"), answer)
+        history = DjangoChatMessageHistory("a")
+        told, _, result = history.messages
+        assert result.tool_call_id == told.tool_calls[0]["id"] != ""
+        conversation.memory.add(UserMessage("c"))  # the window takes the call; its result does not follow it
+        assert [message.text for message in history.messages] == ["b", "c"]
 
 
 class Model(GenericFakeChatModel):

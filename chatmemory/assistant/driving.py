@@ -14,6 +14,7 @@ from chatmemory.assistant.model import ChatModel
 from chatmemory.assistant.steps import Ask, Do, Pause, RunTool, Steps
 from chatmemory.assistant.tools import Toolbox
 from chatmemory.assistant.turns import Added, Turn
+from chatmemory.cancellation import settled
 from chatmemory.messages import AiMessage, ChatMessage
 
 __all__ = ["Driver"]
@@ -76,7 +77,7 @@ class Driver:
                     case answer:
                         break
         finally:
-            await _whatever_happens(asyncio.ensure_future(sync_to_async(self._turn.release)()))
+            await settled(self._turn.release)
         for piece in self._said_before(answer):
             yield piece
         yield answer
@@ -141,16 +142,3 @@ def _whole(last: Any) -> AiMessage:
         raise ModelError("The model's stream ended before the answer was whole.")
     answer: AiMessage = last
     return answer
-
-
-async def _whatever_happens(task: asyncio.Future[None]) -> None:
-    """Wait for ``task`` even if this task is cancelled meanwhile, and again."""
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    task.result()

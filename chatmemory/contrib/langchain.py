@@ -24,18 +24,17 @@ around a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import connections, router
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
+from chatmemory.contrib.connections import left_as_found
 from chatmemory.contrib.langchain_messages import FRAMEWORK, form_of, from_row, to_chat_message
 from chatmemory.contrib.native_memory import NativeMemory
-from chatmemory.models import Conversation
+from chatmemory.contrib.reading import readable
 
 __all__ = ["DjangoChatMessageHistory"]
 
@@ -71,7 +70,7 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
         """The messages that the window retains, in order."""
-        with _no_connection_left_open():
+        with left_as_found(self._memory.database):
             return self._get()
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
@@ -81,12 +80,12 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
             TypeError: one of them is no message, or holds what has no JSON form.
             ValueError: a text that no database can hold, or a number that is not finite.
         """
-        with _no_connection_left_open():
+        with left_as_found(self._memory.database):
             self._add(messages)
 
     def clear(self) -> None:
         """Evict everything; the conversation's history keeps it."""
-        with _no_connection_left_open():
+        with left_as_found(self._memory.database):
             self._memory.clear()
 
     async def aget_messages(self) -> list[BaseMessage]:
@@ -102,22 +101,7 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
         await sync_to_async(self._memory.clear)()
 
     def _get(self) -> list[BaseMessage]:
-        return [from_row(row) for row in self._memory.retained()]
+        return [from_row(row, message) for row, message in readable(self._memory)]
 
     def _add(self, messages: Sequence[BaseMessage]) -> None:
         self._memory.add([to_chat_message(message) for message in messages], [form_of(message) for message in messages])
-
-
-@contextmanager
-def _no_connection_left_open() -> Iterator[None]:
-    """Close the connection if it was opened meanwhile.
-
-    LangChain runs steps of a chain in threads of its own, also in sync code, and Django closes no connections there.
-    """
-    connection = connections[router.db_for_write(Conversation)]
-    was_open = connection.connection is not None
-    try:
-        yield
-    finally:
-        if not was_open:
-            connection.close()

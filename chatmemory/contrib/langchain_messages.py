@@ -119,11 +119,16 @@ def form_of(message: lc.BaseMessage) -> dict[str, Any] | None:
     return None if text == alike else form
 
 
-def from_row(row: Message) -> lc.BaseMessage:
-    """The message of a row: the very one that LangChain added, or what somebody else said."""
+def from_row(row: Message, message: ChatMessage | None = None) -> lc.BaseMessage:
+    """The message of a row: the very one that LangChain added, or what somebody else said.
+
+    Args:
+        row: of the conversation.
+        message: what it says, if that is to be read otherwise than it stands there.
+    """
     form = row.native_of(FRAMEWORK)
     if form is None:
-        return from_chat_message(row.message)
+        return from_chat_message(row.message if message is None else message)
     return lc.messages_from_dict([form])[0]
 
 

@@ -43,14 +43,19 @@ class NativeMemory:
         self._settings = {name: value for name, value in settings.items() if value is not None}
 
     @property
+    def database(self) -> str:
+        """The alias of the database that is read and written: the next turn needs what was just said."""
+        return router.db_for_write(Conversation)
+
+    @property
     def messages(self) -> MessageQuerySet:
-        """The rows of the conversation, on the database that is written to: the next turn needs what was just said."""
-        found = Message.objects.using(router.db_for_write(Conversation))
+        """The rows of the conversation."""
+        found = Message.objects.using(self.database)
         return found.filter(conversation__owner=self._owner, conversation__memory_id=self._memory_id)
 
     def retained(self) -> list[Message]:
         """The rows of the memory, in its order."""
-        return retried(router.db_for_write(Conversation), lambda: list(self.messages.retained()))
+        return retried(self.database, lambda: list(self.messages.retained()))
 
     def add(self, messages: Sequence[ChatMessage], forms: Sequence[Any]) -> None:
         """Add all of ``messages`` or none.

@@ -30,15 +30,14 @@ Source: ``agents.memory`` of openai-agents 0.24.
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from agents.items import TResponseInputItem
 from agents.memory import SessionSettings
 from asgiref.sync import sync_to_async
 
+from chatmemory.cancellation import settled
 from chatmemory.contrib.native_memory import NativeMemory
 from chatmemory.contrib.openai_agents_items import Item, answer, groups, items_of, messages_of
 from chatmemory.contrib.reading import readable, with_call_ids
@@ -50,8 +49,6 @@ from chatmemory.taking_back import Remainder
 __all__ = ["DjangoSession"]
 
 FRAMEWORK = "openai_agents"
-
-T = TypeVar("T")
 
 
 class DjangoSession:
@@ -109,15 +106,15 @@ class DjangoSession:
             TypeError: an item has no JSON form.
             ValueError: the same, or a text that no database can hold.
         """
-        await _settled(self._add, items)
+        await settled(self._add, items)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the last item out of the memory, and only this caller gets it. History keeps it."""
-        return cast(TResponseInputItem | None, await _settled(self._pop))
+        return cast(TResponseInputItem | None, await settled(self._pop))
 
     async def clear_session(self) -> None:
         """Take all items out of the memory. History keeps them."""
-        await _settled(self._memory.clear)
+        await settled(self._memory.clear)
 
     def _items(self) -> list[Item]:
         return [item for row, message in readable(self._memory) for item in _items_of_row(row, message)]
@@ -152,18 +149,3 @@ def _without_last(row: Message) -> Remainder:
         return None
     message = answer(items)
     return message, NativeForms(FRAMEWORK, [_form(items, message)])
-
-
-async def _settled(method: Callable[..., T], *args: Any) -> T:
-    """The result of a change. A caller that is cancelled meanwhile hears of it when the change is done or undone."""
-    task = asyncio.ensure_future(sync_to_async(method)(*args))
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancelled = cancelled or error
-    if cancelled is not None:
-        task.exception()  # heard of, so that nobody reports it as lost
-        raise cancelled
-    return task.result()

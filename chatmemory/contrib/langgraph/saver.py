@@ -43,9 +43,9 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from chatmemory.contrib.connections import left_as_found
 from chatmemory.contrib.langchain_messages import FRAMEWORK
 from chatmemory.contrib.langgraph import pruning, reading, writing
-from chatmemory.contrib.langgraph.connections import left_as_found
 from chatmemory.contrib.langgraph.mirror import as_graph_message
 from chatmemory.contrib.langgraph.threads import Threads
 from chatmemory.contrib.native_memory import NativeMemory
