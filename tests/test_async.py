@@ -140,7 +140,7 @@ def test_looking_after_the_data() -> None:
         await conversation.aadd_messages(users(1, 2), idempotency_key="1")
         assert [finding async for finding in averify()] == []
         assert sum([step.messages async for step in arecount(model="gpt-4o")]) == 2
-        assert len([line async for line in aexport_user(user)]) == 4
+        assert len([line async for line in aexport_user(user)]) == 5
         now = timezone.now()
         assert [step.messages async for step in apurge_evicted(now)] == [1]
         assert [step.keys async for step in apurge_keys(now)] == [1]

@@ -373,7 +373,7 @@ class TestErasing:
             "msgpack+turned"
         ] * 2
         Message.objects.all().delete()
-        Conversation.objects.update(next_position=1)  # a message was evicted, and purged
+        Conversation.objects.update(next_position=1, purged_count=1)  # a message was evicted, and purged
         list(purge_evicted(timezone.now()))
         assert ChannelValue.objects.count() == Checkpoint.objects.count() == 1
 
