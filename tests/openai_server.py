@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["ModelServer", "calls", "model_server", "says"]
+__all__ = ["ModelServer", "calls", "model_server", "says", "thinks"]
 
 Piece = dict[str, Any]
 
@@ -18,6 +18,11 @@ Piece = dict[str, Any]
 def says(*pieces: str, finish: str | None = "stop") -> list[Piece]:
     """The chunks of an answer in words; without ``finish`` it never ends."""
     return [*(_chunk({"content": piece}) for piece in pieces), *([_chunk({}, finish)] if finish else [])]
+
+
+def thinks(names: list[str], *pieces: str) -> list[Piece]:
+    """The chunks of its thinking, each under all the ``names`` that servers have for that."""
+    return [_chunk(dict.fromkeys(names, piece)) for piece in pieces]
 
 
 def calls(*requests: tuple[str, str, str]) -> list[Piece]:

@@ -23,7 +23,7 @@ from chatmemory import (
 from chatmemory.assistant import Assistant, ModelError
 from chatmemory.assistant.openai import OpenAiChatModel
 from chatmemory.formats import UnsupportedContentError
-from tests.openai_server import ModelServer, calls, model_server, says  # noqa: F401
+from tests.openai_server import ModelServer, calls, model_server, says, thinks  # noqa: F401
 
 Way = Callable[..., Any]
 
@@ -184,6 +184,19 @@ class TestWhole:
         assert way(assistant, "Hi") == ["I cannot."]
         assert last(assistant).attributes == {"openai": {"refusal": "I cannot."}}
 
+    def test_what_other_servers_add_is_no_problem(
+        self, assistant: Assistant, model_server: ModelServer, way: Way
+    ) -> None:
+        function = {"name": "plus", "arguments": '{"a": 1, "b": 2}', "parsed": {}}
+        call = {"id": "a", "type": "function", "function": function, "extra_content": {"google": {"signature": "x"}}}
+        answer = completion("tool_calls", content=None, tool_calls=[call], reasoning="Add.", reasoning_details=[{}])
+        model_server.say(200, "application/json", answer)
+        model_server.say(200, "application/json", completion(content="3", provider_specific_fields={"a": 1}))
+        assert way(assistant, "1+2?") == ["3"]
+        called = assistant.memory("default").messages()[1]
+        request = ToolExecutionRequest("a", "plus", '{"a": 1, "b": 2}')
+        assert called == AiMessage(tool_execution_requests=[request], thinking="Add.")
+
     @pytest.mark.parametrize(
         ("body", "problem"),
         [
@@ -199,6 +212,21 @@ class TestWhole:
         with pytest.raises(ModelError, match=problem):
             way(assistant, "Hi")
         assert last(assistant) == UserMessage("Hi")
+
+
+@pytest.mark.parametrize("names", [["reasoning_content"], ["reasoning"], ["reasoning", "reasoning_content"]])
+@pytest.mark.parametrize("finish", ["stop", "length"])
+@pytest.mark.parametrize("way", [stream, astream, chat, achat])
+def test_thinking_is_kept_however_it_comes(
+    assistant: Assistant, model_server: ModelServer, way: Way, finish: str, names: list[str]
+) -> None:
+    if way in (stream, astream):
+        model_server.stream([*thinks(names, "Let me ", "see."), *says("Hello", finish=finish)])
+    else:
+        answer = completion(finish, content="Hello", **dict.fromkeys(names, "Let me see."))
+        model_server.say(200, "application/json", answer)
+    assert way(assistant, "Hi") == ["Hello"]
+    assert last(assistant).thinking == "Let me see."
 
 
 def test_who_leaves_an_async_stream_closes_the_connection(assistant: Assistant, model_server: ModelServer) -> None:

@@ -22,6 +22,9 @@ __all__ = ["OpenAiChatModel"]
 _CUT_OFF = {"length": "the model's limit was reached", "content_filter": "a content filter stopped it"}
 """Reasons to finish that leave an answer incomplete."""
 
+_READ = ("role", "content", "refusal", "annotations", "audio", "tool_calls", "reasoning_content", "reasoning")
+"""Fields of an answer that are read. Servers add others, which are for their own clients."""
+
 _logger = logging.getLogger("chatmemory.assistant")
 
 
@@ -110,7 +113,9 @@ class OpenAiChatModel(ChatModel):
         choices = getattr(completion, "choices", None)  # a web page comes as text
         if not choices:
             raise ModelError(f"{name} did not answer with a chat completion. Check OPENAI_BASE_URL.")
-        return _answer(name, choices[0].message.model_dump(), choices[0].finish_reason)
+        said = choices[0].message.model_dump()
+        said["tool_calls"] = [_known_of(call) for call in said.get("tool_calls") or ()]
+        return _answer(name, {key: said[key] for key in _READ if said.get(key)}, choices[0].finish_reason)
 
 
 class _StreamedAnswer:
@@ -119,6 +124,7 @@ class _StreamedAnswer:
     def __init__(self, name: str) -> None:
         self._name = name
         self._text = {"content": "", "refusal": ""}
+        self._thinking = {"reasoning_content": "", "reasoning": ""}
         self._calls: dict[int, dict[str, Any]] = {}
         self._has_begun = False
         self._finish_reason: str | None = None
@@ -149,6 +155,8 @@ class _StreamedAnswer:
                 piece = getattr(choice.delta, name) or ""
                 self._text[name] += piece
                 said += piece
+            for name in self._thinking:
+                self._thinking[name] += getattr(choice.delta, name, None) or ""
         return said
 
     def whole(self) -> AiMessage:
@@ -160,7 +168,7 @@ class _StreamedAnswer:
             raise ModelError(f"{self._name} did not answer as a stream of chat completions. Check OPENAI_BASE_URL.")
         if not self._finish_reason:
             raise self._broken_off()
-        text = {name: said or None for name, said in self._text.items()}
+        text = {name: said or None for name, said in (self._text | self._thinking).items()}
         calls = [call for _index, call in sorted(self._calls.items())]
         return _answer(self._name, {"role": "assistant", **text, "tool_calls": calls}, self._finish_reason)
 
@@ -176,9 +184,21 @@ class _StreamedAnswer:
         return ModelError(f"{self._name} broke off in the middle of its answer.")
 
 
+def _known_of(call: dict[str, Any]) -> dict[str, Any]:
+    if "function" not in call:
+        return call
+    function = call["function"]
+    return {
+        **{key: call.get(key) for key in ("id", "type")},
+        "function": {key: function.get(key) for key in ("name", "arguments")},
+    }
+
+
 def _answer(name: str, data: dict[str, Any], finish_reason: str | None) -> AiMessage:
     for call in data.get("tool_calls") or ():
         call["id"] = call["id"] or ""  # some servers give none, and the reader wants one
+    if data.get("reasoning_content"):
+        data.pop("reasoning", None)  # the same under another name
     [message] = from_openai([data])
     assert isinstance(message, AiMessage)
     why = _CUT_OFF.get(finish_reason or "")
@@ -189,4 +209,4 @@ def _answer(name: str, data: dict[str, Any], finish_reason: str | None) -> AiMes
     if why is None:
         return message
     # Beside the text, which stays what the model said.
-    return AiMessage(message.text, attributes={**message.attributes, "cut_off": why})
+    return AiMessage(message.text, thinking=message.thinking, attributes={**message.attributes, "cut_off": why})
