@@ -151,6 +151,22 @@ class TestStreaming:
         model_server.stream(says("Hello"))
         assert way(assistant) == ["Hello"]
 
+    def test_calls_that_share_an_index_are_told_by_their_ids(
+        self, assistant: Assistant, model_server: ModelServer, way: Way
+    ) -> None:
+        chunks = calls(("a", "plus", '{"a": 1, "b": 2}'), ("b", "plus", '{"a": 3, "b": 4}'))
+        for chunk in chunks:
+            for piece in chunk["choices"][0]["delta"].get("tool_calls", ()):
+                piece["index"] = 0
+        model_server.stream(chunks)
+        model_server.stream(says("Three and seven."))
+        way(assistant, "1+2, 3+4?")
+        results = assistant.memory("default").messages()[2:4]
+        assert results == [
+            ToolExecutionResultMessage("a", "plus", "3"),
+            ToolExecutionResultMessage("b", "plus", "7"),
+        ]
+
     def test_a_text_that_was_cut_off_says_why(self, assistant: Assistant, model_server: ModelServer, way: Way) -> None:
         model_server.stream(says("Once upon", finish="length"))
         way(assistant, "Tell me a story")

@@ -125,7 +125,8 @@ class _StreamedAnswer:
         self._name = name
         self._text = {"content": "", "refusal": ""}
         self._thinking = {"reasoning_content": "", "reasoning": ""}
-        self._calls: dict[int, dict[str, Any]] = {}
+        self._calls: list[dict[str, Any]] = []
+        self._calls_by_index: dict[int | None, dict[str, Any]] = {}
         self._has_begun = False
         self._finish_reason: str | None = None
 
@@ -169,12 +170,16 @@ class _StreamedAnswer:
         if not self._finish_reason:
             raise self._broken_off()
         text = {name: said or None for name, said in (self._text | self._thinking).items()}
-        calls = [call for _index, call in sorted(self._calls.items())]
-        return _answer(self._name, {"role": "assistant", **text, "tool_calls": calls}, self._finish_reason)
+        return _answer(self._name, {"role": "assistant", **text, "tool_calls": self._calls}, self._finish_reason)
 
     def _add(self, piece: Any) -> None:
-        empty = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
-        call = self._calls.setdefault(piece.index, empty)
+        name = piece.function.name if piece.function else None
+        call = self._calls_by_index.get(piece.index)
+        # Gemini gives all calls one index. A new ID alone is not enough: some servers give one to each piece.
+        if call is None or (piece.id and name and call["id"] not in ("", piece.id)):
+            call = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+            self._calls_by_index[piece.index] = call
+            self._calls.append(call)
         call["id"] = call["id"] or piece.id or ""
         if piece.function:
             call["function"]["name"] += piece.function.name or ""
