@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
@@ -49,23 +50,32 @@ class OpenAiChatModel(ChatModel):
             model: its name.
             client: by default ``OpenAI()``, which reads ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``. Its ``timeout``
                 should be below the assistant's ``turn_timeout``.
-            async_client: the same for the async twins, ``AsyncOpenAI()``.
+            async_client: the same for the async twins, ``AsyncOpenAI()``. One that is given serves one event loop only,
+                for its connections belong to that; by default each loop has its own.
             options: what else ``chat.completions.create()`` is given, such as ``temperature=0``.
         """
         self._model = model
         self._options = options
         if client is not None:
             self._client = client
-        if async_client is not None:
-            self._async_client = async_client
+        self._given_async_client = async_client
+        self._async_clients: dict[asyncio.AbstractEventLoop, AsyncOpenAI] = {}
 
     @cached_property
     def _client(self) -> OpenAI:
         return OpenAI()
 
-    @cached_property
+    @property
     def _async_client(self) -> AsyncOpenAI:
-        return AsyncOpenAI()
+        if self._given_async_client is not None:
+            return self._given_async_client
+        loop = asyncio.get_running_loop()
+        if (client := self._async_clients.get(loop)) is None:
+            client = AsyncOpenAI()
+            # Without loops that have ended: under WSGI each async view has one of its own.
+            open_ones = {one: its for one, its in list(self._async_clients.items()) if not one.is_closed()}
+            self._async_clients = {**open_ones, loop: client}
+        return client
 
     def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
         return self._read(self._client.chat.completions.create(**self._request(messages, tools)))
