@@ -277,6 +277,7 @@ class TestModels:
 
     def test_who_leaves_a_stream_leaves_nothing_of_the_answer_and_the_model_is_told(self) -> None:
         closed = []
+        tasks = []
 
         class Slow(ChatModel):
             def chat(self, messages: Any, tools: Any) -> AiMessage:
@@ -295,6 +296,7 @@ class TestModels:
                     yield "upon"
                 finally:
                     closed.append("async")
+                    tasks.append(asyncio.current_task())
 
         assistant = Assistant(Slow(), memory=memory(), wait_timeout=0.01)
         events = assistant.stream("default", "Hi")
@@ -307,6 +309,7 @@ class TestModels:
             assert isinstance(await anext(events), Added)
             assert await anext(events) == "Once"
             await events.aclose()
+            assert tasks == [asyncio.current_task()]  # who leaves, before they go on
 
         asyncio.run(leave())
         assert closed == ["sync", "async"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -69,9 +70,11 @@ class Driver:
                         outcome = await self._tools.arun(request)
                     case Ask(messages):
                         self._has_asked = True
-                        async for outcome in self._aask(messages):
-                            if isinstance(outcome, str):
-                                yield outcome
+                        # Closed here and now: left to the loop, the model would be told later, and in another task.
+                        async with aclosing(self._aask(messages)) as pieces:
+                            async for outcome in pieces:
+                                if isinstance(outcome, str):
+                                    yield outcome
                     case Added() as added:
                         yield added
                     case answer:
