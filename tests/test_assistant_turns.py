@@ -287,6 +287,38 @@ class TestIdempotency:
         assert assistant.chat(1, "Hi", idempotency_key="1") == AiMessage("Hello")
         assert [message.type for message in history(conversation)] == ["USER", "AI", "TOOL_EXECUTION_RESULT", "AI"]
 
+    def test_it_goes_on_behind_tools_for_which_the_message_left_the_memory(self, conversation: Conversation) -> None:
+        conversation.set_window(window="messages", limit=3)
+        call = calling(("tool", "{}"))
+        assistant = of(conversation, ScriptedModel(call, call, OSError("away"), "Done"), tools=[tool])
+        with pytest.raises(OSError, match="away"):
+            assistant.chat(1, "Hi", idempotency_key="1")
+        assert UserMessage("Hi") not in conversation.memory.messages()
+        assert assistant.chat(1, "Hi", idempotency_key="1") == AiMessage("Done")
+
+    def test_a_message_that_never_fitted_is_no_other_one(self, conversation: Conversation) -> None:
+        conversation.set_window(window="tokens", limit=30)
+        model = ScriptedModel()
+        for system_message in ("Be brief.", "Be kind."):
+            assistant = of(conversation, model, system_message=system_message)
+            with pytest.raises(WindowTooSmallError):
+                assistant.chat(1, "Well, " * 100, idempotency_key="1")
+        assert model.asked == []
+
+    def test_a_message_that_was_forgotten_before_its_answer(self, conversation: Conversation) -> None:
+        model = ScriptedModel(OSError("away"))
+        assistant = of(conversation, model)
+        with pytest.raises(OSError, match="away"):
+            assistant.chat(1, "Hi", idempotency_key="1")
+        conversation.memory.clear()
+        with pytest.raises(WindowTooSmallError):
+            assistant.chat(1, "Hi", idempotency_key="1")
+
+
+def tool() -> str:
+    """Does something."""
+    return "done"
+
 
 class TestAsync:
     def test_a_turn_that_is_cancelled_anywhere_leaves_nothing_half_done(self) -> None:

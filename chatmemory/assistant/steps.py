@@ -83,11 +83,10 @@ class Plan:
 def turn_steps(turn: Turn, plan: Plan) -> Steps:
     """The steps from waiting for the turn to the answer. Whoever does them releases the turn, however they end."""
     yield from _take(turn, plan.wait_timeout)
-    answer = yield from _open(turn, plan)
+    answer, asked = yield from _open(turn, plan)
     if answer is not None:
         yield answer
         return
-    asked: ChatMessage | None = plan.message
     for invocations in range(plan.max_invocations + 1):
         memory: list[ChatMessage] = yield Do(turn.messages)
         _require_answerable(memory, asked)
@@ -128,8 +127,12 @@ def _take(turn: Turn, patience: float) -> Generator[Do | Pause, Any, None]:
         longest = min(2 * longest, _LONGEST_PAUSE)
 
 
-def _open(turn: Turn, plan: Plan) -> Generator[Do | Added, Any, AiMessage | None]:
-    """Add what comes before the model is asked; the answer, if there is one already."""
+def _open(turn: Turn, plan: Plan) -> Generator[Do | Added, Any, tuple[AiMessage | None, ChatMessage | None]]:
+    """Add what comes before the model is asked.
+
+    Returns:
+        The answer, if there is one already; and what is to be answered, None for what the memory ends with.
+    """
     memory: list[ChatMessage] = yield Do(turn.messages)
     opening: list[ChatMessage] = [*_interrupted(memory)]
     if plan.system_message is not None and plan.system_message not in memory:
@@ -139,14 +142,16 @@ def _open(turn: Turn, plan: Plan) -> Generator[Do | Added, Any, AiMessage | None
     if opening:
         yield (yield Do(partial(turn.add, opening)))
     if plan.message is None:
-        return _last_answer(memory)
+        return _last_answer(memory), None
     if plan.idempotency_key is not None:
         # On its own: what else there is to add may be other things the next time.
         added: Added = yield Do(partial(turn.add, [plan.message], plan.idempotency_key))
         yield added
         answer: AiMessage | None = yield Do(partial(turn.answer_to, added))
-        return answer
-    return None
+        # What came before may have left the memory while tools ran, and need not be there once more.
+        has_fitted = added.change is not None and added.change.added and added.change.added[-1].is_retained
+        return answer, None if has_fitted else plan.message
+    return None, plan.message
 
 
 def _interrupted(memory: Sequence[ChatMessage]) -> list[ToolExecutionResultMessage]:
@@ -192,7 +197,7 @@ def _require_answerable(memory: Sequence[ChatMessage], asked: ChatMessage | None
     last = _last(memory)
     message = last if asked is None else asked
     # Attributes may come back from a store as other types; then it is there all the same.
-    is_there = message in memory or type(message) is type(last)
+    is_there = message is not None and (message in memory or type(message) is type(last))
     if isinstance(message, ToolExecutionResultMessage):
         calls = {request.id for one in memory if isinstance(one, AiMessage) for request in one.tool_execution_requests}
         if not is_there or message.id not in calls:
