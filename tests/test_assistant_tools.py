@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import functools
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Annotated, Any, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import jsonschema
 import pytest
@@ -19,6 +20,9 @@ from hypothesis import strategies as st
 from chatmemory import ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.assistant import Tool, ToolError
 from chatmemory.assistant.schemas import ArgumentError, read_value, schema_of
+
+if TYPE_CHECKING:
+    from typing import Any as OnlyForCheckers
 
 
 class Colour(Enum):
@@ -162,6 +166,24 @@ def test_what_a_tool_returns(value: Any, text: str) -> None:
         assert call(Tool(function, name="it"), "{}") == ToolExecutionResultMessage("1", "it", text)
 
 
+def test_a_decorator_may_hide_that_a_function_is_async() -> None:
+    async def double(number: int) -> int:
+        return 2 * number
+
+    @functools.wraps(double)
+    def wrapped(**arguments: Any) -> Any:
+        return double(**arguments)
+
+    assert call(Tool(wrapped), '{"number": 2}').text == "4"
+
+
+def test_the_type_of_the_result_may_be_for_checkers_only() -> None:
+    def answer(number: int) -> OnlyForCheckers:
+        return number
+
+    assert call(Tool(answer), '{"number": 42}').text == "42"
+
+
 def test_an_object_may_be_a_tool_and_so_may_its_method() -> None:
     class Shop:
         def __call__(self, count: int) -> int:
@@ -223,6 +245,7 @@ def starred(*a: int) -> None: ...
 def of_bytes(a: list[bytes]) -> None: ...
 def of_keys(a: dict[int, str]) -> None: ...
 def of_itself(a: Node) -> None: ...
+def of_unknown(a: OnlyForCheckers) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -233,6 +256,7 @@ def of_itself(a: Node) -> None: ...
         (of_bytes, r"parameter a of tool of_bytes\[\]: the type <class 'bytes'> has no JSON Schema here"),
         (of_keys, "parameter a of tool of_keys: the type dict"),
         (of_itself, "parameter a of tool of_itself.next: Node contains itself"),
+        (of_unknown, "tool of_unknown: a type of its parameters cannot be read: name 'OnlyForCheckers' is not defined"),
         (3, "a tool must be a function or a Tool, but is: int"),
     ],
 )

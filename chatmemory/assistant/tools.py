@@ -6,8 +6,9 @@ import dataclasses
 import inspect
 import json
 import logging
+import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,8 +96,11 @@ class Tool:
         """Its result, which may be an error for the model to read."""
         try:
             arguments = self._arguments(request)
-            function = async_to_sync(self._function) if self._is_async else self._function
-            return _result(request, function(**arguments))
+            if self._is_async:
+                return _result(request, async_to_sync(self._function)(**arguments))
+            value = self._function(**arguments)
+            # A decorator may hide that a function is async.
+            return _result(request, async_to_sync(_awaited)(value) if inspect.isawaitable(value) else value)
         except Exception as error:
             return _failure(request, error)
 
@@ -105,7 +109,8 @@ class Tool:
         try:
             arguments = self._arguments(request)
             function = self._function if self._is_async else sync_to_async(self._function)
-            return _result(request, await function(**arguments))
+            value = await function(**arguments)
+            return _result(request, await value if inspect.isawaitable(value) else value)
         except Exception as error:
             return _failure(request, error)
 
@@ -165,9 +170,19 @@ class Toolbox:
         return _error(request, f"There is no tool {request.name!r:.100}. There is: {there}.")
 
 
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
+
+
 def _types(function: Callable[..., Any], signature: inspect.Signature, name: str) -> dict[str, Any]:
     hinted = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
-    hints = typing.get_type_hints(hinted, include_extras=True)
+    try:
+        hints = _hints(hinted)
+    except NameError as error:
+        raise TypeError(
+            f"tool {name}: a type of its parameters cannot be read: {error}; import it where the function is, and not "
+            "under TYPE_CHECKING"
+        ) from error
     found = {}
     for parameter in signature.parameters.values():
         place = f"parameter {parameter.name} of tool {name}"
@@ -177,6 +192,14 @@ def _types(function: Callable[..., Any], signature: inspect.Signature, name: str
             raise TypeError(f"{place} has no type; write one, such as {parameter.name}: str")
         found[parameter.name] = hints[parameter.name]
     return found
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    """The types of the parameters. That of the result tells the model nothing, and may be there for checkers only."""
+    given = inspect.get_annotations(function)
+    parameters = types.SimpleNamespace(__annotations__={one: kind for one, kind in given.items() if one != "return"})
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    return typing.get_type_hints(parameters, globalns=names, include_extras=True)
 
 
 def _result(request: ToolExecutionRequest, value: Any) -> ToolExecutionResultMessage:
