@@ -215,6 +215,10 @@ class TestArguments:
             Assistant(ScriptedModel(), memory=[])  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="turn_timeout must be greater than zero, but is: 0"):
             Assistant(ScriptedModel(), memory=memory(), turn_timeout=0)
+        with pytest.raises(ValueError, match="turn_timeout must be finite"):
+            Assistant(ScriptedModel(), memory=memory(), turn_timeout=float("inf"))
+        with pytest.raises(TypeError, match=r"max_sequential_tools_invocations must be an int, but is: 2\.5"):
+            Assistant(ScriptedModel(), memory=memory(), max_sequential_tools_invocations=2.5)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="two tools are called 'plus'"):
             Assistant(ScriptedModel(), memory=memory(), tools=[plus, plus])
         with pytest.raises(TypeError, match="the memory of 1 must be a ChatMemory, but is: list"):

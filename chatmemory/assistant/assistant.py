@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import aclosing, closing
@@ -65,8 +66,8 @@ class Assistant:
             wait_timeout: seconds that a turn waits for the one before.
 
         Raises:
-            TypeError: the model, the memory or a tool cannot be one.
-            ValueError: a number that is not above zero; two tools of one name.
+            TypeError: the model, the memory, a tool or a number cannot be one.
+            ValueError: a number that is not above zero, or a turn without end; two tools of one name.
         """
         if not callable(memory) and not isinstance(memory, ChatMemory):
             raise TypeError(f"memory must be a ChatMemory or a callable, but is: {type(memory).__name__}")
@@ -78,6 +79,14 @@ class Assistant:
         for name, value in numbers.items():
             if not value > 0:
                 raise ValueError(f"{name} must be greater than zero, but is: {value}")
+        if not isinstance(max_sequential_tools_invocations, int):
+            raise TypeError(
+                f"max_sequential_tools_invocations must be an int, but is: {max_sequential_tools_invocations!r}"
+            )
+        if math.isinf(turn_timeout):
+            raise ValueError(
+                "turn_timeout must be finite: so long a process that is killed keeps its conversations busy"
+            )
         self._model = model_of(model)
         self._memory = memory
         self._system_message = system_message
