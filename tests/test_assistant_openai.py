@@ -168,6 +168,14 @@ class TestStreaming:
             ToolExecutionResultMessage("b", "plus", "7"),
         ]
 
+    def test_a_call_without_arguments_is_sent_back_as_json(
+        self, assistant: Assistant, model_server: ModelServer, way: Way
+    ) -> None:
+        model_server.stream(calls(("a", "plus", "")))
+        model_server.stream(says("Oh."))
+        assert way(assistant, "1+2?") == ["Oh."]
+        assert model_server.requests[1]["messages"][1]["tool_calls"][0]["function"]["arguments"] == "{}"
+
     def test_a_text_that_was_cut_off_says_why(self, assistant: Assistant, model_server: ModelServer, way: Way) -> None:
         model_server.stream(says("Once upon", finish="length"))
         way(assistant, "Tell me a story")

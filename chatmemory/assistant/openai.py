@@ -212,6 +212,8 @@ def _known_of(call: dict[str, Any]) -> dict[str, Any]:
 def _answer(name: str, data: dict[str, Any], finish_reason: str | None) -> AiMessage:
     for call in data.get("tool_calls") or ():
         call["id"] = call["id"] or ""  # some servers give none, and the reader wants one
+        if "function" in call:  # none for no parameters, but who gets it back wants JSON
+            call["function"]["arguments"] = call["function"]["arguments"] or "{}"
     if data.get("reasoning_content"):
         data.pop("reasoning", None)  # the same under another name
     [message] = from_openai([data])
