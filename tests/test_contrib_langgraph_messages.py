@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import pytest
 from django.core.management import call_command
@@ -22,6 +22,7 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
+from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langchain_messages import from_row
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.saver import DjangoSaver
@@ -68,6 +69,12 @@ class Steps:
         at: Any = {"configurable": self.config["configurable"] | config}
         self.config = self.saver.put(at, checkpoint, {}, {"messages": self.version})
         return self.config
+
+
+class Note(BaseMessage):
+    """Of a type that LangChain does not know."""
+
+    type: Literal["note"] = "note"
 
 
 def human(*texts: str) -> list[BaseMessage]:
@@ -234,6 +241,20 @@ class TestFollowing:
         assert found.checkpoint["channel_values"]["messages"][1].artifact["at"] == timedelta(seconds=3)
         row = Message.objects.get(type="TOOL_EXECUTION_RESULT")
         assert from_row(row).artifact == {"at": "datetime.timedelta(seconds=3)", "x": "NaN"}
+
+    def test_a_type_of_the_projects_own_is_read_by_everybody(self) -> None:
+        steps = Steps(DjangoSaver())
+        steps.put([*human("a"), Note("remember", id="n")])
+        assert [message.id for message in steps.saver.messages("t")] == ["a", "n"]
+        assert "remember" in DjangoChatMessageHistory("t").messages[1].text
+        found = steps.saver.get_tuple(CONFIG)
+        assert found is not None
+        assert type(found.checkpoint["channel_values"]["messages"][1]) is Note
+        steps.put([Note("changed", id="n"), *human("b")])
+        assert [message.id for message in steps.saver.messages("t")] == ["n", "b"]
+        assert "changed" in steps.saver.messages("t")[0].text
+        steps.put(human("b"))
+        assert retained() == ["b"]
 
     def test_a_text_that_no_database_holds_stores_nothing(self) -> None:
         steps = Steps(DjangoSaver())

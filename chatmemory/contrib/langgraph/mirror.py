@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from langchain_core.messages import BaseMessage, message_to_dict
+from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from chatmemory import changes
-from chatmemory.contrib.langchain_messages import FRAMEWORK, form_of, from_row, to_chat_message
+from chatmemory.contrib.langchain_messages import FRAMEWORK, form_of, from_chat_message, from_row, to_chat_message
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace
 from chatmemory.contrib.langgraph.reading import load
 from chatmemory.ledger import Target, rows_of
@@ -161,7 +161,19 @@ def _said(message: BaseMessage) -> tuple[ChatMessage, Any]:
     except (TypeError, ValueError):
         # An artifact may be any object. The checkpoint has it whole.
         form = json.loads(_json(message), parse_constant=str)
+        if not _can_be_read(form):
+            # Known again by its ID.
+            alike = from_chat_message(to_chat_message(message)).model_copy(update={"id": message.id})
+            form = message_to_dict(alike)
     return to_chat_message(message), form
+
+
+def _can_be_read(form: dict[str, Any]) -> bool:
+    try:
+        messages_from_dict([form])
+    except (TypeError, ValueError):  # a type of message of the project's own
+        return False
+    return True
 
 
 def _json(message: BaseMessage) -> str:
