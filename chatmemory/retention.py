@@ -124,14 +124,19 @@ def purge_evicted(
         batch_size: messages of one transaction and step, under the lock of their conversation.
         dry_run: count only.
     """
-    forgetful = on_primary(conversations).filter(created_at__lt=before, next_position__gt=F("retained_count"))
-    for page in pages(forgetful):
+    found = on_primary(conversations).filter(created_at__lt=before)
+    if not signals.purging_evicted.has_listeners(Conversation):
+        found = found.filter(next_position__gt=F("retained_count"))
+    for page in pages(found):
         for conversation in page:
+            if not dry_run:
+                signals.purging_evicted.send(Conversation, conversation=conversation, before=before)
+            if conversation.next_position == conversation.retained_count:
+                continue  # nothing of its own was ever evicted
             old = rows_of(conversation).filter(evicted_in__isnull=False, evicted_at__lt=before)
             if dry_run:
                 yield Erased(messages=old.count())
                 continue
-            signals.purging_evicted.send(Conversation, conversation=conversation, before=before)
             try:
                 while gone := _erase_messages(conversation, old, batch_size):
                     yield Erased(messages=gone)

@@ -45,4 +45,4 @@ anonymising_conversation = Signal()
 
 purging_evicted = Signal()
 """``conversation`` and ``before``: what was evicted earlier is being erased, in several transactions. A receiver
-deletes what it has of its own that is older."""
+deletes what it has of its own that is older. It is sent for conversations that evicted nothing as well."""

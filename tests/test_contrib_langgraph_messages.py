@@ -382,6 +382,16 @@ class TestErasing:
         assert found is not None
         assert found.checkpoint["channel_values"]["messages"] == human("b")
 
+    def test_a_purge_takes_old_checkpoints_along_where_nothing_was_evicted(self) -> None:
+        steps = Steps(DjangoSaver())
+        steps.put(human("a"))
+        steps.put(human("a", "b"))
+        list(purge_evicted(timezone.now(), dry_run=True))
+        assert Checkpoint.objects.count() == 2
+        assert list(purge_evicted(timezone.now())) == []
+        assert Checkpoint.objects.count() == ChannelValue.objects.count() == 1
+        assert retained() == ["a", "b"]
+
     def test_needs_no_key_of_what_is_encrypted(self) -> None:
         user = UserFactory()
         steps = Steps(DjangoSaver(user, serde=EncryptedSerializer(Turned())))
@@ -393,8 +403,6 @@ class TestErasing:
         assert [line["value"]["type"] for line in lines if "version" in line and "graph" in line] == [
             "msgpack+turned"
         ] * 2
-        Message.objects.all().delete()
-        Conversation.objects.update(next_position=1, purged_count=1)  # a message was evicted, and purged
         list(purge_evicted(timezone.now()))
         assert ChannelValue.objects.count() == Checkpoint.objects.count() == 1
 

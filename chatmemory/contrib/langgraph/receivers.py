@@ -11,7 +11,7 @@ from typing import Any
 
 from django.dispatch import receiver
 
-from chatmemory.contrib.langgraph.models import Namespace
+from chatmemory.contrib.langgraph.models import Checkpoint, Namespace
 from chatmemory.models import Conversation
 from chatmemory.paging import target_on
 from chatmemory.signals import anonymising_conversation, exporting_conversation, purging_evicted
@@ -31,6 +31,10 @@ def purge_checkpoints(conversation: Conversation, before: datetime, **_: Any) ->
     from chatmemory.contrib.langgraph.pruning import delete_old
     from chatmemory.contrib.langgraph.threads import alter
 
+    # Most conversations have none, and a lock is dear.
+    rows = Checkpoint.objects.using(conversation._state.db)
+    if not rows.filter(namespace__conversation=conversation, created_at__lt=before).exists():
+        return
     alter(target_on(conversation), lambda change: delete_old(change.conversation, before), active=False)
 
 
