@@ -10,6 +10,7 @@ import pytest
 from agents import Agent, ModelResponse, RunConfig, Runner, Usage, function_tool
 from agents.models.interface import Model as AgentsModel
 from django.test import override_settings
+from django.utils import timezone
 from openai.types.responses import (
     ResponseCompletedEvent,
     ResponseFunctionToolCall,
@@ -32,6 +33,7 @@ from chatmemory import (
 from chatmemory.contrib.openai_agents import DjangoSession
 from chatmemory.formats.openai import to_openai
 from chatmemory.models import Conversation, Message
+from chatmemory.retention import purge_evicted
 from tests.factories import UserFactory
 from tests.openai_agents_items import EVERY_ITEM, PNG, call, output, reasoning, said
 from tests.test_async import run
@@ -180,6 +182,8 @@ class TestWindow:
         add(HI, limit=4)  # the late output is left behind by its call
         assert get() == [HI, HI]
         assert len(messages()) == 3
+        list(purge_evicted(timezone.now()))
+        assert get() == [HI, HI]
 
     def test_an_output_without_a_call_stays_while_nothing_was_evicted(self) -> None:
         add(output("1"), HI)

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 
+from django.db.models import Q
+
 from chatmemory.conf import setting
 from chatmemory.contrib.native_memory import NativeMemory
 from chatmemory.eviction import EvictionReason
@@ -63,4 +65,5 @@ def _was_cut(memory: NativeMemory) -> bool:
     if not setting("KEEP_HISTORY"):
         return True  # nobody knows any more
     reasons = [EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value]
-    return memory.messages.filter(eviction_reason__in=reasons).exists()
+    # Of those that were purged, too, nobody knows.
+    return memory.messages.filter(Q(eviction_reason__in=reasons) | Q(conversation__purged_count__gt=0)).exists()
