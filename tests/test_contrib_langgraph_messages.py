@@ -6,15 +6,17 @@ import io
 import json
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 from django.core.management import call_command
 from django.utils import timezone
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph.message import add_messages
 
 from chatmemory import (
     AiMessage,
@@ -69,6 +71,16 @@ class Steps:
         at: Any = {"configurable": self.config["configurable"] | config}
         self.config = self.saver.put(at, checkpoint, {}, {"messages": self.version})
         return self.config
+
+
+def _added(state: list[Any], writes: Any) -> Any:
+    for write in writes:
+        state = add_messages(state, write)  # type: ignore[assignment]
+    return state
+
+
+class Delta(TypedDict):
+    messages: Annotated[list[Any], DeltaChannel(_added, snapshot_frequency=4)]
 
 
 class Note(BaseMessage):
@@ -135,6 +147,24 @@ class TestARun:
         assert history() == ["Weather?", "", "sunny in Oslo", "sunny in Rome", "Sunny.", "Rain."]
         graph.invoke(None, past.config)
         assert Conversation.objects.get().memory.messages() == ANSWER
+
+    def test_with_a_delta_channel_is_deleted_with_its_messages(self) -> None:
+        saver = DjangoSaver()
+        builder = StateGraph(Delta)
+        builder.add_node("answer", lambda state: {"messages": [AIMessage(f"{len(state['messages'])}")]})
+        builder.add_edge(START, "answer")
+        graph = builder.compile(checkpointer=saver)
+        for text in "abc":
+            graph.invoke({"messages": [HumanMessage(text)]}, CONFIG)
+        mirrored = retained()
+        newest = Checkpoint.objects.order_by("checkpoint_id").last()
+        assert newest is not None
+        assert newest.versions["messages"] is None
+        assert mirrored
+        saver.copy_thread("t", "copy")
+        assert [message.text for message in saver.messages("copy")] == mirrored
+        saver.delete_thread("t")
+        assert saver.messages("t") == []
 
     def test_of_a_subgraph_is_not_mirrored(self) -> None:
         inner = StateGraph(MessagesState)

@@ -8,7 +8,7 @@ from typing import Any
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from chatmemory.contrib.langgraph.mirror import follow, messages_at, newest
+from chatmemory.contrib.langgraph.mirror import MESSAGES, follow, followed_until, messages_at, newest
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.threads import Threads, insert, namespace_of
 from chatmemory.ledger import Change, chunks
@@ -133,7 +133,11 @@ def _followed(serde: SerializerProtocol, act: Callable[[Conversation], None]) ->
 
 def _current(serde: SerializerProtocol, conversation: Conversation) -> Any:
     root = _namespaces(conversation).filter(name="").first()
-    return [] if root is None else messages_at(serde, newest(root))
+    if root is None:
+        return []
+    row = newest(root)
+    is_delta = row is not None and row.versions.get(MESSAGES, "") is None
+    return followed_until(serde, root, row) if is_delta else messages_at(serde, row)
 
 
 def _namespaces(conversation: Conversation) -> Any:
