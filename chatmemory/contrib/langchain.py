@@ -63,7 +63,8 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
             title: of the conversation.
 
         Raises:
-            ValueError: an anonymous or unsaved user, or an ID that is empty or too long.
+            ValueError: an anonymous or unsaved user, an ID that is empty or too long, or a window, limit, model or
+                title that no conversation can have.
         """
         self._memory = NativeMemory(FRAMEWORK, session_id, owner, window=window, limit=limit, model=model, title=title)
 

@@ -59,7 +59,7 @@ class DjangoChatStore(BaseChatStore):
             title: of the conversation.
 
         Raises:
-            ValueError: an anonymous or unsaved user.
+            ValueError: an anonymous or unsaved user, or a window, limit, model or title that no conversation can have.
         """
         super().__init__()
         self._conversations = Conversations(owner, window=window, limit=limit, model=model, title=title)

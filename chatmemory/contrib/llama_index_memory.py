@@ -14,6 +14,7 @@ from chatmemory import changes
 from chatmemory.archiving import ARCHIVED, add_archived, empty_archive, take_out
 from chatmemory.contrib.llama_index_messages import FRAMEWORK, form_of, from_row, to_chat_message
 from chatmemory.contrib.native_memory import NativeMemory
+from chatmemory.contrib.new_conversations import settings_of_new
 from chatmemory.eviction import EvictionReason
 from chatmemory.managers import ConversationQuerySet, MessageQuerySet, require_owner
 from chatmemory.models import Conversation, Message
@@ -143,10 +144,10 @@ class Conversations:
             settings: of a new conversation, see :class:`~chatmemory.contrib.native_memory.NativeMemory`.
 
         Raises:
-            ValueError: an anonymous or unsaved user.
+            ValueError: an anonymous or unsaved user, or settings that no conversation can have.
         """
         self._owner = require_owner(owner)
-        self._settings = settings
+        self._settings = settings_of_new(**settings)
 
     def __getitem__(self, key: str) -> ArchivingMemory:
         return ArchivingMemory(FRAMEWORK, key, self._owner, **self._settings)

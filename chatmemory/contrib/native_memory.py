@@ -8,6 +8,7 @@ from typing import Any
 from django.db import router
 
 from chatmemory import changes
+from chatmemory.contrib.new_conversations import settings_of_new
 from chatmemory.identifiers import memory_id_text
 from chatmemory.ledger import Target
 from chatmemory.managers import MessageQuerySet, require_owner
@@ -35,12 +36,13 @@ class NativeMemory:
             settings: columns of a new conversation: ``window``, ``limit``, ``model``, ``title``. None is the default.
 
         Raises:
-            ValueError: an anonymous or unsaved user, or an ID that is empty or too long.
+            ValueError: an anonymous or unsaved user, an ID that is empty or too long, or settings that no conversation
+                can have.
         """
         self._framework = framework
         self._owner = require_owner(owner)
         self._memory_id = memory_id_text(memory_id)
-        self._settings = {name: value for name, value in settings.items() if value is not None}
+        self._settings = settings_of_new(**settings)
 
     @property
     def database(self) -> str:

@@ -80,7 +80,8 @@ class DjangoSession:
             session_settings: its ``limit`` is how many items ``get_items`` gives that is not told.
 
         Raises:
-            ValueError: an anonymous or unsaved user, or an ID that is empty or too long.
+            ValueError: an anonymous or unsaved user, an ID that is empty or too long, or a window, limit, model or
+                title that no conversation can have.
         """
         self.session_id = session_id
         if isinstance(session_settings, dict):

@@ -72,7 +72,8 @@ class DjangoMessageHistory:
             title: what people call the conversation.
 
         Raises:
-            ValueError: an anonymous or unsaved user, or an ID that is empty or too long.
+            ValueError: an anonymous or unsaved user, an ID that is empty or too long, or a window, limit, model or
+                title that no conversation can have.
         """
         self._memory = NativeMemory(FRAMEWORK, memory_id, owner, window=window, limit=limit, model=model, title=title)
 

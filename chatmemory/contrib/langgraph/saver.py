@@ -49,6 +49,7 @@ from chatmemory.contrib.langgraph import pruning, reading, writing
 from chatmemory.contrib.langgraph.mirror import as_graph_message
 from chatmemory.contrib.langgraph.threads import Threads
 from chatmemory.contrib.native_memory import NativeMemory
+from chatmemory.contrib.new_conversations import settings_of_new
 from chatmemory.managers import require_owner
 
 __all__ = ["DjangoSaver"]
@@ -71,11 +72,11 @@ class DjangoSaver(BaseCheckpointSaver[str]):
                 is the default.
 
         Raises:
-            ValueError: an anonymous or unsaved user.
+            TypeError: there is no such setting.
+            ValueError: an anonymous or unsaved user, or settings that no conversation can have.
         """
         super().__init__(serde=serde)
-        given = {name: value for name, value in settings.items() if value is not None}
-        self._threads = Threads(require_owner(owner), given)
+        self._threads = Threads(require_owner(owner), settings_of_new(**settings))
 
     def messages(self, thread_id: Any) -> list[BaseMessage]:
         """The memory of a thread's conversation, whoever wrote it.

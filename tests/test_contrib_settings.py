@@ -1,0 +1,40 @@
+"""What adapters are told of new conversations is looked at before anything is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from chatmemory.contrib.langchain import DjangoChatMessageHistory
+from chatmemory.contrib.langgraph.saver import DjangoSaver
+from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
+from chatmemory.contrib.openai_agents import DjangoSession
+from chatmemory.contrib.pydantic_ai import DjangoMessageHistory
+
+MAKERS: list[Callable[..., Any]] = [
+    partial(DjangoChatMessageHistory, "t"),
+    partial(DjangoSession, "t"),
+    partial(DjangoMessageHistory, "t"),
+    DjangoChatStore,
+    DjangoAsyncChatStore,
+    DjangoSaver,
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("window", "token"), ("limit", 0), ("limit", 2**31), ("limit", "5"), ("model", " "), ("title", "x" * 256)],
+)
+def test_what_no_conversation_can_have_is_refused_at_once(make: Callable[..., Any], name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name} must"):
+        make(**{name: value})
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_there_are_no_others(make: Callable[..., Any]) -> None:
+    with pytest.raises(TypeError, match="windw"):
+        make(windw="tokens")
