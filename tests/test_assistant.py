@@ -126,6 +126,13 @@ class TestTurn:
         ]
         assert model.asked[1] == [UserMessage("1+2?"), call, *results]
 
+    def test_an_empty_answer_is_none(self, turn: Chat) -> None:
+        assistant = Assistant(ScriptedModel(AiMessage(thinking="Hm."), "Hello"), memory=memory())
+        with pytest.raises(ModelError, match="empty answer"):
+            turn(assistant, "default", "Hi")
+        assert turn(assistant, "default") == AiMessage("Hello")
+        assert assistant.memory("default").messages() == [UserMessage("Hi"), AiMessage("Hello")]
+
     def test_a_failing_model_leaves_what_was_said_and_the_turn_can_go_on(self, turn: Chat) -> None:
         call = calling(("plus", '{"a": 1, "b": 2}'))
         model = ScriptedModel(OSError("away"), call, OSError("away again"), "3")
@@ -278,6 +285,27 @@ class TestModels:
         with pytest.raises(ModelError, match="before the answer was whole"):
             (astream if is_async else stream)(assistant, "default", "Hi")
         assert assistant.memory("default").messages() == [UserMessage("Hi")]
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_empty_pieces_are_signs_of_life_alone(self, is_async: bool) -> None:
+        class Thoughtful(ChatModel):
+            def chat(self, messages: Any, tools: Any) -> AiMessage:
+                return AiMessage("Yes")
+
+            def stream(self, messages: Any, tools: Any) -> Iterator[str | AiMessage]:
+                yield from ["", "", "Yes", "", self.chat(messages, tools)]
+
+            async def astream(self, messages: Any, tools: Any) -> AsyncIterator[str | AiMessage]:
+                for piece in self.stream(messages, tools):
+                    yield piece
+
+        assistant = Assistant(Thoughtful(), memory=memory())
+
+        async def pieces() -> list[Any]:
+            return [event async for event in assistant.astream("default", "Hi")]
+
+        said = asyncio.run(pieces()) if is_async else list(assistant.stream("default", "Hi"))
+        assert [piece for piece in said if isinstance(piece, str)] == ["Yes"]
 
     def test_who_leaves_a_stream_leaves_nothing_of_the_answer_and_the_model_is_told(self) -> None:
         closed = []

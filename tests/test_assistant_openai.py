@@ -254,6 +254,20 @@ def test_thinking_is_kept_however_it_comes(
     assert last(assistant).thinking == "Let me see."
 
 
+def test_thinking_is_sent_back_where_a_model_wants_it(client: openai.OpenAI, model_server: ModelServer) -> None:
+    model = OpenAiChatModel("deepseek", client=client, thinking_as="reasoning_content")
+    assistant = Assistant(model, memory=MessageWindowChatMemory(max_messages=20))
+    model_server.stream([*thinks(["reasoning_content"], "Let me see."), *says("Hello")])
+    stream(assistant, "Hi")
+    model_server.stream(says("Bye"))
+    stream(assistant, "Go")
+    assert [message.get("reasoning_content") for message in model_server.requests[1]["messages"]] == [
+        None,
+        "Let me see.",
+        None,
+    ]
+
+
 def test_who_leaves_an_async_stream_closes_the_connection(assistant: Assistant, model_server: ModelServer) -> None:
     model_server.stream(says("Once ", "upon ", "a time"))
 

@@ -100,7 +100,8 @@ class Driver:
                 if isinstance(last, str):
                     if pulse.is_due():
                         self._turn.renew()
-                    yield last
+                    if last:
+                        yield last
         finally:
             if (close := getattr(pieces, "close", None)) is not None:
                 close()
@@ -118,7 +119,8 @@ class Driver:
                 if isinstance(last, str):
                     if pulse.is_due():
                         await sync_to_async(self._turn.renew)()
-                    yield last
+                    if last:
+                        yield last
         finally:
             if (close := getattr(pieces, "aclose", None)) is not None:
                 await close()

@@ -32,7 +32,10 @@ class ChatModel(ABC):
         """The answer to ``messages``: text, or calls of some of the ``tools``."""
 
     def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Iterator[str | AiMessage]:
-        """The text of the answer in pieces as they come, and at last the whole answer."""
+        """The text of the answer in pieces as they come, and at last the whole answer.
+
+        An empty piece is a sign of life: give them while nothing is said yet, and the turn is not taken for lost.
+        """
         answer = self.chat(messages, tools)
         if answer.text:
             yield answer.text

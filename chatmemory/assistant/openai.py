@@ -43,6 +43,7 @@ class OpenAiChatModel(ChatModel):
         *,
         client: OpenAI | None = None,
         async_client: AsyncOpenAI | None = None,
+        thinking_as: str | None = None,
         **options: Any,
     ) -> None:
         """
@@ -52,9 +53,12 @@ class OpenAiChatModel(ChatModel):
                 should be below the assistant's ``turn_timeout``.
             async_client: the same for the async twins, ``AsyncOpenAI()``. One that is given serves one event loop only,
                 for its connections belong to that; by default each loop has its own.
+            thinking_as: the field that the model wants its thinking back in, ``"reasoning_content"`` for DeepSeek; by
+                default it is left out.
             options: what else ``chat.completions.create()`` is given, such as ``temperature=0``.
         """
         self._model = model
+        self._thinking_as = thinking_as
         self._options = options
         if client is not None:
             self._client = client
@@ -89,8 +93,7 @@ class OpenAiChatModel(ChatModel):
         request = self._request(messages, tools)
         with client.chat.completions.create(**request, stream=True) as chunks, answer.watched():
             for chunk in chunks:
-                if piece := answer.take(chunk):
-                    yield piece
+                yield answer.take(chunk)
         yield answer.whole()
 
     async def astream(
@@ -102,12 +105,15 @@ class OpenAiChatModel(ChatModel):
         async with await client.chat.completions.create(**request, stream=True) as chunks:
             with answer.watched():
                 async for chunk in chunks:
-                    if piece := answer.take(chunk):
-                        yield piece
+                    yield answer.take(chunk)
         yield answer.whole()
 
     def _request(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> dict[str, Any]:
-        request = {"model": self._model, "messages": to_openai(messages), **self._options}
+        request = {
+            "model": self._model,
+            "messages": to_openai(messages, thinking_as=self._thinking_as),
+            **self._options,
+        }
         if tools:  # OpenAI refuses an empty list
             request["tools"] = [
                 {

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from chatmemory.assistant.errors import (
     ConversationBusyError,
+    ModelError,
     TooManyToolInvocationsError,
     WindowTooSmallError,
 )
@@ -95,6 +96,8 @@ def turn_steps(turn: Turn, plan: Plan) -> Steps:
         answer = yield Ask(memory)
         if not isinstance(answer, AiMessage):
             raise TypeError(f"the model must give an AiMessage, but gave: {type(answer).__name__}")
+        if not (answer.text or answer.tool_execution_requests):
+            raise ModelError("The model gave an empty answer: neither text nor a call of a tool.")
         if answer.tool_execution_requests and invocations == plan.max_invocations:
             break
         # Before the tools run: what they did must not be done again because nobody knows of it.
