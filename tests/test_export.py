@@ -270,6 +270,19 @@ class TestBadLines:
         assert "the database refuses this conversation" in reports.said[0]  # type: ignore[attr-defined]
         assert Conversation.objects.count() == 1
 
+    def test_a_line_after_the_end_is_named(self, lines: list[str]) -> None:
+        reports = imported("".join([*lines[:6], lines[3], *lines[6:]]))
+        assert reports.conversations == 2
+        assert reports.said == [  # type: ignore[attr-defined]
+            "f.jsonl:7: the first line of this conversation, with its settings, is missing"
+        ]
+
+    def test_two_exports_in_one_file(self, lines: list[str]) -> None:
+        lines = [*lines[:6] * 2, *lines[6:] * 2]
+        reports = imported("".join(lines))
+        assert (reports.conversations, reports.unchanged, reports.problems) == (2, 2, 0)
+        assert imported("".join(lines)).unchanged == 4
+
     def test_strict_stops_at_the_first(self, lines: list[str], tmp_path: Path) -> None:
         file = tmp_path / "f.jsonl"
         file.write_text("".join(["{\n", *lines]))

@@ -96,9 +96,18 @@ def here(moment: datetime) -> datetime:
 
 
 def blocks(lines: Iterable[tuple[str, str]]) -> Iterator[Iterator[Line]]:
-    """The lines of each conversation. One that cannot be read belongs to the conversation before it."""
-    for _key, block in groupby(_parsed(lines), key=lambda line: line.key):
-        yield block
+    """The lines of each conversation, up to its end. One that cannot be read belongs to the conversation before it."""
+    for _key, block in groupby(_numbered(_parsed(lines)), key=lambda item: (item[0], item[1].key)):
+        yield (line for _number, line in block)
+
+
+def _numbered(lines: Iterator[Line]) -> Iterator[tuple[int, Line]]:
+    """The lines, each with how many conversations had ended before it: a file of two exports may have one twice."""
+    ended = 0
+    for line in lines:
+        ends = line.has("end")  # before its fields are taken out
+        yield ended, line
+        ended += ends
 
 
 def _parsed(lines: Iterable[tuple[str, str]]) -> Iterator[Line]:
