@@ -53,7 +53,18 @@ class Line:
         raise self.bad(f"{name}: expected {what}, got {json.dumps(value)[:100]}")
 
     def text(self, name: str, *, null: bool = False) -> Any:
-        return self.take(name, str, "a text", null=null)
+        return self.encodable(name, self.take(name, str, "a text", null=null))
+
+    def encodable(self, name: str, text: str | None) -> str | None:
+        """
+        Raises:
+            BadRecordError: no database can hold the text.
+        """
+        try:
+            (text or "").encode()
+        except UnicodeEncodeError as error:
+            raise self.bad(f"{name}: has half of a surrogate pair at index {error.start}; take it out") from None
+        return text
 
     def number(self, name: str, *, null: bool = False) -> Any:
         return self.take(name, int, "a whole number", null=null)

@@ -8,6 +8,9 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 
+from chatmemory.exceptions import InvalidMessageError
+from chatmemory.reader import require_storable
+
 __all__ = ["Owners", "UnknownOwnerError"]
 
 
@@ -46,6 +49,10 @@ class Owners:
         return user
 
     def _look_up(self, name: str) -> Any:
+        try:
+            require_storable(name, "owner")
+        except InvalidMessageError:
+            return None  # databases do not even take the question
         model = get_user_model()
         column: Any = model._meta.get_field(model.USERNAME_FIELD)
         found = self._users.filter(**{model.USERNAME_FIELD: name})

@@ -225,7 +225,9 @@ def _message(line: Line, conversation: Conversation) -> Message:
         except (TypeError, ValueError) as error:
             raise line.bad(str(error)) from error
     native = line.data.pop("native", None)
-    if native is not None and not isinstance(native, str):
+    if isinstance(native, str):
+        line.encodable("native", native)
+    elif native is not None:
         native = json.dumps(native, separators=(",", ":"))
     row = Message(
         conversation=conversation,
