@@ -300,6 +300,28 @@ class TestTheFile:
             archive.writestr("user.json", "{}")
         assert "export.zip: there is no conversations.json in this archive" in run(str(tmp_path / "export.zip"))
 
+    @pytest.mark.parametrize(
+        ("place", "value", "problem"),
+        [
+            (6, 1, "is encrypted, password required for extraction; unpack it, and import conversations.json"),
+            (8, 99, "That compression method is not supported; unpack it, and import conversations.json"),
+            (None, 0xFF, "export.zip: cannot be read: Error -3 while decompressing data"),
+        ],
+    )
+    def test_an_archive_that_cannot_be_read(self, tmp_path: Path, place: int | None, value: int, problem: str) -> None:
+        file = tmp_path / "export.zip"
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("conversations.json", json.dumps([conversation(said("user", "Hi"))]))
+        data = bytearray(file.read_bytes())
+        if place is None:
+            data[60:70] = bytes([value]) * 10
+        else:
+            data[place] = data[data.rindex(b"PK\x01\x02") + place + 2] = value
+        file.write_bytes(data)
+        text = run(str(file))
+        assert problem in text
+        assert "left out: 1" in text
+
     def test_a_newer_export_adds_what_is_new(self, load: Any) -> None:
         load(conversation(said("user", "Hi")))
         assert "messages: 1;" in load(conversation(said("user", "Hi"), said("assistant", "Hello")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,13 +59,17 @@ def opened(path: Path) -> Iterator[list[Callable[[], Source]]]:
             if not members:
                 raise BadRecordError(path.name, "there is no conversations.json in this archive")
             yield [_member(archive, path, info) for info in members]
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise BadRecordError(str(path), f"cannot be read: {error}") from error
 
 
 def _member(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo) -> Callable[[], Source]:
     def open_it() -> Source:
-        raw = archive.open(info)
+        try:
+            raw = archive.open(info)
+        except RuntimeError as error:  # it has a password, or is packed in a way that Python does not know
+            problem = f"cannot be read: {error}; unpack it, and import {info.filename}"
+            raise BadRecordError(path.name, problem) from error
         return Source(f"{path.name}/{info.filename}", _text(raw), raw, info.file_size)
 
     return open_it
