@@ -43,6 +43,7 @@ from tests.strategies import json_values
 
 pytestmark = pytest.mark.django_db
 
+ANYBODYS = {"imported": {"source": "test", "messages": "1", "digest": "", "version": 0}}
 NOON = datetime(2024, 1, 31, 12, 0, tzinfo=UTC)
 TALK = [
     SystemMessage("Be kind."),
@@ -150,7 +151,7 @@ class TestImporting:
         assert "the source says something else than when it was imported" in problems[0]
         assert Message.objects.count() == 2
 
-    @pytest.mark.parametrize("metadata", [{}, {"imported": 1}, {"imported": {"source": "test"}}])
+    @pytest.mark.parametrize("metadata", [{}, {"imported": 1}, {"imported": {"source": "test"}}, ANYBODYS])
     def test_a_conversation_from_elsewhere_is_left_alone(self, metadata: dict[str, Any]) -> None:
         ConversationFactory(owner=None, memory_id="m", metadata=metadata)
         problems: list[str] = []
@@ -215,6 +216,14 @@ class TestLangChain4j:
         file = tmp_path / "m.json"
         file.write_text(text)
         assert problem in run("--format", "langchain4j", str(file))
+        assert not Conversation.objects.exists()
+
+    def test_with_the_format_of_another_it_is_not_in_the_way(self, tmp_path: Path) -> None:
+        file = tmp_path / "m.json"
+        file.write_text(json.dumps(to_openai(TALK)))
+        assert "left out: 5" in run("--format", "langchain4j", str(file))
+        assert "messages: 5; there already: 0, left out: 0" in run("--format", "openai", str(file))
+        assert history("m") == TALK
 
 
 class TestOpenAi:

@@ -41,7 +41,7 @@ _Sized = tuple[FoundMessage, int]
 IMPORTED = "imported"
 """The key of a conversation's metadata under which it is written down what was taken."""
 
-_MARK = {"source", "messages", "digest", "version"}
+_MARK = {"source": str, "messages": int, "digest": str, "version": int}
 
 # What is added in one transaction.
 _MESSAGES = 200
@@ -110,6 +110,7 @@ class _Import:
         self._last_said = found.created_at
         self._digest = b""
         self._taken = 0
+        self._left_out = False
 
     def run(self) -> Iterator[None]:
         rows = Conversation.objects.using(self._database).owned_by(self._owner)
@@ -122,6 +123,8 @@ class _Import:
         if mark is not None and following is None:
             self._reports.unchanged += 1
             return
+        if following is None and self._left_out:
+            return  # an empty conversation would be in the way once the source, or --format, is set right
         if present is not None and mark is not None and mark["version"] != present.version:
             raise self._bad("this was changed since it was imported, so what is new in the source is left out")
         self._reports.conversations += 1
@@ -136,7 +139,8 @@ class _Import:
         if present is None:
             return None
         mark = present.metadata.get(IMPORTED) if isinstance(present.metadata, dict) else None
-        if not isinstance(mark, dict) or mark.keys() != _MARK or mark["source"] != self._source:
+        kinds = {name: type(value) for name, value in mark.items()} if isinstance(mark, dict) else {}
+        if not isinstance(mark, dict) or kinds != _MARK or mark["source"] != self._source:
             raise self._bad("there is a conversation that was not imported from here; erase or rename that one")
         return mark
 
@@ -147,6 +151,7 @@ class _Import:
                     raise item
                 yield self._checked(item)
             except BadRecordError as error:
+                self._left_out = True
                 self._reports.bad(error)
 
     def _checked(self, item: FoundMessage) -> _Sized:
