@@ -429,8 +429,14 @@ class TestTheCommands:
             (["import", "f", "--map-owner", "ann"], "--map-owner: expected NAME=ID, got 'ann'"),
             (["import", "f", "--map-owner", "ann=0"], "--map-owner: there is no user with the primary key '0'"),
             (["import", "f", "g", "--memory-id", "m"], "--memory-id: is for one file"),
-            (["import", "f", "--limit", "99999999999"], "--limit: must be at most"),
-            (["import", "f", "--model", " "], "--model: model must be a string of 1 to 255 characters"),
+            (["import", "f", "--memory-id", "m"], "--memory-id: is for --format langchain4j, openai; leave it out"),
+            (["import", "f", "--window", "tokens"], "--window: is for --format langchain4j, openai, chatgpt,"),
+            (["import", "f", "--format", "openai", "--table", "t"], "--table: is for --format langchain-sql,"),
+            (["import", "f", "--format", "openai", "--limit", "99999999999"], "--limit: must be at most"),
+            (
+                ["import", "f", "--format", "openai", "--model", " "],
+                "--model: model must be a string of 1 to 255 characters",
+            ),
             (["import", "f", "--database", "nope"], "there is no 'nope'"),
         ],
     )

@@ -42,6 +42,13 @@ _TABLES: dict[str, Callable[..., Found]] = {
     "spring-ai-sql": read_spring_ai,
     "django-ai-assistant": read_ai_assistant,
 }
+_OF: dict[str, list[str]] = {
+    "memory_id": ["langchain4j", "openai"],
+    "table": list(_TABLES),
+    # What is exported comes back as it was.
+    **{name: [*_FILES, *_TABLES] for name in ("window", "limit", "model")},
+}
+"""Options that only some formats have a use for."""
 
 
 class Command(BaseCommand):
@@ -149,6 +156,9 @@ def _check(files: list[str], options: dict[str, Any]) -> None:
         )
     if not of_tables and (not files or options["source"] is not None):
         raise CommandError(f"--format {options['format']}: reads files; name them, and no --from.")
+    for name, of in _OF.items():
+        if options[name] is not None and options["format"] not in of:
+            raise CommandError(f"--{name.replace('_', '-')}: is for --format {', '.join(of)}; leave it out.")
     if options["source"] is not None:
         chosen_database(options["source"], "--from")
 
