@@ -32,9 +32,11 @@ from chatmemory.formats.openai import to_openai
 from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, Message
 from chatmemory.transfer import json_items
+from chatmemory.transfer.files import opened
 from chatmemory.transfer.found import FoundConversation, FoundMessage
 from chatmemory.transfer.importing import import_all
 from chatmemory.transfer.json_items import items
+from chatmemory.transfer.openai_chat import read_openai
 from chatmemory.transfer.owners import Owners
 from chatmemory.transfer.reports import BadRecordError, Reports
 from chatmemory.verification import verify
@@ -244,6 +246,25 @@ class TestOpenAi:
         (tmp_path / "train.jsonl").write_text("\n\n".join(json.dumps({"messages": to_openai(talk)}) for talk in talks))
         run("--format", "openai", str(tmp_path / "train.jsonl"))
         assert [history(f"train-{number}") for number in (1, 3, 5)] == talks
+
+    def test_an_array_on_one_line_is_read_a_little_at_a_time(self, tmp_path: Path) -> None:
+        file = tmp_path / "m.json"
+        file.write_text("\n " + json.dumps(to_openai([UserMessage("x" * 1000)] * 1000)))
+        with opened(file) as (open_it,):
+            source = open_it()
+            tracemalloc.start()
+            (found,) = read_openai(source, "m")
+            _now, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert peak < 200_000
+            assert isinstance(found, FoundConversation)
+            assert len(list(found.messages)) == 1000
+
+    def test_a_weight_takes_no_thinking_away(self, tmp_path: Path) -> None:
+        message = {"role": "assistant", "content": "no", "reasoning_content": "hm", "weight": 1}
+        (tmp_path / "m.json").write_text(json.dumps([message]))
+        run("--format", "openai", str(tmp_path / "m.json"))
+        assert history("m") == [AiMessage("no", thinking="hm", attributes={"weight": 1})]
 
     def test_weights_are_kept(self, tmp_path: Path) -> None:
         message = {"role": "assistant", "content": "no", "weight": 0}

@@ -37,7 +37,9 @@ def read_openai(source: Source, memory_id: str) -> Found:
         for place, line in numbered_lines(source):
             yield _conversation(place, f"{memory_id}-{place.rpartition(':')[2]}", line)
         return
-    first = next((line for line in source.text if line.strip()), "").lstrip()[:1]
+    first = source.text.read(1)
+    while first.isspace():
+        first = source.text.read(1)
     source.text.seek(0)
     if first == "[":
         yield FoundConversation(place=source.name, memory_id=memory_id, messages=_messages(_array(source)))
@@ -97,4 +99,5 @@ def _message(data: Any) -> ChatMessage:
     message = from_openai([{key: value for key, value in data.items() if key != _WEIGHT}])[0]
     if not isinstance(message, AiMessage) or not isinstance(weight, int):
         raise InvalidMessageError("only an answer can have one, and it is 0 or 1", _WEIGHT)
-    return AiMessage(message.text, message.tool_execution_requests, attributes={**message.attributes, _WEIGHT: weight})
+    attributes = {**message.attributes, _WEIGHT: weight}
+    return AiMessage(message.text, message.tool_execution_requests, thinking=message.thinking, attributes=attributes)
