@@ -435,6 +435,10 @@ class TestRead:
 
     def test_a_response_of_nothing(self) -> None:
         assert from_gemini({"candidates": [{"finish_reason": "SAFETY", "content": None}]}) == [AiMessage()]
+        assert from_gemini({"candidates": [{"finishReason": "RECITATION", "content": {}}]}) == [AiMessage()]
+
+    def test_a_candidate_without_a_role_is_the_models(self) -> None:
+        assert from_gemini({"candidates": [{"content": {"parts": [{"text": "Hi"}]}}]}) == [AiMessage("Hi")]
         assert from_gemini(_content("model")) == [AiMessage()]
 
     def test_names_with_underscores(self) -> None:

@@ -73,7 +73,11 @@ def _candidate(candidates: Any, place: str) -> list[ChatMessage]:
     if not isinstance(candidates[0], Mapping):
         raise expected("an object", candidates[0], f"{place}[0]")
     content = candidates[0].get("content")
-    return [AiMessage()] if content is None else _content(content, f"{place}[0].content", _Calls())
+    if content is None:
+        return [AiMessage()]
+    if isinstance(content, Mapping) and content.get("role") is None:
+        content = {**content, "role": "model"}  # who else; Gemini leaves it out at times, with the parts or without
+    return _content(content, f"{place}[0].content", _Calls())
 
 
 def _system(data: Any, place: str) -> list[ChatMessage]:
