@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.admin import site
 from django.core.checks import run_checks
 
 from chatmemory import UserMessage
@@ -63,6 +64,14 @@ def test_each_mistake_has_its_code_and_a_hint(settings: Any, given: Any, code: s
     [error] = [error for error in run_checks() if error.id.startswith("chatmemory.")]
     assert error.id == f"chatmemory.{code}"
     assert error.hint
+
+
+@pytest.mark.parametrize("formats", [{"mine": "nobody.Knows"}, {"mine": 5}, ["nobody.Knows"]], ids=str)
+def test_a_wrong_format_does_not_keep_the_check_from_saying_so(settings: Any, formats: Any) -> None:
+    settings.CHATMEMORY = {"FORMATS": formats}
+    # The addresses are made while a project starts, so after the setting was made.
+    assert any("export/openai" in str(address.pattern) for address in site.get_model_admin(Conversation).get_urls())
+    assert ids() == ["chatmemory.E018"]
 
 
 def test_settings_are_read_on_every_access(settings: Any) -> None:

@@ -100,7 +100,7 @@ class ConversationAdmin(Erasing):
             at("export/langchain4j", export.langchain4j, "conversation_export_langchain4j"),
             *(
                 at(f"export/{name}", partial(export.in_format, name=name), f"conversation_export_{name}")
-                for name in export.format_names()
+                for name in export.known_names()
             ),
             *super().get_urls(),
         ]

@@ -14,7 +14,7 @@ from django.contrib import admin
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.db import router, transaction
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils import translation
 from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
@@ -23,14 +23,15 @@ from django.utils.translation import gettext_lazy
 from chatmemory.admin.pages import conversation_or_404, conversation_page
 from chatmemory.admin.selection import Selection
 from chatmemory.codec import message_to_json
+from chatmemory.conf import setting
 from chatmemory.formats import UnsupportedContentError
-from chatmemory.formats.registry import message_formats
+from chatmemory.formats.registry import BUILT_IN, message_formats
 from chatmemory.json_lines import conversation_lines, message_or_problem, read_in_parts
 from chatmemory.json_text import dumps
 from chatmemory.messages import ChatMessage, ChatMessageType
 from chatmemory.models import Conversation, Message
 
-__all__ = ["export_selected", "format_names", "in_format", "json_lines", "langchain4j"]
+__all__ = ["export_selected", "format_names", "in_format", "json_lines", "known_names", "langchain4j"]
 
 _PLAIN = Q(payload__isnull=True, type__in=[ChatMessageType.SYSTEM, ChatMessageType.USER, ChatMessageType.AI])
 
@@ -59,13 +60,23 @@ def format_names() -> list[str]:
     return [name for name, format in formats if format.write_each is not None and name != "langchain4j"]
 
 
+def known_names() -> list[str]:
+    """The names of all formats but LangChain4j's, none of them imported.
+
+    Addresses are made of them before a wrong setting is found by its check, which must get as far as saying so.
+    """
+    own = setting("FORMATS")
+    return [name for name in {**BUILT_IN, **(own if isinstance(own, dict) else {})} if name != "langchain4j"]
+
+
 def in_format(
     model_admin: Any, request: HttpRequest, object_id: str, name: str
 ) -> HttpResponse | StreamingHttpResponse:
     """The history in a format that has a value for each message."""
     conversation = conversation_or_404(model_admin, request, object_id, also="read_text")
     format = message_formats()[name]
-    assert format.write_each is not None  # by format_names()
+    if format.write_each is None:
+        raise Http404
     try:
         text = dumps(_written(conversation, format.write_each))
     except _NotExportableError as error:

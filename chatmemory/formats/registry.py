@@ -22,7 +22,7 @@ from chatmemory.formats.rules import Repair
 from chatmemory.messages import ChatMessage
 from chatmemory.reader import read_messages
 
-__all__ = ["MessageFormat", "message_format", "message_formats"]
+__all__ = ["BUILT_IN", "MessageFormat", "message_format", "message_formats"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ def _langchain4j(messages: Sequence[ChatMessage]) -> list[Any]:
     return [message_to_data(message) for message in messages]
 
 
-_BUILT_IN = {
+BUILT_IN = {
     # No model's API, so that nothing has to be repaired.
     "langchain4j": MessageFormat(
         title="LangChain4j",
@@ -78,7 +78,7 @@ _BUILT_IN = {
 def message_formats() -> dict[str, MessageFormat]:
     """All of them, by name."""
     own: dict[str, str] = setting("FORMATS")
-    return _BUILT_IN | {name: import_string(path) for name, path in own.items()}
+    return BUILT_IN | {name: import_string(path) for name, path in own.items()}
 
 
 def message_format(name: str) -> MessageFormat:
