@@ -9,14 +9,16 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-import openai
-from openai import AsyncOpenAI, OpenAI
-
 from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.model import ChatModel
 from chatmemory.assistant.tools import ToolSpecification
+from chatmemory.extras import extra
 from chatmemory.formats.openai import from_openai, to_openai
 from chatmemory.messages import AiMessage, ChatMessage
+
+with extra("openai"):
+    import openai
+    from openai import AsyncOpenAI, OpenAI
 
 __all__ = ["OpenAiChatModel"]
 

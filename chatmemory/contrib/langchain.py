@@ -28,13 +28,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.messages import BaseMessage
 
 from chatmemory.contrib.connections import left_as_found
 from chatmemory.contrib.langchain_messages import FRAMEWORK, form_of, from_row, to_chat_message
 from chatmemory.contrib.native_memory import NativeMemory
 from chatmemory.contrib.reading import readable
+from chatmemory.extras import extra
+
+with extra("langchain"):
+    from langchain_core.chat_history import BaseChatMessageHistory
+    from langchain_core.messages import BaseMessage
 
 __all__ = ["DjangoChatMessageHistory"]
 

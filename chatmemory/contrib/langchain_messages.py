@@ -24,8 +24,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from langchain_core import messages as lc
-
 from chatmemory.contents import (
     Audio,
     AudioContent,
@@ -40,6 +38,7 @@ from chatmemory.contents import (
     Video,
     VideoContent,
 )
+from chatmemory.extras import extra
 from chatmemory.formats.anthropic_blocks import THINKING_SIGNATURE
 from chatmemory.formats.pairing import arguments_object
 from chatmemory.json_text import dumps
@@ -53,6 +52,9 @@ from chatmemory.messages import (
     UserMessage,
 )
 from chatmemory.models import Message
+
+with extra("langchain"):
+    from langchain_core import messages as lc
 
 __all__ = ["FRAMEWORK", "form_of", "from_chat_message", "from_row", "to_chat_message"]
 

@@ -24,13 +24,17 @@ from __future__ import annotations
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.bridge.pydantic import PrivateAttr
-from llama_index.core.storage.chat_store.base import BaseChatStore
-from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 
-from chatmemory.contrib.llama_index_memory import Conversations
 from chatmemory.eviction import EvictionReason
+from chatmemory.extras import extra
+
+with extra("llama-index"):
+    from llama_index.core.base.llms.types import ChatMessage
+    from llama_index.core.bridge.pydantic import PrivateAttr
+    from llama_index.core.storage.chat_store.base import BaseChatStore
+    from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
+
+    from chatmemory.contrib.llama_index_memory import Conversations
 
 __all__ = ["DjangoAsyncChatStore", "DjangoChatStore"]
 

@@ -33,18 +33,22 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from agents.items import TResponseInputItem
-from agents.memory import SessionSettings
 from asgiref.sync import sync_to_async
 
 from chatmemory.cancellation import settled
 from chatmemory.contrib.native_memory import NativeMemory
-from chatmemory.contrib.openai_agents_items import Item, answer, groups, items_of, messages_of
 from chatmemory.contrib.reading import readable, with_call_ids
+from chatmemory.extras import extra
 from chatmemory.messages import ChatMessage
 from chatmemory.models import Message
 from chatmemory.native import NativeForms
 from chatmemory.taking_back import Remainder
+
+with extra("openai-agents"):
+    from agents.items import TResponseInputItem
+    from agents.memory import SessionSettings
+
+    from chatmemory.contrib.openai_agents_items import Item, answer, groups, items_of, messages_of
 
 __all__ = ["DjangoSession"]
 

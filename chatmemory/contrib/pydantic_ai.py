@@ -36,12 +36,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
 
 from chatmemory.contrib.native_memory import NativeMemory
-from chatmemory.contrib.pydantic_ai_parts import answer, model_message, said_in
 from chatmemory.contrib.reading import readable
+from chatmemory.extras import extra
 from chatmemory.messages import ChatMessage
+
+with extra("pydantic-ai"):
+    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
+
+    from chatmemory.contrib.pydantic_ai_parts import answer, model_message, said_in
 
 __all__ = ["DjangoMessageHistory"]
 

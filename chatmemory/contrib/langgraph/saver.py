@@ -32,25 +32,29 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from langchain_core.messages import BaseMessage
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
-    ChannelVersions,
-    Checkpoint,
-    CheckpointMetadata,
-    CheckpointTuple,
-)
-from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from chatmemory.contrib.connections import left_as_found
-from chatmemory.contrib.langchain_messages import FRAMEWORK
-from chatmemory.contrib.langgraph import pruning, reading, writing
-from chatmemory.contrib.langgraph.mirror import as_graph_message
-from chatmemory.contrib.langgraph.threads import Threads
 from chatmemory.contrib.native_memory import NativeMemory
 from chatmemory.contrib.new_conversations import settings_of_new
+from chatmemory.extras import extra
 from chatmemory.managers import require_owner
+
+with extra("langgraph"):
+    from langchain_core.messages import BaseMessage
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import (
+        BaseCheckpointSaver,
+        ChannelVersions,
+        Checkpoint,
+        CheckpointMetadata,
+        CheckpointTuple,
+    )
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
+    from chatmemory.contrib.langchain_messages import FRAMEWORK
+    from chatmemory.contrib.langgraph import pruning, reading, writing
+    from chatmemory.contrib.langgraph.mirror import as_graph_message
+    from chatmemory.contrib.langgraph.threads import Threads
 
 __all__ = ["DjangoSaver"]
 

@@ -1,0 +1,38 @@
+"""What is not installed is named with the extra that installs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import importlib, os, sys
+
+os.environ["DJANGO_SETTINGS_MODULE"] = "demo_project.settings"
+for name in ("agents", "langchain_core", "langgraph", "llama_index", "openai", "pydantic_ai"):
+    sys.modules[name] = None  # as if it were not installed
+
+import django
+
+django.setup()
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        print(str(error).partition("Install it: ")[2])
+"""
+
+EXTRAS = {
+    "chatmemory.assistant.openai": "openai",
+    "chatmemory.contrib.langchain": "langchain",
+    "chatmemory.contrib.langgraph.saver": "langgraph",
+    "chatmemory.contrib.llama_index": "llama-index",
+    "chatmemory.contrib.openai_agents": "openai-agents",
+    "chatmemory.contrib.pydantic_ai": "pydantic-ai",
+}
+
+
+def test_a_missing_package_is_named_with_its_extra() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *EXTRAS], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [f'pip install "django-chatmemory[{extra}]"' for extra in EXTRAS.values()]
