@@ -7,7 +7,14 @@ from typing import Any
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-__all__ = ["ExactCharField"]
+__all__ = ["ExactCharField", "exact_collation"]
+
+
+def exact_collation(connection: BaseDatabaseWrapper) -> str | None:
+    """The collation that tells all texts apart, where the usual one does not."""
+    if connection.vendor != "mysql":
+        return None
+    return "utf8mb4_nopad_bin" if getattr(connection, "mysql_is_mariadb", False) else "utf8mb4_0900_bin"
 
 
 class ExactCharField(models.CharField):  # type: ignore[type-arg]
@@ -19,7 +26,5 @@ class ExactCharField(models.CharField):  # type: ignore[type-arg]
 
     def db_parameters(self, connection: BaseDatabaseWrapper) -> Any:
         parameters = super().db_parameters(connection)
-        if connection.vendor == "mysql":
-            mariadb = getattr(connection, "mysql_is_mariadb", False)
-            parameters["collation"] = "utf8mb4_nopad_bin" if mariadb else "utf8mb4_0900_bin"
-        return parameters
+        collation = exact_collation(connection)
+        return parameters if collation is None else parameters | {"collation": collation}

@@ -95,6 +95,13 @@ class TestLangChain:
         assert row_texts("s2") == [f"é {part}" for part in range(5)]
         assert "there already: 2" in run("langchain-sql", "--from", "default")
 
+    def test_ids_are_told_apart_by_every_character(self, write: Any) -> None:
+        for part in range(2):
+            for session in ("ann", "Ann", "änn"):
+                write(session, [HumanMessage(f"{session} {part}")])
+        assert "conversations: 3, messages: 6" in run("langchain-sql", "--from", "default")
+        assert row_texts("Ann") == ["Ann 0", "Ann 1"]
+
     def test_langchain_reads_what_it_wrote(self, write: Any) -> None:
         from chatmemory.contrib.langchain_messages import from_row
 
@@ -263,6 +270,12 @@ class TestSpringAi:
         if write.kind == "timestamp":
             assert [row.created_at.timestamp() for row in rows] == [1_700_000_000 + number for number in range(5)]
         assert "there already: 2" in run("spring-ai-sql", "--from", "default")
+
+    def test_ids_are_told_apart_by_every_character(self, write: Any) -> None:
+        for id in ("ann", "Ann", "änn"):
+            write(id, [("USER", id)])
+        assert "conversations: 3, messages: 3" in run("spring-ai-sql", "--from", "default")
+        assert row_texts("Ann") == ["Ann"]
 
     def test_many(self, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         for number in range(5):

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import connections
 
+from chatmemory.fields import exact_collation
 from chatmemory.transfer.reports import BadRecordError
 
 __all__ = ["Row", "Table", "json_object"]
@@ -40,6 +41,13 @@ class Table:
         self.name = known
         self.place = f"{database}.{known}"
         self.columns = [column.name for column in described]
+        self._collation = exact_collation(self._connection)
+        type_of = self._connection.introspection.get_field_type
+        self._inexact = {
+            one.name
+            for one in described
+            if self._collation is not None and type_of(one.type_code, one) in ("CharField", "TextField")
+        }
 
     def require(self, *columns: str) -> None:
         """
@@ -60,12 +68,13 @@ class Table:
         """All rows in the order of ``keys``, which are unique together, and without a null."""
         quote = self._connection.ops.quote_name
         read = list(dict.fromkeys([*keys, *columns]))
+        exact = {key: self._exact(key) for key in keys}
         select = f"SELECT {', '.join(map(quote, read))} FROM {quote(self.name)}"
         there = " AND ".join(f"{quote(key)} IS NOT NULL" for key in keys)
-        order = f"ORDER BY {', '.join(map(quote, keys))} LIMIT {_ROWS}"
+        order = f"ORDER BY {', '.join(exact.values())} LIMIT {_ROWS}"
         # What comes later: a larger first key, or the same and a larger second one.
         later = " OR ".join(
-            "(" + " AND ".join([*(f"{quote(same)} = %s" for same in keys[:index]), f"{quote(key)} > %s"]) + ")"
+            "(" + " AND ".join([*(f"{exact[same]} = %s" for same in keys[:index]), f"{exact[key]} > %s"]) + ")"
             for index, key in enumerate(keys)
         )
         last: list[Any] = []
@@ -81,8 +90,7 @@ class Table:
 
     def distinct(self, column: str) -> Iterator[Any]:
         """The values of a column, in order, each once."""
-        quote = self._connection.ops.quote_name
-        name, table = quote(column), quote(self.name)
+        name, table = self._exact(column), self._connection.ops.quote_name(self.name)
         value = None
         while True:
             later = "" if value is None else f"AND {name} > %s"
@@ -97,8 +105,13 @@ class Table:
         """All rows with a value, in an order."""
         quote = self._connection.ops.quote_name
         select = f"SELECT {', '.join(map(quote, columns))} FROM {quote(self.name)}"
-        rows = self._fetch(f"{select} WHERE {quote(column)} = %s ORDER BY {quote(order)}", [value])
+        rows = self._fetch(f"{select} WHERE {self._exact(column)} = %s ORDER BY {quote(order)}", [value])
         return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def _exact(self, column: str) -> str:
+        """The column, compared so that "a" and "A" are two."""
+        name = self._connection.ops.quote_name(column)
+        return f"CONVERT({name} USING utf8mb4) COLLATE {self._collation}" if column in self._inexact else name
 
     def _fetch(self, sql: str, parameters: list[Any]) -> list[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:
