@@ -171,6 +171,7 @@ class TestOwn:
     def _own(self, settings: Any) -> None:
         settings.CHATMEMORY = {"FORMATS": OWN}
 
+    @pytest.mark.django_db(databases=["default", "other"])  # which Django's checks ask what they can do
     def test_known(self) -> None:
         assert list(message_formats()) == ["langchain4j", *WRITERS, *OWN]
         assert [error for error in run_checks() if error.id.startswith("chatmemory.")] == []
