@@ -7,7 +7,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TextIO
 
@@ -51,26 +51,27 @@ def opened(path: Path) -> Iterator[list[Callable[[], Source]]]:
             with path.open("rb") as raw:
                 yield [lambda: Source(path.name, _text(raw), raw, path.stat().st_size)]
             return
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(path) as archive, ExitStack() as members_to_close:
             members = sorted(
                 (info for info in archive.infolist() if _MEMBERS.fullmatch(info.filename)),
                 key=lambda info: info.filename,
             )
             if not members:
                 raise BadRecordError(path.name, "there is no conversations.json in this archive")
-            yield [_member(archive, path, info) for info in members]
+            yield [_member(archive, path, info, members_to_close) for info in members]
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise BadRecordError(str(path), f"cannot be read: {error}") from error
 
 
-def _member(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo) -> Callable[[], Source]:
+def _member(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo, to_close: ExitStack) -> Callable[[], Source]:
     def open_it() -> Source:
         try:
             raw = archive.open(info)
         except RuntimeError as error:  # it has a password, or is packed in a way that Python does not know
             problem = f"cannot be read: {error}; unpack it, and import {info.filename}"
             raise BadRecordError(path.name, problem) from error
-        return Source(f"{path.name}/{info.filename}", _text(raw), raw, info.file_size)
+        text = to_close.enter_context(_text(raw))
+        return Source(f"{path.name}/{info.filename}", text, raw, info.file_size)
 
     return open_it
 
