@@ -60,9 +60,10 @@ export async function chat(baseUrl: string, csrfToken: string, question: string)
   const window = need(
     await api.GET("/conversations/{conversation_id}/memory/", { params: { path, query: { format: "openai" } } }),
   );
+  const got = Array.isArray(window.messages) ? window.messages : []; // Anthropic's and Gemini's would be an object
   await api.POST("/conversations/{conversation_id}/messages/", {
     params: { path, query: { format: "openai" } },
-    body: { messages: [{ role: "assistant", content: `I got ${window.messages.length} messages.` }] },
+    body: { messages: [{ role: "assistant", content: `I got ${got.length} messages.` }] },
   });
 
   const shown: string[] = [];
