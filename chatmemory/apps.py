@@ -17,6 +17,10 @@ class ChatmemoryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        # Models can be imported only now.
         from chatmemory.checks import check_settings
+        from chatmemory.conversation_memory import ConversationMemory
+        from chatmemory.models import Conversation
 
         register(check_settings)
+        Conversation.add_to_class("memory", property(ConversationMemory))

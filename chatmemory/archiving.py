@@ -13,9 +13,8 @@ from django.db.models import Q
 from chatmemory.counting import estimator_for, new_rows
 from chatmemory.eviction import EvictionReason
 from chatmemory.ledger import Change, Target, rows_of, write
-from chatmemory.managers import MessageQuerySet
 from chatmemory.messages import ChatMessage
-from chatmemory.models import Message
+from chatmemory.models import Message, MessageQuerySet
 from chatmemory.native import NativeForms
 from chatmemory.sequence import ORDER_STEP
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Unpack
 
 from django.db.models import Q
 
@@ -16,7 +17,7 @@ from chatmemory.idempotency import check_key, recall, remember
 from chatmemory.ledger import Change, Gone, Target, after_commit, rows_of, write
 from chatmemory.memory import require_messages
 from chatmemory.messages import ChatMessage
-from chatmemory.models import BOUNDS, MAX_LIMIT, Conversation
+from chatmemory.models import MAX_LIMIT, WINDOW_SETTINGS, Conversation, WindowSettings
 from chatmemory.native import NativeForms
 from chatmemory.optimistic import try_to_add
 from chatmemory.planning import (
@@ -34,7 +35,16 @@ from chatmemory.rewriting import plan_rewrite
 from chatmemory.tokens import TokenCountEstimator, stored_count
 from chatmemory.window import Window, check_kind, check_limit
 
-__all__ = ["add", "clear", "erase", "recount", "rewrite", "set_window"]
+__all__ = [
+    "add",
+    "apply_window_settings",
+    "check_window_settings",
+    "clear",
+    "erase",
+    "recount",
+    "rewrite",
+    "set_window",
+]
 
 # Rows of the window's old end that are read at once when something must go. Should that not do, the next chunks are
 # larger, so that a system message anywhere in a large window is found in a few statements.
@@ -215,20 +225,17 @@ def erase(target: Target) -> None:
     target.change(work)
 
 
-def set_window(
-    target: Target,
-    *,
-    window: str | None = None,
-    limit: int | None = None,
-    model: str | None = None,
-    always_keep_system_message_first: bool | None = None,
-) -> Change:
-    """Change what is given of the window, and evict what no longer fits.
+def check_window_settings(settings: WindowSettings) -> None:
+    """Raise if a conversation cannot have these settings.
 
     Raises:
-        Conversation.DoesNotExist: the conversation is missing.
+        TypeError: a setting that does not exist.
         ValueError: no such window, limit or model.
     """
+    unknown = settings.keys() - set(WINDOW_SETTINGS)
+    if unknown:
+        raise TypeError(f"unknown settings of a window: {', '.join(sorted(unknown))}; use {', '.join(WINDOW_SETTINGS)}")
+    window, limit, model = settings.get("window"), settings.get("limit"), settings.get("model")
     if window is not None:
         check_kind(window)
     if limit is not None and check_limit(limit, "limit") > MAX_LIMIT:
@@ -236,18 +243,31 @@ def set_window(
     if model is not None:
         check_model(model)
 
+
+def apply_window_settings(conversation: Conversation, settings: WindowSettings) -> bool:
+    """Set the given columns of ``conversation``, unsaved; return whether another model counts its tokens then."""
+    counted_by = conversation.model
+    for name, value in settings.items():
+        if value is not None:
+            setattr(conversation, name, value)
+    return bool(conversation.model != counted_by)
+
+
+def set_window(target: Target, **settings: Unpack[WindowSettings]) -> Change:
+    """Change the given settings of the window, and evict what no longer fits.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+        TypeError: a setting that does not exist.
+        ValueError: no such window, limit or model.
+    """
+    check_window_settings(settings)
+
     def work(change: Change) -> None:
         conversation = change.conversation
-        if window is not None:
-            conversation.window = window
-        if limit is not None:
-            conversation.limit = limit
-        if always_keep_system_message_first is not None:
-            conversation.always_keep_system_message_first = always_keep_system_message_first
-        if model is not None and model != conversation.model:
-            conversation.model = model
-            _recount(conversation, estimator_for(model))
-        conversation.save(using=conversation._state.db, update_fields=BOUNDS)
+        if apply_window_settings(conversation, settings):
+            _recount(conversation, estimator_for(conversation.model))
+        conversation.save(using=conversation._state.db, update_fields=WINDOW_SETTINGS)
         bound = window_of(conversation)
         memory = retained(conversation, bound, _oldest_first(conversation, bound))
         memory.evict()

@@ -17,7 +17,7 @@ from django.db import connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from chatmemory.eviction import EvictionReason
-from chatmemory.models import BOUNDS, COUNTERS, Conversation, Message
+from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, Message
 from chatmemory.retrying import retried
 from chatmemory.statements import INSERTED, statements
 
@@ -59,7 +59,7 @@ long_texts = itemgetter(*map(_COLUMNS.index, ("text", "payload", "native")))
 primary_key = itemgetter(_COLUMNS.index("id"))
 """Of a row."""
 
-_CHANGING = (*BOUNDS, *COUNTERS)
+_CHANGING = (*WINDOW_SETTINGS, *COUNTERS)
 
 _written = itemgetter(*map(_COLUMNS.index, INSERTED))
 _inserted = attrgetter(*INSERTED)
@@ -179,7 +179,7 @@ def save(
         conversation: locked, unless there are ``guards``.
         added: unsaved rows with their places.
         evicted: stored rows.
-        guards: what :data:`BOUNDS` and :data:`COUNTERS` must be still.
+        guards: what :data:`WINDOW_SETTINGS` and :data:`COUNTERS` must be still.
 
     Returns:
         False if they are not, and nothing was written.

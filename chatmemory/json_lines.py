@@ -22,7 +22,7 @@ from chatmemory.codec import message_to_json
 from chatmemory.idempotency import scope_of, scope_of_owner
 from chatmemory.json_text import dumps, loads
 from chatmemory.messages import ChatMessage, ChatMessageType
-from chatmemory.models import BOUNDS, COUNTERS, Conversation, IdempotencyKey, Message
+from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, IdempotencyKey, Message
 from chatmemory.paging import in_parts
 from chatmemory.rows import to_columns
 
@@ -32,7 +32,7 @@ __all__ = ["DESCRIBED", "conversation_lines", "key_line", "message_or_problem", 
 _ROWS = 500
 _CHARS = 1_000_000
 
-DESCRIBED = ("memory_id", "title", "metadata", *BOUNDS, *COUNTERS)
+DESCRIBED = ("memory_id", "title", "metadata", *WINDOW_SETTINGS, *COUNTERS)
 """What the first line of a conversation says, beside its key, owner and times."""
 
 

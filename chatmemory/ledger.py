@@ -20,8 +20,7 @@ from chatmemory import signals
 from chatmemory.conf import setting
 from chatmemory.eviction import EvictionReason
 from chatmemory.hot_path import MOST_ROWS, Key, Row, essentials, lock, long_texts, message_of, primary_key, save
-from chatmemory.managers import MessageQuerySet
-from chatmemory.models import BOUNDS, COUNTERS, Conversation, Message
+from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, Message, MessageQuerySet
 from chatmemory.retrying import retried
 
 __all__ = ["Change", "MemorySize", "Target", "after_commit", "chunks", "rows_of", "write"]
@@ -175,7 +174,7 @@ class Target:
     def learn(self, change: Change) -> None:
         """Let the caller's object know what its row has become."""
         if self.instance is not None:
-            for name in (*BOUNDS, *COUNTERS, "updated_at"):
+            for name in (*WINDOW_SETTINGS, *COUNTERS, "updated_at"):
                 setattr(self.instance, name, getattr(change.conversation, name))
 
     def _check(self, conversation: Conversation) -> None:

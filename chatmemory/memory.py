@@ -54,15 +54,17 @@ class ChatMemory(ABC):
         """The memory ID."""
 
     @abstractmethod
-    def add(self, *messages: ChatMessage) -> None:
+    def add(self, *messages: ChatMessage) -> object:
         """Add messages, all or none, as if one after the other; evict what no longer fits.
+
+        A subclass may return an account of the change, and so for :meth:`set` and :meth:`clear`.
 
         Raises:
             TypeError: one of them is no message.
         """
 
     @abstractmethod
-    def set(self, messages: Iterable[ChatMessage]) -> None:
+    def set(self, messages: Iterable[ChatMessage]) -> object:
         """Replace everything by ``messages``; evict what does not fit.
 
         Raises:
@@ -74,24 +76,24 @@ class ChatMemory(ABC):
         """The messages, in order; a new list that is yours."""
 
     @abstractmethod
-    def clear(self) -> None:
+    def clear(self) -> object:
         """Forget everything."""
 
-    async def aadd(self, *messages: ChatMessage) -> None:
+    async def aadd(self, *messages: ChatMessage) -> object:
         """Async twin of :meth:`add`."""
-        await sync_to_async(self.add)(*messages)
+        return await sync_to_async(self.add)(*messages)
 
-    async def aset(self, messages: Iterable[ChatMessage]) -> None:
+    async def aset(self, messages: Iterable[ChatMessage]) -> object:
         """Async twin of :meth:`set`."""
-        await sync_to_async(self.set)(messages)
+        return await sync_to_async(self.set)(messages)
 
     async def amessages(self) -> list[ChatMessage]:
         """Async twin of :meth:`messages`."""
         return await sync_to_async(self.messages)()
 
-    async def aclear(self) -> None:
+    async def aclear(self) -> object:
         """Async twin of :meth:`clear`."""
-        await sync_to_async(self.clear)()
+        return await sync_to_async(self.clear)()
 
 
 class WindowChatMemory(ChatMemory):

@@ -14,7 +14,7 @@ from chatmemory.conf import setting
 from chatmemory.counting import window_of
 from chatmemory.hot_path import Row, read_snapshot, save_at_once
 from chatmemory.ledger import Change, Target, account, fits_one_statement, stored, tell
-from chatmemory.models import BOUNDS, COUNTERS
+from chatmemory.models import COUNTERS, WINDOW_SETTINGS
 from chatmemory.planning import NewRows, entries, plan_addition, settings_of
 from chatmemory.retrying import has_collided
 from chatmemory.window import Window
@@ -53,7 +53,7 @@ def _add(target: Target, new_rows: NewRows, window: Window | None) -> Change | N
     bound = window or window_of(conversation)
     if any(getattr(conversation, name) != value for name, value in settings_of(bound, conversation).items()):
         return None
-    guards = [getattr(conversation, name) for name in (*BOUNDS, *COUNTERS)]
+    guards = [getattr(conversation, name) for name in (*WINDOW_SETTINGS, *COUNTERS)]
     added, evicted = plan_addition(
         conversation, bound, new_rows(conversation, bound), entries(_as_far_as_known(oldest), bound)
     )

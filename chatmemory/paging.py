@@ -10,17 +10,17 @@ from django.db.models import Model, QuerySet
 
 from chatmemory.hot_path import Key
 from chatmemory.ledger import Target
-from chatmemory.models import Conversation
+from chatmemory.models import Conversation, ConversationQuerySet
 
 __all__ = ["in_parts", "on_primary", "pages", "target_on"]
 
 M = TypeVar("M", bound=Model)
 
 
-def on_primary(conversations: QuerySet[Conversation] | None) -> QuerySet[Conversation]:
+def on_primary(conversations: QuerySet[Conversation] | None) -> ConversationQuerySet:
     """``conversations``, by default all, on the database that is written to unless ``using()`` named another."""
     chosen: Any = Conversation.objects.all() if conversations is None else conversations
-    rows: QuerySet[Conversation] = chosen.using(chosen._db or router.db_for_write(Conversation))
+    rows: ConversationQuerySet = chosen.using(chosen._db or router.db_for_write(Conversation))
     return rows
 
 

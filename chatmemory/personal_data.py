@@ -24,9 +24,8 @@ from chatmemory.identifiers import new_memory_id
 from chatmemory.json_lines import conversation_lines, key_line
 from chatmemory.json_text import dumps
 from chatmemory.ledger import Change, rows_of
-from chatmemory.managers import require_owner
 from chatmemory.messages import ChatMessageType
-from chatmemory.models import Conversation, IdempotencyKey
+from chatmemory.models import Conversation, IdempotencyKey, require_owner
 from chatmemory.paging import in_parts, pages, target_on
 from chatmemory.retention import Erased
 from chatmemory.retrying import retried

@@ -12,13 +12,12 @@ from datetime import datetime
 from functools import partial
 
 from django.db import transaction
-from django.db.models import F, ProtectedError, QuerySet, RestrictedError
+from django.db.models import ProtectedError, QuerySet, RestrictedError
 
 from chatmemory import changes, signals
 from chatmemory.async_iteration import in_thread
 from chatmemory.ledger import Change, chunks, rows_of
-from chatmemory.managers import MessageQuerySet
-from chatmemory.models import Conversation, IdempotencyKey, Message
+from chatmemory.models import Conversation, IdempotencyKey, Message, MessageQuerySet
 from chatmemory.paging import on_primary, pages, target_on
 from chatmemory.retrying import retried
 
@@ -126,7 +125,7 @@ def purge_evicted(
     """
     found = on_primary(conversations).filter(created_at__lt=before)
     if not signals.purging_evicted.has_listeners(Conversation):
-        found = found.filter(next_position__gt=F("retained_count"))
+        found = found.with_evicted()
     for page in pages(found):
         for conversation in page:
             if not dry_run:

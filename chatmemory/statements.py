@@ -12,7 +12,7 @@ from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.constants import OnConflict
 
-from chatmemory.models import BOUNDS, COUNTERS, Conversation, Message
+from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, Message
 
 __all__ = ["INSERTED", "Statements", "statements"]
 
@@ -31,7 +31,7 @@ class Statements:
     """
 
     lock: dict[str, tuple[str, ...]]
-    """Only the last one gives a row, with the columns :data:`BOUNDS` and :data:`COUNTERS`."""
+    """Only the last one gives a row, with the columns :data:`WINDOW_SETTINGS` and :data:`COUNTERS`."""
 
     lock_whole: dict[str, tuple[str, ...]]
     """The same with all columns."""
@@ -46,11 +46,11 @@ class Statements:
     """Sets :data:`COUNTERS` and ``updated_at`` of a primary key."""
 
     if_unchanged: str
-    """Follows ``counters``: only if the columns :data:`BOUNDS` and :data:`COUNTERS` have these values."""
+    """Follows ``counters``: only if the columns :data:`WINDOW_SETTINGS` and :data:`COUNTERS` have these values."""
 
     snapshot: dict[str, str]
-    """With the key twice, and a limit between: primary key, :data:`BOUNDS` and :data:`COUNTERS` of the conversation
-    with each of its oldest rows in memory, or with nulls if there is none."""
+    """With the key twice, and a limit between: primary key, :data:`WINDOW_SETTINGS` and :data:`COUNTERS` of the
+    conversation with each of its oldest rows in memory, or with nulls if there is none."""
 
     insert: str
     """Up to ``VALUES``."""
@@ -121,7 +121,7 @@ def statements(database: str) -> Statements:
     memory = f"SELECT {', '.join(read)} FROM {messages} m INNER JOIN {conversations} c ON m.{conversation} = c.{key}"
     whole = [field.attname for field in Message._meta.concrete_fields]
     oldest = f"SELECT {', '.join(of_message(*whole))} FROM {messages} WHERE {conversation} = {{}} AND {retained()}"
-    both = [*of_conversation("id", *BOUNDS, *COUNTERS, prefix="c."), *of_message(*whole, prefix="m.")]
+    both = [*of_conversation("id", *WINDOW_SETTINGS, *COUNTERS, prefix="c."), *of_message(*whole, prefix="m.")]
     snapshot = {
         name: f"SELECT {', '.join(both)} FROM {conversations} c LEFT JOIN ("
         f"{oldest.format(f'(SELECT {key} FROM {conversations} WHERE {where()[name]})')} LIMIT %s) m ON 1 = 1 "
@@ -130,12 +130,12 @@ def statements(database: str) -> Statements:
     }
     settings = ", ".join(f"{name} = %s" for name in of_conversation(*COUNTERS, "updated_at"))
     counters = f"UPDATE {conversations} SET {settings} WHERE {where()['id']}"
-    if_unchanged = "".join(f" AND {name} = %s" for name in of_conversation(*BOUNDS, *COUNTERS))
+    if_unchanged = "".join(f" AND {name} = %s" for name in of_conversation(*WINDOW_SETTINGS, *COUNTERS))
     inserted = of_message(*INSERTED)
     insert = f"INSERT INTO {messages} ({', '.join(inserted)}) "
     returning = ", ".join(of_message("position", "id"))
     return Statements(
-        lock=lock([*BOUNDS, *COUNTERS]),
+        lock=lock([*WINDOW_SETTINGS, *COUNTERS]),
         lock_whole=lock([field.attname for field in Conversation._meta.concrete_fields]),
         memory={name: f"{memory} WHERE {condition} AND {retained('m.')}" for name, condition in where("c.").items()},
         oldest=f"{oldest.format('%s')} LIMIT %s OFFSET %s",

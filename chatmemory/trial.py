@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Unpack
 
 from django.db import router
 
-from chatmemory.counting import check_model, estimator_for, new_rows, window_of
+from chatmemory.changes import apply_window_settings, check_window_settings
+from chatmemory.counting import estimator_for, new_rows, window_of
 from chatmemory.eviction import Entry, EvictionReason
 from chatmemory.memory import require_messages
 from chatmemory.messages import ChatMessage
-from chatmemory.models import Conversation, Message
+from chatmemory.models import Conversation, Message, WindowSettings
 from chatmemory.reading import read_rows
 from chatmemory.tokens import stored_count
-from chatmemory.window import Window, WindowKind, check_kind, check_limit
+from chatmemory.window import Window, WindowKind
 
 __all__ = ["WindowTrial", "fit_rows", "try_window"]
 
@@ -46,37 +48,24 @@ class WindowTrial:
 
 
 def try_window(
-    conversation: Conversation,
-    *,
-    window: str | None = None,
-    limit: int | None = None,
-    model: str | None = None,
-    always_keep_system_message_first: bool | None = None,
-    messages: Iterable[ChatMessage] = (),
+    conversation: Conversation, *, messages: Iterable[ChatMessage] = (), **settings: Unpack[WindowSettings]
 ) -> WindowTrial:
     """Try a window on what is retained now, then add ``messages``; nothing is written.
 
     Raises:
         Conversation.DoesNotExist: the conversation has been erased.
-        TypeError: one of ``messages`` is no message.
-        ValueError: no such window, model or limit above zero; a text that no database can hold.
+        TypeError: a setting that does not exist, or one of ``messages`` is no message.
+        ValueError: no such window, limit or model; a text that no database can hold.
     """
+    check_window_settings(settings)
     said = require_messages(messages)
     # Never a replica: what is tried is what the next turn will find.
     database = router.db_for_write(Conversation, instance=conversation)
     row = Conversation.objects.using(database).get(pk=conversation.pk)
     rows = read_rows(row)  # which may read ``row`` anew, so it comes first
-    if window is not None:
-        row.window = check_kind(window).value
-    if limit is not None:
-        row.limit = check_limit(limit, "limit")
-    if always_keep_system_message_first is not None:
-        row.always_keep_system_message_first = always_keep_system_message_first
-    if model is not None and model != row.model:
-        check_model(model)
-        row.model = model
+    if apply_window_settings(row, settings):
         for kept in rows:
-            kept.token_count = stored_count(kept.message, estimator_for(model))
+            kept.token_count = stored_count(kept.message, estimator_for(row.model))
     added = new_rows(said, estimator_for(row.model))
     return _fit(row, rows, added, window_of(row))
 

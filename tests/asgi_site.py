@@ -86,7 +86,7 @@ async def add(request: HttpRequest, pk: str) -> HttpResponseBase:
     given = json.loads(request.body)
     conversation = await Conversation.objects.aget(pk=pk)
     messages = [UserMessage(text) for text in given["said"]]
-    change = await conversation.aadd_messages(messages, idempotency_key=given.get("key"))
+    change = await conversation.memory.aadd(*messages, idempotency_key=given.get("key"))
     return JsonResponse({"positions": [row.position for row in change.added]})
 
 

@@ -165,7 +165,7 @@ class TestPage:
     def test_says_which_message_pushed_one_out_only_if_one_did(self, admin_client):
         conversation = ConversationFactory(window="messages", limit=3)
         conversation.memory.add(UserMessage("a"), UserMessage("b"), UserMessage("c"))
-        conversation.set_window(limit=2)
+        conversation.memory.set_window(limit=2)
         conversation.memory.add(UserMessage("d"))
         conversation.memory.clear()
         shown = timeline(html(admin_client, page(conversation)))
@@ -379,7 +379,7 @@ class TestWhatTheModelSaw:
         conversation.memory.add(UserMessage("x"), ToolExecutionResultMessage("1", "look_up", "A cat."))
         answer = admin_client.get(self.address(conversation, f"?download={name}"))
         assert "A cat." not in answer.content.decode()
-        assert json.loads(answer.content) == conversation.to_format(name)
+        assert json.loads(answer.content) == conversation.memory.to_format(name)
 
     def test_what_openai_cannot_express_is_said(self, admin_client):
         conversation = ConversationFactory()
@@ -654,7 +654,7 @@ class TestDeletion:
         assert not Message.objects.exists()
 
     def test_of_a_user_takes_everything_along(self, staff, conversation):
-        conversation.add_messages([UserMessage("x")], idempotency_key="k")
+        conversation.memory.add(UserMessage("x"), idempotency_key="k")
         client = staff("view_user", "delete_user", "delete_conversation")
         client.post(f"/admin/auth/user/{conversation.owner_id}/delete/", {"post": "yes"})
         assert not Conversation.objects.exists()

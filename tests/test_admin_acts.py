@@ -120,9 +120,9 @@ class TestChangingTheWindow:
 
     def test_what_changed_since_is_asked_about_again(self, admin_client, conversation):  # noqa: F811
         address = page(conversation, "window") + "?window=messages&limit=4"
-        conversation.set_window(limit=5)
+        conversation.memory.set_window(limit=5)
         asked = admin_client.get(address)
-        conversation.set_window(limit=10)
+        conversation.memory.set_window(limit=10)
         conversation.memory.add(*(UserMessage(f"more {number}") for number in range(6)))
         seen = re.search(r'name="seen" value="([^"]+)"', asked.content.decode())[1]
         again = admin_client.post(address, {"window": "messages", "limit": "4", "seen": seen})
@@ -135,11 +135,11 @@ class TestChangingTheWindow:
         assert conversation.messages.retained().count() == 4
 
     def test_another_model_is_another_question_too(self, admin_client, conversation):  # noqa: F811
-        conversation.set_window(window="tokens", limit=4000)
+        conversation.memory.set_window(window="tokens", limit=4000)
         conversation.memory.add(UserMessage("你好，世界"))
         address = page(conversation, "window") + "?window=tokens&limit=20"
         seen = re.search(r'name="seen" value="([^"]+)"', html(admin_client, address))[1]
-        conversation.set_window(model="gpt-4")
+        conversation.memory.set_window(model="gpt-4")
         admin_client.post(address, {"window": "tokens", "limit": "20", "seen": seen})
         conversation.refresh_from_db()
         assert conversation.limit == 4000
@@ -200,7 +200,7 @@ class TestClearing:
 
         def late(target):
             monkeypatch.undo()
-            Conversation.objects.get(pk=conversation.pk).set_window(limit=1)
+            Conversation.objects.get(pk=conversation.pk).memory.set_window(limit=1)
             return clear(target)
 
         monkeypatch.setattr(changes, "clear", late)

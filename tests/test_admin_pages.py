@@ -241,7 +241,7 @@ class TestGauge:
     def test_counts_what_decides(self, admin_client: Client, full: Conversation) -> None:
         assert full.memory.messages() == []
         assert "over its limit" in words(html(admin_client, page(full)))
-        full.set_window(limit=full.limit)
+        full.memory.set_window(limit=full.limit)
         full.refresh_from_db()
         assert Gauge.of(full).used == 0
 

@@ -100,7 +100,7 @@ class TestTurn:
         assert history(conversation) == []
 
     def test_what_was_added_has_its_account(self, conversation: Conversation) -> None:
-        conversation.set_window(window="messages", limit=2)
+        conversation.memory.set_window(window="messages", limit=2)
         call = calling(("gone", "{}"))
         events = [event for event in of(conversation, ScriptedModel(call, "Hm")).stream(1, "Hi") if event != ""]
         added = [event for event in events if isinstance(event, Added)]
@@ -115,7 +115,7 @@ class TestTurn:
         assert history(conversation)[0] != message
 
     def test_a_message_larger_than_the_window(self, conversation: Conversation) -> None:
-        conversation.set_window(limit=20)
+        conversation.memory.set_window(limit=20)
         with pytest.raises(WindowTooSmallError, match="for the last message"):
             of(conversation, ScriptedModel()).chat(1, "word " * 50)
         assert of(conversation, ScriptedModel("Hello")).chat(1, "Hi") == AiMessage("Hello")
@@ -288,7 +288,7 @@ class TestIdempotency:
         assert [message.type for message in history(conversation)] == ["USER", "AI", "TOOL_EXECUTION_RESULT", "AI"]
 
     def test_it_goes_on_behind_tools_for_which_the_message_left_the_memory(self, conversation: Conversation) -> None:
-        conversation.set_window(window="messages", limit=3)
+        conversation.memory.set_window(window="messages", limit=3)
         call = calling(("tool", "{}"))
         assistant = of(conversation, ScriptedModel(call, call, OSError("away"), "Done"), tools=[tool])
         with pytest.raises(OSError, match="away"):
@@ -297,7 +297,7 @@ class TestIdempotency:
         assert assistant.chat(1, "Hi", idempotency_key="1") == AiMessage("Done")
 
     def test_a_message_that_never_fitted_is_no_other_one(self, conversation: Conversation) -> None:
-        conversation.set_window(window="tokens", limit=30)
+        conversation.memory.set_window(window="tokens", limit=30)
         model = ScriptedModel()
         for system_message in ("Be brief.", "Be kind."):
             assistant = of(conversation, model, system_message=system_message)

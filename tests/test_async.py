@@ -47,7 +47,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 WITHOUT = {"save", "delete", "target", "window"}
 
 
-@pytest.mark.parametrize("kind", [ChatMemory, ConversationMemory, Conversation, DjangoChatMemoryStore, Assistant])
+@pytest.mark.parametrize("kind", [ChatMemory, ConversationMemory, DjangoChatMemoryStore, Assistant])
 def test_every_method_has_a_twin_with_the_same_arguments(kind: type) -> None:
     methods = {
         name: method
@@ -85,7 +85,7 @@ def test_a_memory() -> None:
         await memory.aadd(*users(1, 2))
         await asyncio.gather(*(memory.aadd(*users(number)) for number in range(3, 8)))
         assert len(await memory.amessages()) == 3
-        assert len(await conversation.ato_format("openai")) == 3
+        assert len(await conversation.memory.ato_format("openai")) == 3
         await memory.aclear()
         await memory.aset(users(9))
         return await memory.amessages()
@@ -98,14 +98,14 @@ def test_a_conversation() -> None:
     async def use() -> None:
         conversation = await Conversation.objects.acreate(window="messages", limit=3)
         for _ in range(2):
-            change = await conversation.aadd_messages(users(1, 2, 3), idempotency_key="1")
+            change = await conversation.memory.aadd(*users(1, 2, 3), idempotency_key="1")
             assert change.memory.version == 1
-        trial = await conversation.atry_window(limit=2, messages=users(4))
+        trial = await conversation.memory.atry_window(limit=2, messages=users(4))
         assert [row.text for row in trial.retained] == ["u3", "u4"]
-        assert [row.position for row in (await conversation.aset_window(limit=1)).evicted] == [0, 1]
-        assert await conversation.amemory_at(1) == users(1, 2, 3)
+        assert [row.position for row in (await conversation.memory.aset_window(limit=1)).evicted] == [0, 1]
+        assert await conversation.memory.aat(1) == users(1, 2, 3)
         with pytest.raises(ValueError, match="from 0 to 2"):
-            await conversation.amemory_at(3)
+            await conversation.memory.aat(3)
 
     run(use())
 
@@ -137,7 +137,7 @@ def test_looking_after_the_data() -> None:
     async def use() -> None:
         user = await sync_to_async(UserFactory)()
         conversation = await Conversation.objects.acreate(owner=user, window="messages", limit=1, model="gpt-4")
-        await conversation.aadd_messages(users(1, 2), idempotency_key="1")
+        await conversation.memory.aadd(*users(1, 2), idempotency_key="1")
         assert [finding async for finding in averify()] == []
         assert sum([step.messages async for step in arecount(model="gpt-4o")]) == 2
         assert len([line async for line in aexport_user(user)]) == 5
@@ -163,7 +163,7 @@ def test_a_task_uses_one_connection_however_much_it_does_at_once() -> None:
         assistant = Assistant(lambda messages, tools: AiMessage("Hello"), memory=conversation.memory)
         await asyncio.gather(
             *(conversation.memory.aadd(*users(number)) for number in range(5)),
-            *(conversation.aadd_messages(users(number), idempotency_key=f"{number}") for number in range(5)),
+            *(conversation.memory.aadd(*users(number), idempotency_key=f"{number}") for number in range(5)),
             *(assistant.achat(conversation.memory.id, f"{number}") for number in range(3)),
         )
 

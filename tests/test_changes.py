@@ -93,7 +93,7 @@ class TestAdding:
 
     def test_a_message_larger_than_the_window_is_kept_as_history(self) -> None:
         conversation = ConversationFactory(window="tokens", limit=20)
-        change = conversation.add_messages([UserMessage("word " * 100)])
+        change = conversation.memory.add(UserMessage("word " * 100))
         assert conversation.memory.messages() == []
         assert [row.position for row in change.evicted] == [0]
         assert [(row.added_in, row.evicted_in) for row in conversation.messages.history()] == [(1, 1)]
@@ -183,7 +183,7 @@ class TestAdding:
 
     def test_what_was_said_stays_said(self) -> None:
         conversation = ConversationFactory()
-        [row] = conversation.add_messages(users(0)).added
+        [row] = conversation.memory.add(*users(0)).added
         row.text = "something else"
         with pytest.raises(TypeError, match="never changes"):
             row.save()
@@ -248,7 +248,7 @@ class TestLargeMemories:
         settings.CHATMEMORY = {"KEEP_HISTORY": keep}
         conversation = ConversationFactory(window="messages", limit=10_000)
         conversation.memory.add(*(UserMessage(str(number)) for number in range(1300)))
-        conversation.set_window(limit=600)
+        conversation.memory.set_window(limit=600)
         assert conversation.messages.retained().count() == 600
         conversation.memory.clear()
         assert (conversation.memory.messages(), conversation.retained_count) == ([], 0)
@@ -265,9 +265,9 @@ class TestIdempotency:
     def test_the_same_key_adds_once(self) -> None:
         conversation = ConversationFactory(window="messages", limit=2)
         conversation.memory.add(*users(0, 1))
-        first = conversation.add_messages(users(2), idempotency_key="k")
+        first = conversation.memory.add(*users(2), idempotency_key="k")
         conversation.memory.add(*users(3))
-        again = conversation.add_messages(users(2), idempotency_key="k")
+        again = conversation.memory.add(*users(2), idempotency_key="k")
         assert [row.pk for row in again.added] == [row.pk for row in first.added]
         assert [row.position for row in again.evicted] == [0]
         assert conversation.messages.history().count() == 4
@@ -276,10 +276,10 @@ class TestIdempotency:
     def test_the_account_is_that_of_the_first_time(self) -> None:
         conversation = ConversationFactory(window="messages", limit=2)
         conversation.memory.add(*users(0))
-        first = conversation.add_messages(users(1, 2), idempotency_key="k")
+        first = conversation.memory.add(*users(1, 2), idempotency_key="k")
         conversation.memory.add(*users(3, 4))
-        conversation.set_window(window="tokens", limit=1000, model="gpt-4")
-        again = conversation.add_messages(users(1, 2), idempotency_key="k")
+        conversation.memory.set_window(window="tokens", limit=1000, model="gpt-4")
+        again = conversation.memory.add(*users(1, 2), idempotency_key="k")
         assert again.memory == first.memory
         assert [vars_of(row) for row in again.added] == [vars_of(row) for row in first.added]
         assert [vars_of(row) for row in again.evicted] == [vars_of(row) for row in first.evicted]
@@ -289,50 +289,50 @@ class TestIdempotency:
         conversation = ConversationFactory()
         conversation.memory.add(SystemMessage("s"))
         for _ in range(2):
-            change = conversation.add_messages([SystemMessage("s")], idempotency_key="k")
+            change = conversation.memory.add(SystemMessage("s"), idempotency_key="k")
             assert (change.added, change.memory.version) == ([], 1)
         with pytest.raises(IdempotencyConflictError):
-            conversation.add_messages(users(1), idempotency_key="k")
+            conversation.memory.add(*users(1), idempotency_key="k")
 
     def test_a_key_is_kept_when_its_message_is_deleted(self, settings: Any) -> None:
         settings.CHATMEMORY = {"KEEP_HISTORY": False}
         conversation = ConversationFactory(window="messages", limit=1)
-        conversation.add_messages(users(1), idempotency_key="k")
+        conversation.memory.add(*users(1), idempotency_key="k")
         conversation.memory.add(*users(2))
-        assert conversation.add_messages(users(1), idempotency_key="k").added == []
+        assert conversation.memory.add(*users(1), idempotency_key="k").added == []
         assert conversation.memory.messages() == users(2)
 
     def test_the_same_key_with_other_messages_is_an_error(self) -> None:
         conversation = ConversationFactory()
-        conversation.add_messages(users(1), idempotency_key="k")
+        conversation.memory.add(*users(1), idempotency_key="k")
         with pytest.raises(IdempotencyConflictError, match="'k'"):
-            conversation.add_messages(users(2), idempotency_key="k")
+            conversation.memory.add(*users(2), idempotency_key="k")
         assert conversation.messages.history().count() == 1
 
     def test_what_was_ignored_the_first_time_is_no_other_message(self) -> None:
         conversation = ConversationFactory()
         conversation.memory.add(SystemMessage("s"))
         for _ in range(2):
-            conversation.add_messages([SystemMessage("s"), *users(1)], idempotency_key="k")
+            conversation.memory.add(SystemMessage("s"), *users(1), idempotency_key="k")
         for other in ([SystemMessage("t"), *users(1), *users(2)], [*users(2)], []):
             with pytest.raises(IdempotencyConflictError):
-                conversation.add_messages(other, idempotency_key="k")
-        conversation.add_messages([SystemMessage("t")], idempotency_key="k2")
+                conversation.memory.add(*other, idempotency_key="k")
+        conversation.memory.add(SystemMessage("t"), idempotency_key="k2")
         with pytest.raises(IdempotencyConflictError):
-            conversation.add_messages([SystemMessage("u")], idempotency_key="k2")
+            conversation.memory.add(SystemMessage("u"), idempotency_key="k2")
         assert conversation.messages.history().count() == 3
 
     @pytest.mark.parametrize("key", ["", "x" * 256, "a\x00", 5])
     def test_bad_keys(self, key: Any) -> None:
         conversation = ConversationFactory()
         with pytest.raises(ValueError, match="idempotency_key"):
-            conversation.add_messages(users(1), idempotency_key=key)
+            conversation.memory.add(*users(1), idempotency_key=key)
         assert not Message.objects.exists()
 
     def test_keys_are_of_one_conversation(self) -> None:
         for conversation in (ConversationFactory(), ConversationFactory()):
-            conversation.add_messages(users(1), idempotency_key="K")
-            conversation.add_messages(users(2), idempotency_key="k")
+            conversation.memory.add(*users(1), idempotency_key="K")
+            conversation.memory.add(*users(2), idempotency_key="k")
             assert conversation.messages.history().count() == 2
 
 
@@ -418,10 +418,10 @@ class TestWindow:
     def test_a_smaller_window_evicts_at_once_and_a_wider_one_brings_nothing_back(self) -> None:
         conversation = ConversationFactory(window="messages", limit=5)
         conversation.memory.add(*users(*range(5)))
-        change = conversation.set_window(limit=2)
+        change = conversation.memory.set_window(limit=2)
         assert [row.position for row in change.evicted] == [0, 1, 2]
         assert conversation.memory.messages() == users(3, 4)
-        assert not conversation.set_window(limit=50).evicted
+        assert not conversation.memory.set_window(limit=50).evicted
         assert conversation.memory.messages() == users(3, 4)
         assert conversation.limit == 50
         check_invariants(conversation)
@@ -430,16 +430,16 @@ class TestWindow:
         conversation = ConversationFactory(window="messages", limit=5, model="gpt-4")
         conversation.memory.add(UserMessage("안녕하세요"), *users(1))
         assert conversation.messages.get(position=0).token_count == 4 + 5
-        conversation.set_window(model="gpt-4o")
+        conversation.memory.set_window(model="gpt-4o")
         assert conversation.messages.get(position=0).token_count == 4 + 2
-        conversation.set_window(window="tokens", limit=10)
+        conversation.memory.set_window(window="tokens", limit=10)
         assert conversation.memory.messages() == users(1)
         check_invariants(conversation)
 
     @pytest.mark.parametrize("kwargs", [{"limit": 0}, {"limit": -1}, {"limit": True}, {"window": "hours"}])
     def test_bad_windows_change_nothing(self, kwargs: dict[str, Any]) -> None:
         conversation = ConversationFactory(window="messages", limit=5)
-        for method in (conversation.set_window, conversation.try_window):
+        for method in (conversation.memory.set_window, conversation.memory.try_window):
             with pytest.raises(ValueError, match="must be"):
                 method(**kwargs)
         conversation.refresh_from_db()
@@ -450,8 +450,8 @@ class TestWindow:
         conversation = ConversationFactory(window="messages", limit=6)
         conversation.memory.add(SystemMessage("s"), CALL, RESULT, *users(1, 2))
         with django_assert_num_queries(2):
-            trial = Conversation(pk=conversation.pk).try_window(**kwargs)
-        change = conversation.set_window(**kwargs)
+            trial = Conversation(pk=conversation.pk).memory.try_window(**kwargs)
+        change = conversation.memory.set_window(**kwargs)
         assert [row.pk for row, _ in trial.evicted] == [row.pk for row in change.evicted]
         assert [reason for _, reason in trial.evicted] == [row.eviction_reason for row in change.evicted]
         assert [row.message for row in trial.retained] == conversation.memory.messages()
@@ -461,7 +461,7 @@ class TestWindow:
         settings.CHATMEMORY = {"KEEP_HISTORY": False}
         conversation = ConversationFactory(window="messages", limit=6)
         conversation.memory.add(*users(0, 1, 2))
-        trial = conversation.try_window(limit=1)
+        trial = conversation.memory.try_window(limit=1)
         assert ([row.position for row, _ in trial.evicted], trial.limit) == ([0, 1], 1)
 
     @pytest.mark.parametrize("system_first", [False, True])
@@ -470,10 +470,10 @@ class TestWindow:
         conversation = ConversationFactory(window="messages", limit=6)
         conversation.memory.add(SystemMessage("s"), CALL, RESULT, *users(1, 2))
         said = [UserMessage("你好，世界"), SystemMessage("t"), *users(3)]
-        trial = conversation.try_window(**kwargs, always_keep_system_message_first=system_first, messages=said)
+        trial = conversation.memory.try_window(**kwargs, always_keep_system_message_first=system_first, messages=said)
         assert conversation.messages.count() == 5
-        first = conversation.set_window(**kwargs, always_keep_system_message_first=system_first)
-        second = conversation.add_messages(said)
+        first = conversation.memory.set_window(**kwargs, always_keep_system_message_first=system_first)
+        second = conversation.memory.add(*said)
         assert [row.position for row, _ in trial.evicted] == [row.position for row in first.evicted + second.evicted]
         assert [row.position for row in trial.added] == [row.position for row in second.added]
         assert [row.message for row in trial.retained] == conversation.memory.messages()
@@ -482,7 +482,7 @@ class TestWindow:
     @pytest.mark.parametrize("model", ["", " ", "x" * 256, "a\x00", 5])
     def test_bad_models_change_nothing(self, model: Any) -> None:
         conversation = ConversationFactory()
-        for method in (conversation.set_window, conversation.try_window):
+        for method in (conversation.memory.set_window, conversation.memory.try_window):
             with pytest.raises(ValueError, match="model"):
                 method(model=model)
 
@@ -493,7 +493,7 @@ class TestWindow:
         memory.add(*users(2))
         assert memory.messages() == users(1, 2)
         with pytest.raises(ValueError, match="at most 2147483647"):
-            Conversation.objects.get().set_window(limit=2**31)
+            Conversation.objects.get().memory.set_window(limit=2**31)
 
     def test_a_limit_written_behind_its_back_is_a_view_until_the_next_add(self) -> None:
         conversation = ConversationFactory(window="messages", limit=9)
@@ -536,11 +536,11 @@ class TestThePast:
                     case "clear":
                         conversation.memory.clear()
                     case "window":
-                        conversation.set_window(limit=data.draw(st.integers(1, 60)))
+                        conversation.memory.set_window(limit=data.draw(st.integers(1, 60)))
                 check_invariants(conversation)
                 snapshots[conversation.version] = [row.message for row in conversation.messages.retained()]
             for version, messages in snapshots.items():
-                assert conversation.memory_at(version) == messages
+                assert conversation.memory.at(version) == messages
             transaction.set_rollback(True)
 
     @pytest.mark.parametrize("version", [-1, 2, True, "1", None])
@@ -548,7 +548,7 @@ class TestThePast:
         conversation = ConversationFactory()
         conversation.memory.add(*users(1))
         with pytest.raises(ValueError, match="from 0 to 1"):
-            conversation.memory_at(version)
+            conversation.memory.at(version)
 
 
 class TestKeepHistoryFalse:
@@ -655,7 +655,7 @@ class TestTheStore:
         assert memory.messages() == users(2, 3, 4)
         conversation = Conversation.objects.get()
         check_invariants(conversation)
-        conversation.set_window(limit=100)
+        conversation.memory.set_window(limit=100)
         conversation.memory.add(*users(5))
         check_invariants(conversation)
         assert conversation.model == "gpt-4o"
@@ -676,9 +676,9 @@ class TestSeveralDatabases:
     def test_a_conversation_on_another_database(self) -> None:
         conversation = Conversation.objects.using("other").create(window="messages", limit=2)
         conversation.memory.add(*users(0, 1, 2))
-        conversation.set_window(limit=1)
+        conversation.memory.set_window(limit=1)
         assert conversation.memory.messages() == users(2)
-        assert conversation.memory_at(1) == users(1, 2)
+        assert conversation.memory.at(1) == users(1, 2)
         assert not Conversation.objects.using("default").exists()
 
     def test_no_turn_reads_from_a_replica_that_lags(self, settings: Any) -> None:
@@ -691,12 +691,12 @@ class TestSeveralDatabases:
         conversation = Conversation.objects.using("default").get()
         conversation.memory.add(*users(5))
         assert conversation.memory.messages() == users(4, 5)
-        assert conversation.memory_at(5) == users(3, 4)
+        assert conversation.memory.at(5) == users(3, 4)
         assert not conversation.messages.using("other").exists()
         on_the_replica = Conversation(pk=conversation.pk, memory_id="default", window="messages", limit=2)
         on_the_replica._state.adding, on_the_replica._state.db = False, "other"
-        assert on_the_replica.memory_at(6) == users(4, 5)
-        assert on_the_replica.try_window(limit=1).version == 6
+        assert on_the_replica.memory.at(6) == users(4, 5)
+        assert on_the_replica.memory.try_window(limit=1).version == 6
         settings.DATABASE_ROUTERS = []
         check_invariants(conversation)
 

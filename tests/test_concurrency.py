@@ -88,7 +88,7 @@ def test_the_same_key_from_two_threads_adds_once() -> None:
 
     def write(_: int) -> list[int]:
         own = Conversation.objects.get(pk=conversation.pk)
-        positions = [row.position for row in own.add_messages([UserMessage("once")], idempotency_key="k").added]
+        positions = [row.position for row in own.memory.add(UserMessage("once"), idempotency_key="k").added]
         connections.close_all()
         return positions
 

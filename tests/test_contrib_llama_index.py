@@ -615,7 +615,7 @@ class TestMemory:
         assert conversation.title == "Support"
         reasons = [row.eviction_reason for row in conversation.messages.history()]
         assert reasons == ["cleared", "cleared", "cleared", "rewritten", "cleared"]
-        assert conversation.memory_at(2) == [to_chat_message(message) for message in told[:2]]
+        assert conversation.memory.at(2) == [to_chat_message(message) for message in told[:2]]
 
     def test_deletes_a_row_of_memory_or_archive(self) -> None:
         store = DjangoAsyncChatStore()

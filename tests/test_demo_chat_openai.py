@@ -198,7 +198,7 @@ class TestOpenAi:
         conversation: Conversation,
         model_server: ModelServer,
     ) -> None:
-        conversation.set_window(limit=2)
+        conversation.memory.set_window(limit=2)
         requests = [(id, "calculator", '{"expression": "3*4"}') for id in "ab"]
         model_server.stream(calls(*requests))
         error = events_of(api, conversation)[-1]

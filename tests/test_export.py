@@ -71,13 +71,13 @@ def do(conversation: Conversation, all_steps: list[Any]) -> None:
         if what == "add":
             conversation.memory.add(*details[0])
         elif what == "key":
-            conversation.add_messages(details[0], idempotency_key=f"key {number}")
+            conversation.memory.add(*details[0], idempotency_key=f"key {number}")
         elif what == "native":
             NativeMemory("fw", conversation.memory_id, conversation.owner).add([details[0]], [details[1]])
         elif what == "set":
             conversation.memory.set([*conversation.memory.messages()[-2:], *details[0]])
         elif what == "window":
-            conversation.set_window(window=details[0], limit=details[1])
+            conversation.memory.set_window(window=details[0], limit=details[1])
         else:
             conversation.memory.clear()
 
@@ -114,16 +114,16 @@ class TestThereAndBack:
     def test_goes_on_where_it_was(self) -> None:
         """Adding, delivering again, and looking back work as if nothing had happened."""
         made = ConversationFactory(window="messages", limit=2)
-        made.add_messages([UserMessage("a"), AiMessage("b")], idempotency_key="k")
+        made.memory.add(UserMessage("a"), AiMessage("b"), idempotency_key="k")
         made.memory.add(UserMessage("c"))
         text = export()
         Conversation.objects.all().delete()
         imported(text)
         again = Conversation.objects.get()
-        assert again.add_messages([UserMessage("a"), AiMessage("b")], idempotency_key="k").memory.version == 1
+        assert again.memory.add(UserMessage("a"), AiMessage("b"), idempotency_key="k").memory.version == 1
         again.memory.add(AiMessage("d"))
         assert again.memory.messages() == [UserMessage("c"), AiMessage("d")]
-        assert again.memory_at(1) == [UserMessage("a"), AiMessage("b")]
+        assert again.memory.at(1) == [UserMessage("a"), AiMessage("b")]
         assert (again.message_count, again.version) == (4, 3)
         assert list(verify()) == []
 
@@ -189,7 +189,7 @@ class TestThereAndBack:
         before = export()
         lines = conversation_lines([made.pk])
         first = next(lines)
-        made.add_messages([UserMessage("c")], idempotency_key="late")
+        made.memory.add(UserMessage("c"), idempotency_key="late")
         assert first + "".join(lines) == before
 
     def test_an_erased_conversation_is_left_out(self) -> None:
@@ -201,7 +201,7 @@ class TestBadLines:
     def lines(self) -> list[str]:
         """A conversation of three messages, the first one evicted, and one of a single message."""
         first = ConversationFactory(window="messages", limit=2, owner=UserFactory(username="ann"))
-        first.add_messages([UserMessage("a"), UserMessage("b"), UserMessage("c")], idempotency_key="k")
+        first.memory.add(UserMessage("a"), UserMessage("b"), UserMessage("c"), idempotency_key="k")
         ConversationFactory(owner=None).memory.add(UserMessage("other"))
         lines = export().splitlines(keepends=True)
         Conversation.objects.all().delete()
@@ -334,7 +334,7 @@ class TestOwners:
 
     def test_one_users_become_anothers(self) -> None:
         made = ConversationFactory(owner=UserFactory(username="ann"))
-        made.add_messages([UserMessage("a")], idempotency_key="k")
+        made.memory.add(UserMessage("a"), idempotency_key="k")
         text = export()
         get_user_model().objects.all().delete()
         new = UserFactory()

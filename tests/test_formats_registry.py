@@ -81,13 +81,13 @@ class TestInPython:
     @pytest.mark.parametrize("name", WRITERS)
     def test_what_is_sent(self, name: str, repaired: list[Any]) -> None:
         said = [SystemMessage("S"), HI, AiMessage("Hello")]
-        assert _conversation(*said).to_format(name) == WRITERS[name](said)
+        assert _conversation(*said).memory.to_format(name) == WRITERS[name](said)
         assert repaired == []
 
     @pytest.mark.parametrize("name", WRITERS)
     def test_repairs_are_signalled(self, name: str, repaired: list[Any]) -> None:
         conversation = _conversation(HI, ORPHAN)
-        assert conversation.to_format(name) == WRITERS[name]([HI])
+        assert conversation.memory.to_format(name) == WRITERS[name]([HI])
         assert repaired == [(conversation, name, ["result_without_call"])]
         assert conversation.memory.messages() == [HI, ORPHAN]
 
@@ -97,23 +97,23 @@ class TestInPython:
 
         memory_repaired.connect(fail)
         try:
-            assert _conversation(ORPHAN, HI).to_format("openai") == to_openai([HI])
+            assert _conversation(ORPHAN, HI).memory.to_format("openai") == to_openai([HI])
         finally:
             memory_repaired.disconnect(fail)
         assert len(repaired) == 1
 
     def test_langchain4j_is_one_for_one(self, repaired: list[Any]) -> None:
-        written = _conversation(ORPHAN).to_format("langchain4j")
+        written = _conversation(ORPHAN).memory.to_format("langchain4j")
         assert [message["type"] for message in written] == ["TOOL_EXECUTION_RESULT"]
         assert repaired == []
 
     def test_what_cannot_be_expressed(self) -> None:
         with pytest.raises(UnsupportedContentError, match=r"message 0 \(CUSTOM\)"):
-            _conversation(CustomMessage()).to_format("gemini")
+            _conversation(CustomMessage()).memory.to_format("gemini")
 
     def test_no_such_format(self) -> None:
         with pytest.raises(ValueError, match="unknown format 'x'; expected one of langchain4j, openai, "):
-            _conversation().to_format("x")
+            _conversation().memory.to_format("x")
 
 
 class TestOverRest:
@@ -178,7 +178,7 @@ class TestOwn:
 
     def test_one_of_the_same_name_takes_the_place(self, settings: Any) -> None:
         settings.CHATMEMORY = {"FORMATS": {"openai": OWN["shouted"]}}
-        assert _conversation(HI).to_format("openai") == "HI"
+        assert _conversation(HI).memory.to_format("openai") == "HI"
 
     def test_both_ways(self, api: Client, user: Any) -> None:
         conversation = _conversation(HI, owner=user)

@@ -120,7 +120,7 @@ class TestTakeBack:
         assert [row.message for row in memory.retained()] == [A, B, system]
         assert [row.synthetic for row in memory.retained()] == [False, True, False]
         assert [row.message for row in memory.messages.history()] == [A, call, system]
-        assert conversation.memory_at(1) == [A, call]
+        assert conversation.memory.at(1) == [A, call]
         conversation.refresh_from_db()
         assert conversation.retained_tokens == sum(row.token_count for row in memory.retained())
 

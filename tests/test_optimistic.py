@@ -156,7 +156,7 @@ def test_a_window_changed_in_between_applies() -> None:
     conversation = ConversationFactory(window="messages", limit=3)
     conversation.memory.add(UserMessage("first"))
     other = Conversation.objects.get(pk=conversation.pk)
-    with somebody_else(lambda: other.set_window(limit=1)):  # evicts nothing, so the version stays
+    with somebody_else(lambda: other.memory.set_window(limit=1)):  # evicts nothing, so the version stays
         conversation.memory.add(UserMessage("second"))
     assert conversation.memory.messages() == [UserMessage("second")]
     assert conversation.limit == 1
@@ -168,7 +168,7 @@ def test_another_case_of_the_model_is_another_model() -> None:
     conversation.memory.add(UserMessage("Как дела? 今日はいい天気ですね"))
     counted = conversation.retained_tokens
     other = Conversation.objects.get(pk=conversation.pk)
-    with somebody_else(lambda: other.set_window(model="GPT-4")):
+    with somebody_else(lambda: other.memory.set_window(model="GPT-4")):
         conversation.memory.add(UserMessage("second"))
     assert other.retained_tokens != counted
     check_invariants(conversation)

@@ -53,8 +53,8 @@ def theirs(user: Any) -> Conversation:
     made = ConversationFactory(
         owner=user, memory_id=f"{SECRET}-1", title=f"About {SECRET}", metadata={"name": SECRET}, window="messages"
     )
-    made.add_messages(SAID, idempotency_key=f"{SECRET}-key")
-    made.set_window(limit=4)
+    made.memory.add(*SAID, idempotency_key=f"{SECRET}-key")
+    made.memory.set_window(limit=4)
     made.refresh_from_db()
     return made
 
@@ -63,7 +63,7 @@ def theirs(user: Any) -> Conversation:
 def others() -> Conversation:
     """Somebody else's."""
     made = ConversationFactory(title="Other")
-    made.add_messages([UserMessage("mine")], idempotency_key="k")
+    made.memory.add(UserMessage("mine"), idempotency_key="k")
     return made
 
 

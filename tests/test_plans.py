@@ -123,10 +123,10 @@ def test_every_statement_names_its_conversation() -> None:
     def turn() -> None:
         conversation.memory.add(*[UserMessage(f"今日はいい天気 {number}") for number in range(6)])
         for _ in range(2):
-            conversation.add_messages([AiMessage("answer")], idempotency_key="1")
+            conversation.memory.add(AiMessage("answer"), idempotency_key="1")
         conversation.memory.set([SystemMessage("Be brief."), *conversation.memory.messages()[-2:]])
-        conversation.memory_at(1)
-        conversation.set_window(limit=30, model="gpt-4")
+        conversation.memory.at(1)
+        conversation.memory.set_window(limit=30, model="gpt-4")
         list(recount(Conversation.objects.filter(pk=conversation.pk), model="gpt-4o"))
         store.update_messages(conversation.memory_id, [UserMessage("from elsewhere")])
         conversation.memory.clear()

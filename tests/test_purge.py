@@ -35,7 +35,7 @@ def run(*args: str) -> str:
 def made(age: float, messages: int = 5, **kwargs: Any) -> Conversation:
     """A conversation that was last active so many days ago; it retains two messages."""
     conversation = ConversationFactory(window="messages", limit=2, **kwargs)
-    conversation.add_messages([UserMessage(f"u{number}") for number in range(messages)], idempotency_key="k")
+    conversation.memory.add(*[UserMessage(f"u{number}") for number in range(messages)], idempotency_key="k")
     aged(conversation, age)
     return conversation
 
@@ -130,7 +130,7 @@ class TestEvictedMessages:
         run("--older-than", "30", "--evicted-only")
         assert positions(conversation) == [3, 4, 5]
         assert list(conversation.messages.evicted().values_list("position", flat=True)) == [3]
-        assert conversation.memory_at(1) == [UserMessage("u3"), UserMessage("u4")]
+        assert conversation.memory.at(1) == [UserMessage("u3"), UserMessage("u4")]
 
     @pytest.mark.parametrize(("size", "steps"), [(1, [1] * 7), (3, [3, 3, 1]), (7, [7]), (100, [7])])
     def test_in_batches(self, size: int, steps: list[int]) -> None:
@@ -167,7 +167,7 @@ class TestEvictedMessages:
     def test_a_repeated_request_gives_its_account_without_them(self) -> None:
         conversation = made(31)
         run("--older-than", "30", "--evicted-only")
-        again = conversation.add_messages([UserMessage(f"u{number}") for number in range(5)], idempotency_key="k")
+        again = conversation.memory.add(*[UserMessage(f"u{number}") for number in range(5)], idempotency_key="k")
         assert [row.position for row in again.added] == [3, 4]
         assert conversation.messages.count() == 2
 
@@ -219,7 +219,7 @@ class TestKeys:
         mine = made(31)
         made(31)
         for number in range(4):
-            mine.add_messages([], idempotency_key=str(number))
+            mine.memory.add(idempotency_key=str(number))
         aged(mine, 31)
         whose = Conversation.objects.filter(owner=mine.owner)
         assert [step.keys for step in purge_keys(days(30), whose, dry_run=True)] == [5]

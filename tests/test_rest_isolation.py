@@ -13,8 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from chatmemory import AiMessage, UserMessage
-from chatmemory.managers import ConversationQuerySet, MessageQuerySet
-from chatmemory.models import Conversation, IdempotencyKey, Message
+from chatmemory.models import Conversation, ConversationQuerySet, IdempotencyKey, Message, MessageQuerySet
 from chatmemory.urls import urlpatterns
 from tests.api import USER, post, send, url
 from tests.factories import ConversationFactory, UserFactory
@@ -37,7 +36,7 @@ def test_everything_is_the_owners_alone(api: Client, user: Any, pattern: Any) ->
     stranger = UserFactory()
     theirs = ConversationFactory(owner=stranger, title="Secret", memory_id="Secret ID", metadata={"secret": 1})
     theirs.memory.add(UserMessage("secret"))
-    theirs.add_messages([UserMessage("secret too")], idempotency_key="key")
+    theirs.memory.add(UserMessage("secret too"), idempotency_key="key")
     nobodys = ConversationFactory(owner=None, title="Secret", memory_id="Secret ID")
     before = everything()
     for conversation in (theirs, nobodys):

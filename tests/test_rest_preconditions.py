@@ -39,8 +39,8 @@ def test_what_is_known_is_not_sent_again(api: Client, conversation: Conversation
     [
         lambda conversation: conversation.memory.add(UserMessage("v")),
         lambda conversation: conversation.memory.clear(),
-        lambda conversation: conversation.set_window(limit=4),
-        lambda conversation: conversation.set_window(model="gpt-4"),
+        lambda conversation: conversation.memory.set_window(limit=4),
+        lambda conversation: conversation.memory.set_window(model="gpt-4"),
         lambda conversation: Conversation.objects.update(window="tokens"),
     ],
 )

@@ -84,6 +84,6 @@ def test_settings_are_read_on_every_access(settings: Any) -> None:
     counts = {}
     for fallback in ("o200k_base", "cl100k_base"):
         settings.CHATMEMORY = {"FALLBACK_ENCODING": fallback}
-        change = second.add_messages([UserMessage("안녕하세요")])
+        change = second.memory.add(UserMessage("안녕하세요"))
         counts[fallback] = change.added[0].token_count
     assert counts == {"o200k_base": 6, "cl100k_base": 9}

@@ -101,7 +101,7 @@ def test_a_receiver_may_add(by: str, locked: bool) -> None:
 
     messages_added.connect(answer)
     try:
-        change = conversation.add_messages([UserMessage("question")], idempotency_key="1" if locked else None)
+        change = conversation.memory.add(UserMessage("question"), idempotency_key="1" if locked else None)
     finally:
         messages_added.disconnect(answer)
     assert (change.memory.version, change.memory.messages) == (2, 1)

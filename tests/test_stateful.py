@@ -57,7 +57,7 @@ class TwoClients(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 6), stale=st.booleans())
     def change_window(self, limit: int, stale: bool) -> None:
-        (self.stale if stale else self.conversation).set_window(limit=limit)
+        (self.stale if stale else self.conversation).memory.set_window(limit=limit)
         self.limit = limit
         kept = MessageWindowChatMemory(id="expected", max_messages=limit, store=InMemoryChatMemoryStore())
         kept.set(self.expected.messages())
@@ -67,8 +67,8 @@ class TwoClients(RuleBasedStateMachine):
     def add_once(self, batch: list[ChatMessage], key: str, stale: bool) -> None:
         """A request that comes twice, from one client and from the other."""
         key = f"{key} {self.conversation.idempotency_keys.count()}"
-        first = (self.stale if stale else self.conversation).add_messages(batch, idempotency_key=key)
-        second = (self.conversation if stale else self.stale).add_messages(batch, idempotency_key=key)
+        first = (self.stale if stale else self.conversation).memory.add(*batch, idempotency_key=key)
+        second = (self.conversation if stale else self.stale).memory.add(*batch, idempotency_key=key)
         self.expected.add(*batch)
         assert [row.position for row in first.added] == [row.position for row in second.added]
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 def conversation() -> Conversation:
     """Six messages: 0 and 1 evicted, 4 synthetic."""
     made = ConversationFactory(memory_id="ann", window="messages", limit=4)
-    made.add_messages([UserMessage(f"u{number}") for number in range(4)], idempotency_key="first")
+    made.memory.add(*[UserMessage(f"u{number}") for number in range(4)], idempotency_key="first")
     memory = [UserMessage("u2"), UserMessage("summary"), UserMessage("u3")]
     made.memory.set(memory)
     made.memory.add(UserMessage("u5"))
@@ -132,7 +132,7 @@ def test_many_keys_are_each_looked_at(conversation: Conversation) -> None:
 
 def test_evicted_messages_are_not_missed_where_no_history_is_kept(conversation: Conversation, settings: Any) -> None:
     settings.CHATMEMORY = {"KEEP_HISTORY": False}
-    conversation.set_window(limit=1)
+    conversation.memory.set_window(limit=1)
     conversation.memory.add(*[UserMessage(str(number)) for number in range(60)])  # most leave before they are stored
     assert run() == (0, [])
     settings.CHATMEMORY = {}

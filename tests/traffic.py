@@ -58,11 +58,11 @@ def add(conversation: Any, name: str, count: int, chance: random.Random, log: Lo
             batch[1:] = [ToolExecutionResultMessage(str(n), "tool", said[n]) for n in range(1, size)]
         key = f"{name} {number}" if chance.random() < 0.3 else None
         log("asked", said=said, key=key)
-        change = conversation.add_messages(batch, idempotency_key=key)
+        change = conversation.memory.add(*batch, idempotency_key=key)
         positions = [row.position for row in change.added]
         log("done", said=said, version=change.memory.version, positions=positions)
         if key is not None:
-            again = conversation.add_messages(batch, idempotency_key=key)
+            again = conversation.memory.add(*batch, idempotency_key=key)
             assert [row.position for row in again.added] == positions, "a key that came twice has another account"
             assert again.memory == change.memory
         number += size
@@ -84,7 +84,7 @@ def meddle(conversation: Any, name: str, count: int, chance: random.Random, log:
             log("clear", version=change.memory.version, evicted=len(change.evicted))
         else:
             window, limit = chance.choice([("messages", 3), ("messages", 9), ("tokens", 40), ("tokens", 90)])
-            change = conversation.set_window(window=window, limit=limit)
+            change = conversation.memory.set_window(window=window, limit=limit)
             kind = {"window": window, "limit": limit}
             log("window", version=change.memory.version, evicted=len(change.evicted), **kind)
 
@@ -97,7 +97,7 @@ def insist(conversation: Any, name: str, count: int, chance: random.Random, log:
             break
         text = f"{name} {number}"
         log("asked", said=[text], key=text)
-        change = _until_it_works(partial(conversation.add_messages, [UserMessage(text)], idempotency_key=text), log)
+        change = _until_it_works(partial(conversation.memory.add, UserMessage(text), idempotency_key=text), log)
         log("done", said=[text], version=change.memory.version, positions=[row.position for row in change.added])
 
 

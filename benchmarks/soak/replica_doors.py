@@ -75,15 +75,15 @@ def python_store(caller: Caller) -> None:
 
 
 def python_idempotency_key(caller: Caller) -> None:
-    first = caller.known.add_messages([UserMessage("2")], idempotency_key="key")
-    again = caller.as_replicated.add_messages([UserMessage("2")], idempotency_key="key")
+    first = caller.known.memory.add(UserMessage("2"), idempotency_key="key")
+    again = caller.as_replicated.memory.add(UserMessage("2"), idempotency_key="key")
     assert [row.position for row in again.added] == [row.position for row in first.added] == [2]
     assert again.memory == first.memory
 
 
 def python_set_window(caller: Caller) -> None:
     caller.known.memory.add(UserMessage("2"))
-    change = caller.as_replicated.set_window(limit=2)
+    change = caller.as_replicated.memory.set_window(limit=2)
     assert [row.text for row in change.evicted] == ["0"]
     assert (change.memory.limit, change.memory.messages, change.memory.version) == (2, 2, 3)
     assert _texts(caller.known.memory.messages()) == ["1", "2"]
@@ -91,19 +91,19 @@ def python_set_window(caller: Caller) -> None:
 
 def python_memory_at(caller: Caller) -> None:
     caller.known.memory.add(UserMessage("2"), UserMessage("3"))
-    assert _texts(caller.known.memory_at(1)) == ["0", "1"]
-    assert _texts(caller.known.memory_at(2)) == ["1", "2", "3"]
+    assert _texts(caller.known.memory.at(1)) == ["0", "1"]
+    assert _texts(caller.known.memory.at(2)) == ["1", "2", "3"]
 
 
 def python_memory_at_of_what_was_read_from_the_replica(caller: Caller) -> None:
     conversation = caller.as_replicated
     conversation.memory.add(UserMessage("2"), UserMessage("3"))
-    assert _texts(conversation.memory_at(2)) == ["1", "2", "3"]
+    assert _texts(conversation.memory.at(2)) == ["1", "2", "3"]
 
 
 def python_try_window(caller: Caller) -> None:
     caller.known.memory.add(UserMessage("2"))
-    trial = caller.known.try_window(limit=2, messages=[UserMessage("3")])
+    trial = caller.known.memory.try_window(limit=2, messages=[UserMessage("3")])
     assert [row.text for row in trial.retained] == ["2", "3"]
     assert [row.text for row, _ in trial.evicted] == ["0", "1"]
 
@@ -111,7 +111,7 @@ def python_try_window(caller: Caller) -> None:
 def python_try_window_of_what_was_read_from_the_replica(caller: Caller) -> None:
     conversation = caller.as_replicated
     conversation.memory.add(UserMessage("2"))
-    assert [row.text for row in conversation.try_window(limit=2).retained] == ["1", "2"]
+    assert [row.text for row in conversation.memory.try_window(limit=2).retained] == ["1", "2"]
 
 
 def rest_create(caller: Caller) -> None:
@@ -193,7 +193,7 @@ def without_history(caller: Caller) -> None:
         caller.add("2")
         caller.add("3")
         assert caller.memory() == ["1", "2", "3"]
-        assert [row.text for row in caller.known.try_window(limit=2).retained] == ["2", "3"]
+        assert [row.text for row in caller.known.memory.try_window(limit=2).retained] == ["2", "3"]
 
 
 def lists_and_histories_lag(caller: Caller) -> None:

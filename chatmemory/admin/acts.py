@@ -54,7 +54,7 @@ def change_window(model_admin: Any, request: HttpRequest, object_id: str) -> Htt
                     context["has_changed"] = True
                 else:
                     return _done(model_admin, request, conversation, _say_window(change, **wanted))
-            context["leaving"] = len(conversation.try_window(**wanted).evicted)
+            context["leaving"] = len(conversation.memory.try_window(**wanted).evicted)
             has_it = wanted == {"window": conversation.window, "limit": conversation.limit}
             # A memory that is over its limit, by other hands, loses something even so.
             context["is_same"] = has_it and not context["leaving"]

@@ -19,7 +19,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.admin.gauge import grouped, used_in_window
-from chatmemory.models import Conversation
+from chatmemory.models import Conversation, ConversationQuerySet
 
 if TYPE_CHECKING:
     Pages = Paginator[Conversation]
@@ -126,11 +126,11 @@ class HasEvictedFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         return [("yes", _("Yes")), ("no", _("No"))]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Conversation]) -> QuerySet[Conversation]:
-        evicted = Q(next_position__gt=F("retained_count"))
+    def queryset(self, request: HttpRequest, queryset: Any) -> QuerySet[Conversation]:
+        rows: ConversationQuerySet = queryset
         match self.value():
             case "yes":
-                return queryset.filter(evicted)
+                return rows.with_evicted()
             case "no":
-                return queryset.exclude(evicted)
-        return queryset
+                return rows.with_evicted(False)
+        return rows

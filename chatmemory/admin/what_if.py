@@ -42,7 +42,7 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
     context: dict[str, Any] = {"form": form}
     if form.is_valid():
         try:
-            trial = conversation.try_window(**form.cleaned_data)
+            trial = conversation.memory.try_window(**form.cleaned_data)
         except Conversation.DoesNotExist as error:
             raise Http404 from error
         except UNREADABLE:

@@ -16,8 +16,7 @@ from chatmemory.contrib.llama_index_messages import FRAMEWORK, form_of, from_row
 from chatmemory.contrib.native_memory import NativeMemory
 from chatmemory.contrib.new_conversations import settings_of_new
 from chatmemory.eviction import EvictionReason
-from chatmemory.managers import ConversationQuerySet, MessageQuerySet, require_owner
-from chatmemory.models import Conversation, Message
+from chatmemory.models import Conversation, ConversationQuerySet, Message, MessageQuerySet, require_owner
 from chatmemory.native import NativeForms
 from chatmemory.retrying import retried
 

@@ -11,9 +11,8 @@ from chatmemory import changes
 from chatmemory.contrib.new_conversations import settings_of_new
 from chatmemory.identifiers import memory_id_text
 from chatmemory.ledger import Target
-from chatmemory.managers import MessageQuerySet, require_owner
 from chatmemory.messages import ChatMessage
-from chatmemory.models import Conversation, Message
+from chatmemory.models import Conversation, Message, MessageQuerySet, require_owner
 from chatmemory.native import NativeForms
 from chatmemory.retrying import retried
 from chatmemory.taking_back import Remainder, take_back

@@ -1,17 +1,30 @@
-"""What is in the database."""
+"""The tables."""
 
-from chatmemory.models.conversation import BOUNDS, COUNTERS, MAX_LIMIT, WINDOWS, Conversation
+from chatmemory.models.conversation import (
+    COUNTERS,
+    MAX_LIMIT,
+    WINDOW_SETTINGS,
+    WINDOWS,
+    Conversation,
+    ConversationQuerySet,
+    WindowSettings,
+)
 from chatmemory.models.idempotency_key import IdempotencyKey
-from chatmemory.models.message import EVICTION_REASONS, TYPES, Message
+from chatmemory.models.message import EVICTION_REASONS, TYPES, Message, MessageQuerySet
+from chatmemory.models.owners import require_owner
 
 __all__ = [
-    "BOUNDS",
     "COUNTERS",
     "EVICTION_REASONS",
     "MAX_LIMIT",
     "TYPES",
     "WINDOWS",
+    "WINDOW_SETTINGS",
     "Conversation",
+    "ConversationQuerySet",
     "IdempotencyKey",
     "Message",
+    "MessageQuerySet",
+    "WindowSettings",
+    "require_owner",
 ]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import models, router
+from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Cast, Coalesce
 from django.utils.translation import gettext_lazy as _
@@ -16,24 +14,46 @@ from django.utils.translation import gettext_lazy as _
 from chatmemory.conf import default_limit, default_model, default_window
 from chatmemory.fields import ExactCharField
 from chatmemory.identifiers import MEMORY_ID_CHARS, new_memory_id, uuid7
-from chatmemory.managers import ConversationQuerySet
-from chatmemory.messages import ChatMessage
 from chatmemory.models.deletion import cascade
+from chatmemory.models.owners import require_owner
 from chatmemory.window import WindowKind, check_kind, check_limit
 
 if TYPE_CHECKING:
     from chatmemory.conversation_memory import ConversationMemory
-    from chatmemory.ledger import Change
-    from chatmemory.trial import WindowTrial
 
-__all__ = ["BOUNDS", "COUNTERS", "MAX_LIMIT", "WINDOWS", "Conversation"]
+__all__ = [
+    "COUNTERS",
+    "MAX_LIMIT",
+    "WINDOWS",
+    "WINDOW_SETTINGS",
+    "Conversation",
+    "ConversationQuerySet",
+    "WindowSettings",
+]
 
 MAX_LIMIT = 2_147_483_647  # of an integer column, everywhere
 
 WINDOWS = [(WindowKind.MESSAGES.value, _("messages")), (WindowKind.TOKENS.value, _("tokens"))]
 
-BOUNDS = ("window", "limit", "model", "always_keep_system_message_first")
-"""What bounds the memory of the row."""
+
+class WindowSettings(TypedDict, total=False):
+    """The columns that bound a memory, as keyword arguments. None, like a missing one, means: as it is."""
+
+    window: str | None
+    """``"messages"`` or ``"tokens"``."""
+
+    limit: int | None
+    """The most messages or tokens, above zero."""
+
+    model: str | None
+    """The model whose tokens are counted."""
+
+    always_keep_system_message_first: bool | None
+    """Whether a new system message goes to the front of the memory."""
+
+
+WINDOW_SETTINGS = tuple(WindowSettings.__annotations__)
+"""The names of :class:`WindowSettings`."""
 
 COUNTERS = ("version", "next_position", "message_count", "retained_count", "retained_tokens", "purged_count")
 """What every change writes of the row, with ``updated_at``."""
@@ -42,11 +62,28 @@ COUNTERS = ("version", "next_position", "message_count", "retained_count", "reta
 _NOT_SAVED: dict[str, Any] = {**dict.fromkeys(COUNTERS, 0), "turn": 0, "turn_until": None}
 
 
+class ConversationQuerySet(models.QuerySet["Conversation"]):
+    """Conversations."""
+
+    def owned_by(self, owner: Any) -> ConversationQuerySet:
+        """Return the conversations of one user; with None those that have no owner.
+
+        Raises:
+            ValueError: ``owner`` is an anonymous or unsaved user.
+        """
+        return self.filter(owner=owner) if require_owner(owner) is not None else self.filter(owner__isnull=True)
+
+    def with_evicted(self, has: bool = True) -> ConversationQuerySet:
+        """Return the conversations of which messages have left the memory; with False the others."""
+        evicted = Q(next_position__gt=F("retained_count"))
+        return self.filter(evicted if has else ~evicted)
+
+
 class Conversation(models.Model):
-    """The messages under one memory ID, and the window that bounds what the model gets of them.
+    """A row for the messages under one memory ID, and for the window that bounds the memory.
 
     Create one with ``Conversation.objects.create(owner=user, window="tokens", limit=4000)``; every field is optional.
-    Change its memory through :attr:`memory`, its window through :meth:`set_window`: the counters are theirs to keep.
+    :attr:`memory` has all that reads or changes the memory; no other code may write the counters.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -107,6 +144,7 @@ class Conversation(models.Model):
     if TYPE_CHECKING:
         owner_id: Any
         messages: Any
+        memory: ConversationMemory  # set by the app's ready(), for it is made of modules that import this one
 
     class Meta:
         verbose_name = _("conversation")
@@ -155,160 +193,6 @@ class Conversation(models.Model):
         super().save(*args, **kwargs)
 
     @property
-    def memory(self) -> ConversationMemory:
-        """The memory of this conversation, under the window of its row."""
-        from chatmemory.conversation_memory import ConversationMemory
-
-        return ConversationMemory(self)
-
-    @property
     def evicted_count(self) -> int:
-        """How many messages were in the memory and left it, synthetic ones included."""
+        """The number of messages that were in the memory and left it, synthetic ones included."""
         return self.next_position - self.retained_count
-
-    def add_messages(self, messages: Iterable[ChatMessage], *, idempotency_key: str | None = None) -> Change:
-        """What ``memory.add()`` does, with an account of it.
-
-        Args:
-            messages: all or none of them are added.
-            idempotency_key: 1 to 255 characters. A second call with the same key and messages changes nothing and
-                gives the account of the first.
-
-        Raises:
-            Conversation.DoesNotExist: it has been erased.
-            TypeError: one of them is no message.
-            ValueError: a text or key that no database can hold.
-            IdempotencyConflictError: the key came before, with other messages.
-        """
-        from chatmemory.changes import add
-        from chatmemory.ledger import Target
-
-        return add(Target.of(self), messages, idempotency_key=idempotency_key)
-
-    async def aadd_messages(self, messages: Iterable[ChatMessage], *, idempotency_key: str | None = None) -> Change:
-        """Async twin of :meth:`add_messages`."""
-        return await sync_to_async(self.add_messages)(messages, idempotency_key=idempotency_key)
-
-    def set_window(
-        self,
-        *,
-        window: str | None = None,
-        limit: int | None = None,
-        model: str | None = None,
-        always_keep_system_message_first: bool | None = None,
-    ) -> Change:
-        """Change what is given of the window, and evict at once what no longer fits.
-
-        A wider window never brings messages back. Another ``model`` counts the retained messages again.
-
-        Raises:
-            Conversation.DoesNotExist: it has been erased.
-            ValueError: no such window, model, or limit above zero.
-        """
-        from chatmemory.changes import set_window
-        from chatmemory.ledger import Target
-
-        return set_window(
-            Target.of(self),
-            window=window,
-            limit=limit,
-            model=model,
-            always_keep_system_message_first=always_keep_system_message_first,
-        )
-
-    async def aset_window(
-        self,
-        *,
-        window: str | None = None,
-        limit: int | None = None,
-        model: str | None = None,
-        always_keep_system_message_first: bool | None = None,
-    ) -> Change:
-        """Async twin of :meth:`set_window`."""
-        return await sync_to_async(self.set_window)(
-            window=window,
-            limit=limit,
-            model=model,
-            always_keep_system_message_first=always_keep_system_message_first,
-        )
-
-    def try_window(
-        self,
-        *,
-        window: str | None = None,
-        limit: int | None = None,
-        model: str | None = None,
-        always_keep_system_message_first: bool | None = None,
-        messages: Iterable[ChatMessage] = (),
-    ) -> WindowTrial:
-        """What :meth:`set_window`, and then adding ``messages``, would do; nothing is written.
-
-        Raises:
-            Conversation.DoesNotExist: it has been erased.
-            TypeError: one of ``messages`` is no message.
-            ValueError: no such window, model or limit above zero; a text that no database can hold.
-        """
-        from chatmemory.trial import try_window
-
-        return try_window(
-            self,
-            window=window,
-            limit=limit,
-            model=model,
-            always_keep_system_message_first=always_keep_system_message_first,
-            messages=messages,
-        )
-
-    async def atry_window(
-        self,
-        *,
-        window: str | None = None,
-        limit: int | None = None,
-        model: str | None = None,
-        always_keep_system_message_first: bool | None = None,
-        messages: Iterable[ChatMessage] = (),
-    ) -> WindowTrial:
-        """Async twin of :meth:`try_window`."""
-        return await sync_to_async(self.try_window)(
-            window=window,
-            limit=limit,
-            model=model,
-            always_keep_system_message_first=always_keep_system_message_first,
-            messages=messages,
-        )
-
-    def to_format(self, name: str) -> Any:
-        """The memory as it is sent to a model, in a format of the registry: ``"openai"``, say.
-
-        The model's API accepts it; ``memory_repaired`` is sent if something had to be changed for that.
-
-        Raises:
-            ValueError: there is no such format, or it cannot express a message.
-        """
-        from chatmemory.sending import written_memory
-
-        return written_memory(self, self.memory.messages(), name)
-
-    async def ato_format(self, name: str) -> Any:
-        """Async twin of :meth:`to_format`."""
-        return await sync_to_async(self.to_format)(name)
-
-    def memory_at(self, version: int) -> list[ChatMessage]:
-        """The messages that the model got at ``version``, from 0 (none) to the current one.
-
-        What a message was answered from is the memory at its ``added_in`` less one. With ``KEEP_HISTORY = False``
-        the evicted ones are gone from the past as well.
-
-        Raises:
-            ValueError: there was no such version.
-        """
-        # Never a replica, which may not know the version yet.
-        database = router.db_for_write(Conversation, instance=self)
-        current = Conversation.objects.using(database).values_list("version", flat=True).get(pk=self.pk)
-        if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= current:
-            raise ValueError(f"version must be from 0 to {current}, but is: {version!r}")
-        return [row.message for row in self.messages.using(database).in_memory_at(version)]
-
-    async def amemory_at(self, version: int) -> list[ChatMessage]:
-        """Async twin of :meth:`memory_at`."""
-        return await sync_to_async(self.memory_at)(version)

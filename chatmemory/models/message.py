@@ -11,12 +11,11 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.eviction import EvictionReason
-from chatmemory.managers import MessageQuerySet
 from chatmemory.messages import ChatMessage, ChatMessageType
 from chatmemory.models.conversation import Conversation
 from chatmemory.rows import from_columns
 
-__all__ = ["EVICTION_REASONS", "TYPES", "Message"]
+__all__ = ["EVICTION_REASONS", "TYPES", "Message", "MessageQuerySet"]
 
 TYPES = [
     (ChatMessageType.SYSTEM.value, _("System")),
@@ -32,6 +31,28 @@ EVICTION_REASONS = [
     (EvictionReason.REWRITTEN.value, _("left out when the memory was rewritten")),
     (EvictionReason.CLEARED.value, _("the memory was cleared")),
 ]
+
+
+class MessageQuerySet(models.QuerySet["Message"]):
+    """Messages. Those of one conversation are ``conversation.messages``."""
+
+    def retained(self) -> MessageQuerySet:
+        """What the model gets now, in memory order."""
+        # evicted_in is null in all of these; ordering by it lets PostgreSQL read the index in order.
+        return self.filter(evicted_in__isnull=True).order_by("evicted_in", "memory_order")
+
+    def evicted(self) -> MessageQuerySet:
+        """What was in the memory and left it, in the order said."""
+        return self.filter(evicted_in__isnull=False).order_by("position")
+
+    def history(self) -> MessageQuerySet:
+        """Everything that was said, retained or evicted, in the order said."""
+        return self.filter(synthetic=False).order_by("position")
+
+    def in_memory_at(self, version: int) -> MessageQuerySet:
+        """What the model got at a version of the memory, in memory order."""
+        still_there = models.Q(evicted_in__isnull=True) | models.Q(evicted_in__gt=version)
+        return self.filter(still_there, added_in__lte=version).order_by("memory_order")
 
 
 class Message(models.Model):

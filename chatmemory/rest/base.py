@@ -16,8 +16,7 @@ from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 
 from chatmemory.formats.registry import message_format
-from chatmemory.managers import ConversationQuerySet
-from chatmemory.models import Conversation
+from chatmemory.models import Conversation, ConversationQuerySet
 from chatmemory.rest.formats import MessageFormatNegotiation, asked_format
 from chatmemory.rest.parsers import StrictJSONParser
 from chatmemory.rest.permissions import reachable_conversations

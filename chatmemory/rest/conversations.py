@@ -17,8 +17,7 @@ from rest_framework.response import Response
 from chatmemory import changes
 from chatmemory.idempotency import find_key, fingerprint, scope_of_owner
 from chatmemory.ledger import Change, Target
-from chatmemory.managers import ConversationQuerySet
-from chatmemory.models import Conversation, IdempotencyKey
+from chatmemory.models import Conversation, ConversationQuerySet, IdempotencyKey
 from chatmemory.rest.base import ChatMemoryViewSet
 from chatmemory.rest.filters import ConversationFilter, StrictOrderingFilter
 from chatmemory.rest.pagination import ConversationPagination

@@ -8,15 +8,23 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils.timezone import make_naive
 from django_filters import rest_framework as filters
 from django_filters.fields import IsoDateTimeField
 from rest_framework.filters import OrderingFilter
 from rest_framework.request import Request
 
-from chatmemory.managers import ConversationQuerySet, MessageQuerySet
-from chatmemory.models import EVICTION_REASONS, MAX_LIMIT, TYPES, WINDOWS, Conversation, Message
+from chatmemory.models import (
+    EVICTION_REASONS,
+    MAX_LIMIT,
+    TYPES,
+    WINDOWS,
+    Conversation,
+    ConversationQuerySet,
+    Message,
+    MessageQuerySet,
+)
 from chatmemory.rest.problems import invalid
 
 __all__ = ["ConversationFilter", "MessageFilter", "StrictOrderingFilter"]
@@ -99,8 +107,7 @@ class ConversationFilter(filters.FilterSet):
         return queryset.filter(Q(title__icontains=value) | Exists(said))
 
     def filter_has_evicted(self, queryset: ConversationQuerySet, name: str, value: bool) -> ConversationQuerySet:
-        evicted = Q(next_position__gt=F("retained_count"))
-        return queryset.filter(evicted if value else ~evicted)
+        return queryset.with_evicted(value)
 
     def filter_metadata_key(self, queryset: ConversationQuerySet, name: str, value: str) -> ConversationQuerySet:
         return queryset.filter(metadata__has_key=value)

@@ -72,7 +72,7 @@ class MemoryViewSet(ChatMemoryViewSet):
         serializer.is_valid(raise_exception=True)
         given = request.data.get("messages", [])
         messages = read_list(given, "messages", self.message_format, "MAX_BATCH")
-        trial = conversation.try_window(**serializer.validated_data, messages=messages)
+        trial = conversation.memory.try_window(**serializer.validated_data, messages=messages)
         return Response(trial_to_data(trial, self.message_format))
 
     def _tag(self, conversation: Conversation, version: int) -> str:

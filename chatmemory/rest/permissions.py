@@ -11,8 +11,7 @@ from rest_framework.exceptions import NotAuthenticated, NotFound
 from rest_framework.request import Request
 
 from chatmemory.conf import setting
-from chatmemory.managers import ConversationQuerySet
-from chatmemory.models import Conversation
+from chatmemory.models import Conversation, ConversationQuerySet
 from chatmemory.rest.problems import invalid
 
 __all__ = ["EVERYBODY", "permission_classes", "reachable_conversations", "single_owner"]

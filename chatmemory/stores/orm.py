@@ -15,9 +15,8 @@ from chatmemory.counting import model_of
 from chatmemory.hot_path import Key, read_memory
 from chatmemory.identifiers import memory_id_text
 from chatmemory.ledger import Target
-from chatmemory.managers import require_owner
 from chatmemory.messages import ChatMessage
-from chatmemory.models import MAX_LIMIT, Conversation
+from chatmemory.models import MAX_LIMIT, Conversation, require_owner
 from chatmemory.reading import read_window
 from chatmemory.rows import from_columns
 from chatmemory.stores.base import WindowedChatMemoryStore

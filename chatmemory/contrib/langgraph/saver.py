@@ -37,7 +37,7 @@ from chatmemory.contrib.connections import left_as_found
 from chatmemory.contrib.native_memory import NativeMemory
 from chatmemory.contrib.new_conversations import settings_of_new
 from chatmemory.extras import extra
-from chatmemory.managers import require_owner
+from chatmemory.models import require_owner
 
 with extra("langgraph"):
     from langchain_core.messages import BaseMessage
