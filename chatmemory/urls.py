@@ -1,65 +1,15 @@
 """The REST API: ``path("api/", include("chatmemory.urls"))``."""
 
 from django.apps import apps
-from django.urls import path, register_converter
+from django.urls import path
 
-from chatmemory.rest.conversations import ConversationViewSet
-from chatmemory.rest.memory import MemoryViewSet
-from chatmemory.rest.messages import MessageViewSet
-from chatmemory.rest.stores import StoreViewSet
+from chatmemory.rest.urls import api_urlpatterns
 
 app_name = "chatmemory"
 
+urlpatterns = [*api_urlpatterns]
 
-class _MemoryIdConverter:
-    """Any text: a memory ID may hold slashes and line breaks."""
-
-    regex = r"[\s\S]+"
-
-    def to_python(self, value: str) -> str:
-        return value
-
-    def to_url(self, value: str) -> str:
-        return value
-
-
-register_converter(_MemoryIdConverter, "chatmemory_memory_id")
-
-urlpatterns = [
-    path("conversations/", ConversationViewSet.as_view({"get": "list", "post": "create"}), name="conversation-list"),
-    path(
-        "conversations/<str:conversation_id>/",
-        ConversationViewSet.as_view({"get": "retrieve", "patch": "partial_update", "delete": "destroy"}),
-        name="conversation-detail",
-    ),
-    path(
-        "conversations/<str:conversation_id>/messages/",
-        MessageViewSet.as_view({"get": "list", "post": "create"}),
-        name="message-list",
-    ),
-    path(
-        "conversations/<str:conversation_id>/messages/<str:position>/",
-        MessageViewSet.as_view({"get": "retrieve"}),
-        name="message-detail",
-    ),
-    path(
-        "conversations/<str:conversation_id>/memory/",
-        MemoryViewSet.as_view({"get": "retrieve", "put": "update", "delete": "destroy"}),
-        name="memory",
-    ),
-    path(
-        "conversations/<str:conversation_id>/memory/preview/",
-        MemoryViewSet.as_view({"post": "preview"}),
-        name="memory-preview",
-    ),
-    path(
-        "stores/<chatmemory_memory_id:memory_id>/",
-        StoreViewSet.as_view({"get": "retrieve", "put": "update", "delete": "destroy"}),
-        name="store",
-    ),
-]
-
-# An extra: see the README.
+# An extra: see docs/rest.md.
 if apps.is_installed("drf_spectacular"):
     from chatmemory.rest.openapi import DocsView, SchemaView
 

@@ -23,6 +23,7 @@ from rest_framework.views import APIView
 import chatmemory
 from chatmemory.rest.openapi.operations import TAGS
 from chatmemory.rest.problem_view import ProblemView
+from chatmemory.rest.urls import api_urlpatterns
 
 __all__ = ["DocsView", "SchemaView", "openapi_document"]
 
@@ -86,9 +87,7 @@ class _Generator(SchemaGenerator):
 
 def openapi_document(request: Request | None = None) -> Any:
     """The OpenAPI document."""
-    from chatmemory.urls import urlpatterns
-
-    return _Generator(patterns=urlpatterns).get_schema(request)
+    return _Generator(patterns=api_urlpatterns).get_schema(request)
 
 
 class SchemaView(ProblemView, SpectacularAPIView):

@@ -1,0 +1,62 @@
+"""The addresses of the API, without those of its description."""
+
+from __future__ import annotations
+
+from django.urls import path, register_converter
+
+from chatmemory.rest.conversations import ConversationViewSet
+from chatmemory.rest.memory import MemoryViewSet
+from chatmemory.rest.messages import MessageViewSet
+from chatmemory.rest.stores import StoreViewSet
+
+__all__ = ["api_urlpatterns"]
+
+
+class _MemoryIdConverter:
+    """Any text: a memory ID may hold slashes and line breaks."""
+
+    regex = r"[\s\S]+"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+register_converter(_MemoryIdConverter, "chatmemory_memory_id")
+
+api_urlpatterns = [
+    path("conversations/", ConversationViewSet.as_view({"get": "list", "post": "create"}), name="conversation-list"),
+    path(
+        "conversations/<str:conversation_id>/",
+        ConversationViewSet.as_view({"get": "retrieve", "patch": "partial_update", "delete": "destroy"}),
+        name="conversation-detail",
+    ),
+    path(
+        "conversations/<str:conversation_id>/messages/",
+        MessageViewSet.as_view({"get": "list", "post": "create"}),
+        name="message-list",
+    ),
+    path(
+        "conversations/<str:conversation_id>/messages/<str:position>/",
+        MessageViewSet.as_view({"get": "retrieve"}),
+        name="message-detail",
+    ),
+    path(
+        "conversations/<str:conversation_id>/memory/",
+        MemoryViewSet.as_view({"get": "retrieve", "put": "update", "delete": "destroy"}),
+        name="memory",
+    ),
+    path(
+        "conversations/<str:conversation_id>/memory/preview/",
+        MemoryViewSet.as_view({"post": "preview"}),
+        name="memory-preview",
+    ),
+    path(
+        "stores/<chatmemory_memory_id:memory_id>/",
+        StoreViewSet.as_view({"get": "retrieve", "put": "update", "delete": "destroy"}),
+        name="store",
+    ),
+]
+"""All but the OpenAPI document and its page, which are an extra."""
