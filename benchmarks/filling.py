@@ -9,10 +9,9 @@ from django.utils import timezone
 
 from benchmarks.texts import message_text, token_counts
 from benchmarks.windows import Window
-from chatmemory import AiMessage, OpenAiTokenCountEstimator, UserMessage
-from chatmemory.messages import ChatMessage
+from chatmemory import AiMessage, ChatMessage, OpenAiTokenCountEstimator, UserMessage
+from chatmemory.database.operations.positions import ORDER_STEP
 from chatmemory.models import Conversation, Message
-from chatmemory.sequence import ORDER_STEP
 
 __all__ = ["check_filling", "message_at", "new_conversation"]
 

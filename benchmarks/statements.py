@@ -20,8 +20,7 @@ from benchmarks.filling import message_at, new_conversation
 from benchmarks.places import new_place
 from benchmarks.texts import ai_text, count_tokens, user_text
 from benchmarks.windows import WINDOWS, Window
-from chatmemory import AiMessage, UserMessage
-from chatmemory.memory import ChatMemory
+from chatmemory import AiMessage, ChatMemory, UserMessage
 from chatmemory.models import Conversation, Message
 
 __all__ = ["measure_statements", "measure_tokenizer"]

@@ -4,8 +4,7 @@ What is exported here needs no Django; the store on the ORM is in :mod:`chatmemo
 :mod:`chatmemory.models`.
 """
 
-from chatmemory.codec import message_from_json, message_to_json, messages_from_json, messages_to_json
-from chatmemory.contents import (
+from chatmemory.core.contents import (
     Audio,
     AudioContent,
     Content,
@@ -19,9 +18,9 @@ from chatmemory.contents import (
     Video,
     VideoContent,
 )
-from chatmemory.exceptions import IdempotencyConflictError, InvalidMessageError
-from chatmemory.memory import ChatMemory, MessageWindowChatMemory, TokenWindowChatMemory
-from chatmemory.messages import (
+from chatmemory.core.exceptions import IdempotencyConflictError, InvalidMessageError
+from chatmemory.core.memory import ChatMemory, MessageWindowChatMemory, TokenWindowChatMemory
+from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
     ChatMessageType,
@@ -31,9 +30,9 @@ from chatmemory.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.stores.base import ChatMemoryStore
-from chatmemory.stores.in_memory import InMemoryChatMemoryStore, SingleSlotChatMemoryStore
-from chatmemory.tokens import OpenAiTokenCountEstimator, TokenCountEstimator
+from chatmemory.core.serialization.codec import message_from_json, message_to_json, messages_from_json, messages_to_json
+from chatmemory.core.stores import ChatMemoryStore, InMemoryChatMemoryStore, SingleSlotChatMemoryStore
+from chatmemory.core.tokens import OpenAiTokenCountEstimator, TokenCountEstimator
 
 __all__ = [
     "AiMessage",

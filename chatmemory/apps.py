@@ -19,7 +19,7 @@ class ChatmemoryConfig(AppConfig):
     def ready(self) -> None:
         # Models can be imported only now.
         from chatmemory.checks import check_settings
-        from chatmemory.conversation_memory import ConversationMemory
+        from chatmemory.database.conversation_memory import ConversationMemory
         from chatmemory.models import Conversation
 
         register(check_settings)

@@ -11,9 +11,9 @@ from django.core.checks import CheckMessage, Error
 from django.utils.module_loading import import_string
 
 from chatmemory.conf import DEFAULTS, setting
+from chatmemory.core.tokens.encodings import ENCODING_NAMES
+from chatmemory.core.window import WindowKind
 from chatmemory.formats.registry import MessageFormat
-from chatmemory.tokens.encodings import ENCODING_NAMES
-from chatmemory.window import WindowKind
 
 __all__ = ["check_settings"]
 

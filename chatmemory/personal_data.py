@@ -16,19 +16,21 @@ from django.apps import apps
 from django.db import router, transaction
 from django.db.models import Q
 
-from chatmemory import changes, signals
-from chatmemory.async_iteration import in_thread
+from chatmemory import signals
 from chatmemory.conf import setting
-from chatmemory.idempotency import scope_of_owner
-from chatmemory.identifiers import new_memory_id
-from chatmemory.json_lines import conversation_lines, key_line
-from chatmemory.json_text import dumps
-from chatmemory.ledger import Change, rows_of
-from chatmemory.messages import ChatMessageType
+from chatmemory.core.asynchronous import in_thread
+from chatmemory.core.json_text import dumps
+from chatmemory.core.messages import ChatMessageType
+from chatmemory.database import operations
+from chatmemory.database.change import Change
+from chatmemory.database.idempotency import scope_of_owner
+from chatmemory.database.retry import retried
+from chatmemory.database.rows import in_parts, pages, rows_of
+from chatmemory.database.target import target_on
 from chatmemory.models import Conversation, IdempotencyKey, require_owner
-from chatmemory.paging import in_parts, pages, target_on
+from chatmemory.models.identifiers import new_memory_id
 from chatmemory.retention import Erased
-from chatmemory.retrying import retried
+from chatmemory.transfer.json_lines.write import conversation_lines, key_line
 
 __all__ = ["ERASED_TEXT", "aerase_user", "aexport_user", "erase_user", "export_user"]
 
@@ -39,8 +41,9 @@ ERASED_TEXT = "[erased]"
 def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
     """Everything of one user as JSON lines, each ending in a newline.
 
-    The conversations are as :mod:`chatmemory.json_lines` writes them, each followed by what other apps keep of it.
-    After them there is a line for each idempotency key of a conversation that they made and somebody else owns now.
+    The conversations are as :mod:`chatmemory.transfer.json_lines.write` writes them, each followed by what other apps
+    keep of it. After them there is a line for each idempotency key of a conversation that they made and somebody else
+    owns now.
 
     Args:
         user: a saved one.
@@ -126,7 +129,7 @@ def _erase(conversation: Conversation, user: Any, database: str, manner: str) ->
     whole = Erased(conversations=1, messages=rows_of(conversation).count(), keys=keys.count())
     with transaction.atomic(using=database), suppress(Conversation.DoesNotExist):
         if manner == "erase":
-            changes.erase(target_on(conversation, require_theirs))
+            operations.erase(target_on(conversation, require_theirs))
         else:
             target_on(conversation, require_theirs).change(_anonymise)
             keys.delete()

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
-from chatmemory import changes
-from chatmemory.async_iteration import in_thread
-from chatmemory.counting import CUSTOM, check_model, estimator_for
-from chatmemory.json_lines import read_in_parts
-from chatmemory.ledger import Change, rows_of
+from chatmemory.core.asynchronous import in_thread
+from chatmemory.core.tokens import stored_count
+from chatmemory.database import operations
+from chatmemory.database.change import Change
+from chatmemory.database.estimators import CUSTOM, check_model, estimator_for
+from chatmemory.database.rows import pages, read_in_parts, rows_of
+from chatmemory.database.target import target_on
 from chatmemory.models import Conversation, Message
-from chatmemory.paging import pages, target_on
-from chatmemory.tokens import stored_count
 
 __all__ = ["Recounted", "arecount", "recount"]
 
@@ -113,7 +113,7 @@ def _recount_one(conversation: Conversation, model: str | None, batch_size: int,
             yield Recounted(messages=len(counted))
             counted = []
     _write(conversation, counted)
-    change = changes.recount(target_on(conversation), model, since=since)
+    change = operations.recount(target_on(conversation), model, since=since)
     rest = rows.retained().count() + len(change.evicted)
     yield Recounted(conversations=1, messages=len(counted) + rest, evicted=len(change.evicted))
 

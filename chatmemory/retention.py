@@ -14,12 +14,14 @@ from functools import partial
 from django.db import transaction
 from django.db.models import ProtectedError, QuerySet, RestrictedError
 
-from chatmemory import changes, signals
-from chatmemory.async_iteration import in_thread
-from chatmemory.ledger import Change, chunks, rows_of
+from chatmemory import signals
+from chatmemory.core.asynchronous import in_thread
+from chatmemory.database import operations
+from chatmemory.database.change import Change
+from chatmemory.database.retry import retried
+from chatmemory.database.rows import chunks, on_primary, pages, rows_of
+from chatmemory.database.target import target_on
 from chatmemory.models import Conversation, IdempotencyKey, Message, MessageQuerySet
-from chatmemory.paging import on_primary, pages, target_on
-from chatmemory.retrying import retried
 
 __all__ = [
     "Erased",
@@ -97,7 +99,7 @@ def _erase(conversation: Conversation, before: datetime, dry_run: bool) -> Erase
     if dry_run:
         return whole
     try:
-        changes.erase(target_on(conversation, require_unused))
+        operations.erase(target_on(conversation, require_unused))
     except (_StillInUseError, Conversation.DoesNotExist):
         return Erased()
     except (ProtectedError, RestrictedError):

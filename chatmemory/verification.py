@@ -13,12 +13,13 @@ from uuid import UUID
 from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum, Window
 from django.db.models.functions import Lag
 
-from chatmemory.async_iteration import in_thread
-from chatmemory.idempotency import scope_of
-from chatmemory.json_text import loads
-from chatmemory.ledger import Change
+from chatmemory.core.asynchronous import in_thread
+from chatmemory.core.json_text import loads
+from chatmemory.database.change import Change
+from chatmemory.database.idempotency import scope_of
+from chatmemory.database.rows import in_parts, pages
+from chatmemory.database.target import target_on
 from chatmemory.models import EVICTION_REASONS, Conversation, IdempotencyKey, Message
-from chatmemory.paging import in_parts, pages, target_on
 
 __all__ = ["Finding", "averify", "verify"]
 
@@ -103,7 +104,7 @@ def _repair(conversation: Conversation, findings: list[Finding]) -> list[Finding
     right = dict(finding.correction for finding in findings if finding.correction is not None)
     for name, value in right.items():
         setattr(conversation, name, value)
-    # Whoever knows the old counters must not take them for those of this version (chatmemory.optimistic).
+    # Whoever knows the old counters must not take them for those of this version: see operations/add_without_lock.
     conversation.version += 1
     conversation.save(using=conversation._state.db, update_fields=[*right, "version"])
     return [replace(finding, repaired=finding.correction is not None) for finding in findings]

@@ -13,9 +13,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from chatmemory.messages import ChatMessage
+from chatmemory import ChatMessage
+from chatmemory.core.serialization.reader import read_messages
 from chatmemory.models import Conversation
-from chatmemory.reader import read_messages
 
 __all__ = ["Sample", "load_sample", "missing_samples", "read_samples"]
 

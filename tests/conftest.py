@@ -10,7 +10,7 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 from hypothesis import HealthCheck, settings
 
-from tests.factories import UserFactory
+from tests.support.factories import UserFactory
 
 # A machine that is shared may be slow at any moment, and that says nothing of a strategy.
 settings.register_profile(

@@ -8,7 +8,6 @@ import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +15,7 @@ import pytest
 from chatmemory.conf import DEFAULTS
 from chatmemory.models import Conversation
 from chatmemory.signals import messages_evicted
-
-ROOT = Path(__file__).parent.parent
+from tests.support.paths import ROOT
 
 
 def blocks(page: str) -> list[str]:

@@ -19,15 +19,9 @@ from django.utils import translation
 from django.utils.translation.template import templatize
 
 import chatmemory
-from chatmemory import (
-    AiMessage,
-    SystemMessage,
-    ToolExecutionRequest,
-    ToolExecutionResultMessage,
-    UserMessage,
-)
+from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.models import Conversation
-from tests.factories import ConversationFactory, UserFactory
+from tests.support.factories import ConversationFactory, UserFactory
 
 APP = Path(chatmemory.__file__).parent
 LOCALES = {"zh-hans": "zh_Hans", "ja": "ja"}

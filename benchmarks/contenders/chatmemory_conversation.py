@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from benchmarks.contenders.base import SyncContender
 from benchmarks.filling import new_conversation
-from chatmemory import AiMessage, UserMessage
-from chatmemory.memory import ChatMemory
-from chatmemory.messages import ChatMessage
+from chatmemory import AiMessage, ChatMemory, ChatMessage, UserMessage
 
 __all__ = ["ChatMemoryConversation"]
 

@@ -43,8 +43,8 @@ def run(folder: Path, minutes: float, engine: str) -> dict[str, Any]:
 def _round(this: Round) -> dict[str, Any]:
     from chatmemory.models import Conversation
     from chatmemory.verification import verify
-    from tests.cutting import wait_until_alone
-    from tests.talk_check import check_talk
+    from tests.support.cutting import wait_until_alone
+    from tests.support.talk_check import check_talk
 
     this.folder.mkdir()
     windows = [{"window": "messages", "limit": 30}, {"window": "tokens", "limit": 800}]
@@ -129,7 +129,7 @@ def _kill_a_worker(server: subprocess.Popen[bytes], chance: random.Random) -> in
 
 @contextmanager
 def _uvicorn(log: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    from tests.server import uvicorn
+    from tests.support.server import uvicorn
 
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "benchmarks.soak.settings_assistant",

@@ -1,4 +1,4 @@
-"""A client of ``tests.asgi_site``.
+"""A client of ``tests.support.asgi_site``.
 
 ``python -m benchmarks.soak.assistant_client PORT NAME TURNS SEED LOG CONVERSATION…`` takes each turn until it is
 answered, always with the same key, and writes down what it asks and what it is told. Of a log that is there it goes on

@@ -54,7 +54,7 @@ def tell(text: str) -> None:
 
 
 class Crew:
-    """Processes of ``tests.traffic`` that log to ``folder``; at the end none is left."""
+    """Processes of ``tests.support.traffic`` that log to ``folder``; at the end none is left."""
 
     def __init__(self, folder: Path, seed: str | None = None) -> None:
         self.folder = folder
@@ -83,7 +83,7 @@ class Crew:
         """A process of traffic.
 
         Args:
-            role: what it does, see ``tests.traffic``.
+            role: what it does, see ``tests.support.traffic``.
             name: its own one; its log is NAME.jsonl, and what it complains about NAME.txt.
             count: how often.
             conversation: where.
@@ -93,7 +93,7 @@ class Crew:
         if databases is not None:
             environment["CHATMEMORY_SOAK_DATABASES"] = _json(databases)
         given = [role, name, str(count), f"{self._seed or seed()} {name}", str(conversation.pk)]
-        command = [sys.executable, "-m", "tests.traffic", *given, str(self.folder / f"{name}.jsonl")]
+        command = [sys.executable, "-m", "tests.support.traffic", *given, str(self.folder / f"{name}.jsonl")]
         with self._complaints(name).open("ab") as complaints:
             process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=complaints)
         self._processes.append(process)

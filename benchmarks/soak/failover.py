@@ -35,7 +35,7 @@ class Failover:
 
     def round(self, this: Round) -> dict[str, Any]:
         """Kill the primary at a random moment, promote the replica, and make a new one of what was the primary."""
-        from tests.traffic_check import check_history, check_order, read_logs
+        from tests.support.traffic_check import check_history, check_order, read_logs
 
         chance = random.Random(this.seed)
         self._primary.synchronise(self._replica)
@@ -67,7 +67,7 @@ class Failover:
 
     def check_all_rounds(self) -> int:
         """How many messages were acknowledged in all rounds, each of which is there after all promotions."""
-        from tests.traffic_check import check_history
+        from tests.support.traffic_check import check_history
 
         return sum(check_history(conversation, logs) for conversation, logs in self._rounds)
 
@@ -77,7 +77,7 @@ class Failover:
         While the primary has to wait for a replica that is cut off, it acknowledges nothing. So it is told not to wait.
         """
         from chatmemory.models import Conversation
-        from tests.traffic_check import check_history, read_logs
+        from tests.support.traffic_check import check_history, read_logs
 
         self._primary.synchronise(self._replica)
         conversation = Conversation.objects.create()

@@ -136,7 +136,7 @@ def _check(
     crew: Crew, conversation: Conversation, start: Conversation, nodes: Sequence[GaleraNode]
 ) -> tuple[Counter[str], Counter[str]]:
     """On every node. Returns the figures, and the errors that writers and watchers met."""
-    from tests.traffic_check import check_history, check_order, read_logs
+    from tests.support.traffic_check import check_history, check_order, read_logs
 
     logs = read_logs(crew.folder)
     rows = []
@@ -154,7 +154,7 @@ def _count_stale_reads(count: int) -> dict[str, int]:
     """Add on one node, and read at once on another one."""
     from chatmemory import UserMessage
     from chatmemory.models import Conversation
-    from tests.factories import ConversationFactory
+    from tests.support.factories import ConversationFactory
 
     conversation: Conversation = ConversationFactory(window="messages", limit=7)  # type: ignore[no-untyped-call,assignment]
     stale = {"hasty": 0, "node3": 0}

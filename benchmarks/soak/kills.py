@@ -33,8 +33,8 @@ def run(folder: Path, minutes: float, engine: str) -> dict[str, Any]:
 
 
 def _round(this: Round) -> dict[str, Any]:
-    from tests.cutting import wait_until_alone
-    from tests.traffic_check import check_history, check_order, read_logs
+    from tests.support.cutting import wait_until_alone
+    from tests.support.traffic_check import check_history, check_order, read_logs
 
     conversation = this.conversation()
     before = copy.copy(conversation)

@@ -14,7 +14,7 @@ from django.test import Client, override_settings
 from chatmemory import MessageWindowChatMemory, UserMessage, messages_from_json
 from chatmemory.models import Conversation
 from chatmemory.stores import DjangoChatMemoryStore
-from tests.api import patch, post, put, url, user_message
+from tests.support.api import patch, post, put, url, user_message
 
 __all__ = ["DOORS", "Caller"]
 

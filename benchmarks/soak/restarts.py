@@ -32,8 +32,8 @@ def run(folder: Path, minutes: float, engine: str) -> dict[str, Any]:
 def _round(this: Round, server: Server) -> dict[str, Any]:
     from django.db import connection
 
-    from tests.cutting import wait_until_alone
-    from tests.traffic_check import check_history, check_order, read_logs
+    from tests.support.cutting import wait_until_alone
+    from tests.support.traffic_check import check_history, check_order, read_logs
 
     conversation = this.conversation()
     before = copy.copy(conversation)
@@ -69,7 +69,7 @@ def _crash(server: Server) -> None:
 
 
 def _cut(server: Server) -> None:
-    from tests.cutting import cut_all_others
+    from tests.support.cutting import cut_all_others
 
     for _ in range(10):
         cut_all_others()

@@ -3,6 +3,6 @@
 import json
 import os
 
-from tests.settings import *  # noqa: F403
+from tests.settings.base import *  # noqa: F403
 
 DATABASES = json.loads(os.environ["CHATMEMORY_SOAK_DATABASES"])

@@ -1,5 +1,5 @@
-"""The Django project of ``tests.asgi_site`` on the databases that the environment names."""
+"""The Django project of ``tests.support.asgi_site`` on the databases that the environment names."""
 
-from tests.settings_asgi import *  # noqa: F403
+from tests.settings.base import *  # noqa: F403
 
 from .settings import DATABASES  # noqa: F401

@@ -22,7 +22,7 @@ def run(folder: Path, minutes: float, engine: str) -> dict[str, Any]:
 
 
 def _round(this: Round, each: int) -> dict[str, Any]:
-    from tests.traffic_check import check_history, check_order, read_logs
+    from tests.support.traffic_check import check_history, check_order, read_logs
 
     conversation = this.conversation()
     before = copy.copy(conversation)

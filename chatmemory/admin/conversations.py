@@ -17,13 +17,14 @@ from django.utils.text import unescape_string_literal
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin import acts, export, past, what_if
-from chatmemory.admin.erasing import Erasing, delete_selected
-from chatmemory.admin.gauge import Gauge, grouped
+from chatmemory.admin.display.gauge import Gauge, grouped
+from chatmemory.admin.display.links import Tools
+from chatmemory.admin.display.strip import Strip
+from chatmemory.admin.display.timeline import Timeline, place_to_go
 from chatmemory.admin.lists import CappedList, CappedPaginator, FullnessFilter, HasEvictedFilter, is_offered, words
-from chatmemory.admin.strip import Strip
-from chatmemory.admin.timeline import Timeline, place_to_go
-from chatmemory.admin.tools import Tools
+from chatmemory.admin.views import changes, export, past_memory, what_if
+from chatmemory.admin.views.erasing import Erasing, delete_selected
+from chatmemory.formats.registry import known_names
 from chatmemory.models import Conversation, Message
 
 __all__ = ["ConversationAdmin", "conversation_admin"]
@@ -40,7 +41,7 @@ class ConversationAdmin(Erasing):
     paginator = CappedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
-    actions = (acts.clear_memories, export.export_selected, delete_selected)
+    actions = (changes.clear_memories, export.export_selected, delete_selected)
     search_help_text = _("Title, memory ID, owner and what the messages say. Five words at most.")
 
     class Media:
@@ -92,15 +93,15 @@ class ConversationAdmin(Erasing):
             return path(f"<path:object_id>/{address}/", self.admin_site.admin_view(bound), name=f"chatmemory_{name}")
 
         return [
-            at("memory", past.show, "conversation_memory"),
+            at("memory", past_memory.show, "conversation_memory"),
             at("what-if", what_if.show, "conversation_what_if"),
-            at("window", acts.change_window, "conversation_window"),
-            at("clear", acts.clear_memory, "conversation_clear"),
+            at("window", changes.change_window, "conversation_window"),
+            at("clear", changes.clear_memory, "conversation_clear"),
             at("export/jsonl", export.json_lines, "conversation_export_jsonl"),
             at("export/langchain4j", export.langchain4j, "conversation_export_langchain4j"),
             *(
                 at(f"export/{name}", partial(export.in_format, name=name), f"conversation_export_{name}")
-                for name in export.known_names()
+                for name in known_names()
             ),
             *super().get_urls(),
         ]

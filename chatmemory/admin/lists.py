@@ -18,7 +18,7 @@ from django.utils.text import smart_split
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.gauge import grouped, used_in_window
+from chatmemory.admin.display.gauge import grouped, used_in_window
 from chatmemory.models import Conversation, ConversationQuerySet
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.admin.conversations import ConversationAdmin, conversation_admin
-from chatmemory.admin.gauge import grouped
+from chatmemory.admin.display.gauge import grouped
+from chatmemory.admin.display.message import shown
 from chatmemory.admin.lists import CappedList, CappedPaginator, is_offered, words
-from chatmemory.admin.shown_messages import shown
 from chatmemory.models import Message
 
 if TYPE_CHECKING:

@@ -10,13 +10,15 @@ from typing import Any, TypeAlias
 
 from asgiref.sync import sync_to_async
 
-from chatmemory.assistant.driving import Driver
+from chatmemory.assistant.driver import Driver
 from chatmemory.assistant.model import ChatModel, ModelFunction, model_of
 from chatmemory.assistant.steps import Plan, turn_steps
 from chatmemory.assistant.tools import Tool, Toolbox
-from chatmemory.assistant.turns import Added, LocalTurn, open_turn
-from chatmemory.memory import ChatMemory
-from chatmemory.messages import AiMessage, SystemMessage, UserMessage
+from chatmemory.assistant.turns.local import LocalTurn
+from chatmemory.assistant.turns.opening import open_turn
+from chatmemory.assistant.turns.turn import Added
+from chatmemory.core.memory import ChatMemory
+from chatmemory.core.messages import AiMessage, SystemMessage, UserMessage
 
 __all__ = ["Assistant"]
 

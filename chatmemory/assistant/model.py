@@ -10,7 +10,7 @@ from typing import TypeAlias
 from asgiref.sync import async_to_sync, sync_to_async
 
 from chatmemory.assistant.tools import ToolSpecification
-from chatmemory.messages import AiMessage, ChatMessage
+from chatmemory.core.messages import AiMessage, ChatMessage
 
 __all__ = ["ChatModel", "ModelFunction", "model_of"]
 

@@ -12,9 +12,9 @@ from typing import Any
 from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.model import ChatModel
 from chatmemory.assistant.tools import ToolSpecification
-from chatmemory.extras import extra
+from chatmemory.core.extras import extra
+from chatmemory.core.messages import AiMessage, ChatMessage
 from chatmemory.formats.openai import from_openai, to_openai
-from chatmemory.messages import AiMessage, ChatMessage
 
 with extra("openai"):
     import openai

@@ -17,8 +17,8 @@ from chatmemory.assistant.errors import (
     TooManyToolInvocationsError,
     WindowTooSmallError,
 )
-from chatmemory.assistant.turns import Added, Turn
-from chatmemory.messages import (
+from chatmemory.assistant.turns.turn import Added, Turn
+from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
     SystemMessage,

@@ -16,9 +16,9 @@ from asgiref.sync import async_to_sync, sync_to_async
 
 from chatmemory.assistant.errors import ToolError
 from chatmemory.assistant.schemas import ArgumentError, Schema, read_values, schema_of
-from chatmemory.json_text import loads
-from chatmemory.messages import ToolExecutionRequest, ToolExecutionResultMessage
-from chatmemory.reader import require_storable
+from chatmemory.core.json_text import loads
+from chatmemory.core.messages import ToolExecutionRequest, ToolExecutionResultMessage
+from chatmemory.core.serialization.storable import require_storable
 
 __all__ = ["Tool", "ToolSpecification", "Toolbox"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chatmemory.messages import ChatMessage
+from chatmemory.core.messages import ChatMessage
 
 __all__ = ["CannotExpressError", "UnsupportedContentError"]
 

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import count
 
+from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
 from chatmemory.formats import CannotExpressError
-from chatmemory.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
 
 __all__ = ["CallIds"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
+from chatmemory.core.json_text import dumps, loads
+from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.formats.rules import Repair, RepairReason, Rules
-from chatmemory.json_text import dumps, loads
-from chatmemory.messages import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage
 
 __all__ = ["arguments_object", "paired"]
 

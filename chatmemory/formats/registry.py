@@ -12,17 +12,25 @@ from typing import Any
 
 from django.utils.module_loading import import_string
 
-from chatmemory.codec import message_to_data
 from chatmemory.conf import setting
+from chatmemory.core.messages import ChatMessage
+from chatmemory.core.serialization.reader import read_messages
+from chatmemory.core.serialization.writer import message_to_data
 from chatmemory.formats.anthropic import from_anthropic, to_anthropic
 from chatmemory.formats.gemini import from_gemini, to_gemini
 from chatmemory.formats.openai import from_openai, to_openai
 from chatmemory.formats.responses import from_responses, to_responses
 from chatmemory.formats.rules import Repair
-from chatmemory.messages import ChatMessage
-from chatmemory.reader import read_messages
 
-__all__ = ["BUILT_IN", "MessageFormat", "message_format", "message_formats"]
+__all__ = [
+    "BUILT_IN",
+    "MessageFormat",
+    "format_names",
+    "known_names",
+    "message_format",
+    "message_formats",
+    "one_for_one",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,3 +99,27 @@ def message_format(name: str) -> MessageFormat:
     if name not in formats:
         raise ValueError(f"unknown format {name[:100]!r}; expected one of {', '.join(formats)}")
     return formats[name]
+
+
+def format_names() -> list[str]:
+    """The formats of :func:`in_format`. LangChain4j's is not among them: its histories are streamed."""
+    formats = message_formats().items()
+    return [name for name, format in formats if format.write_each is not None and name != "langchain4j"]
+
+
+def known_names() -> list[str]:
+    """The names of all formats but LangChain4j's, none of them imported.
+
+    Addresses are made of them before a wrong setting is found by its check, which must get as far as saying so.
+    """
+    own = setting("FORMATS")
+    return [name for name in {**BUILT_IN, **(own if isinstance(own, dict) else {})} if name != "langchain4j"]
+
+
+def one_for_one(*, readable: bool = False) -> list[str]:
+    """The names of the formats that have a value for each message; of those that can be read, if they must be."""
+    return [
+        name
+        for name, format in message_formats().items()
+        if format.write_each is not None and (format.read is not None or not readable)
+    ]

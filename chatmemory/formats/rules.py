@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from chatmemory.messages import AiMessage
+from chatmemory.core.messages import AiMessage
 
 __all__ = ["Names", "Repair", "RepairReason", "Rules"]
 

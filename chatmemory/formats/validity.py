@@ -28,11 +28,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from chatmemory.arguments import tuple_of
-from chatmemory.contents import Content, TextContent
-from chatmemory.formats.pairing import paired
-from chatmemory.formats.rules import Names, Repair, RepairReason, Rules
-from chatmemory.messages import (
+from chatmemory.core.arguments import tuple_of
+from chatmemory.core.contents import Content, TextContent
+from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
     CustomMessage,
@@ -40,6 +38,8 @@ from chatmemory.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
+from chatmemory.formats.pairing import paired
+from chatmemory.formats.rules import Names, Repair, RepairReason, Rules
 
 __all__ = ["Names", "Repair", "RepairReason", "Rules", "Valid", "make_valid"]
 

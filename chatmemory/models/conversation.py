@@ -12,14 +12,14 @@ from django.db.models.functions import Cast, Coalesce
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.conf import default_limit, default_model, default_window
-from chatmemory.fields import ExactCharField
-from chatmemory.identifiers import MEMORY_ID_CHARS, new_memory_id, uuid7
+from chatmemory.core.window import WindowKind, check_kind, check_limit
 from chatmemory.models.deletion import cascade
+from chatmemory.models.fields import ExactCharField
+from chatmemory.models.identifiers import MEMORY_ID_CHARS, new_memory_id, uuid7
 from chatmemory.models.owners import require_owner
-from chatmemory.window import WindowKind, check_kind, check_limit
 
 if TYPE_CHECKING:
-    from chatmemory.conversation_memory import ConversationMemory
+    from chatmemory.database.conversation_memory import ConversationMemory
 
 __all__ = [
     "COUNTERS",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.fields import ExactCharField
 from chatmemory.models.conversation import Conversation
+from chatmemory.models.fields import ExactCharField
 
 __all__ = ["IdempotencyKey"]
 

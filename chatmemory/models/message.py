@@ -10,10 +10,10 @@ from django.db.models import F, Q
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.eviction import EvictionReason
-from chatmemory.messages import ChatMessage, ChatMessageType
+from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.messages import ChatMessage, ChatMessageType
+from chatmemory.models.columns import from_columns
 from chatmemory.models.conversation import Conversation
-from chatmemory.rows import from_columns
 
 __all__ = ["EVICTION_REASONS", "TYPES", "Message", "MessageQuerySet"]
 

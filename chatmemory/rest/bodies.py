@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from chatmemory.conf import setting
-from chatmemory.exceptions import InvalidMessageError
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.messages import ChatMessage
 from chatmemory.formats.registry import MessageFormat
-from chatmemory.messages import ChatMessage
+from chatmemory.models.columns import to_columns
 from chatmemory.rest.problems import TooLarge, invalid
-from chatmemory.rows import to_columns
 
 __all__ = ["read_batch", "read_list", "read_memory"]
 

@@ -9,10 +9,14 @@ from rest_framework.permissions import SAFE_METHODS
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
-from chatmemory.formats.registry import message_formats
+from chatmemory.formats.registry import message_formats, one_for_one
 from chatmemory.rest.problems import invalid
 
-__all__ = ["DEFAULT_FORMAT", "MessageFormatNegotiation", "asked_format", "one_for_one"]
+__all__ = [
+    "DEFAULT_FORMAT",
+    "MessageFormatNegotiation",
+    "asked_format",
+]
 
 DEFAULT_FORMAT = "langchain4j"
 """The format of messages unless another is asked for, and the only one of ``stores/``."""
@@ -23,15 +27,6 @@ class MessageFormatNegotiation(DefaultContentNegotiation):
 
     def filter_renderers(self, renderers: Iterable[BaseRenderer], format: str) -> list[BaseRenderer]:
         return [renderer for renderer in renderers if renderer.format == format] or list(renderers)
-
-
-def one_for_one(*, readable: bool = False) -> list[str]:
-    """The names of the formats that have a value for each message; of those that can be read, if they must be."""
-    return [
-        name
-        for name, format in message_formats().items()
-        if format.write_each is not None and (format.read is not None or not readable)
-    ]
 
 
 def asked_format(request: Request, renderers: Sequence[type[BaseRenderer]], *, whole_memory: bool) -> str:

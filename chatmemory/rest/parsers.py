@@ -9,7 +9,7 @@ from rest_framework.exceptions import ParseError
 from rest_framework.parsers import BaseParser
 
 from chatmemory.conf import setting
-from chatmemory.json_text import MAX_NESTING, loads
+from chatmemory.core.json_text import MAX_NESTING, loads
 from chatmemory.rest.problems import TooLarge
 
 __all__ = ["StrictJSONParser"]

@@ -18,7 +18,7 @@ from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import exception_handler
 
-from chatmemory.exceptions import IdempotencyConflictError, InvalidMessageError
+from chatmemory.core.exceptions import IdempotencyConflictError, InvalidMessageError
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.models import Conversation
 

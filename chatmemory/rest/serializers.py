@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 from rest_framework import serializers
 
 from chatmemory.conf import setting
-from chatmemory.exceptions import InvalidMessageError
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.json_text import dumps
+from chatmemory.core.messages import ChatMessage
+from chatmemory.core.serialization.storable import require_json
+from chatmemory.database.change import Change
+from chatmemory.database.operations.try_window import WindowTrial
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.registry import MessageFormat
-from chatmemory.json_text import dumps
-from chatmemory.ledger import Change
-from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, Message
-from chatmemory.reader import require_json
-from chatmemory.trial import WindowTrial
 
 __all__ = [
     "WINDOW_FIELDS",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.urls import path, register_converter
 
-from chatmemory.rest.conversations import ConversationViewSet
-from chatmemory.rest.memory import MemoryViewSet
-from chatmemory.rest.messages import MessageViewSet
-from chatmemory.rest.stores import StoreViewSet
+from chatmemory.rest.views.conversations import ConversationViewSet
+from chatmemory.rest.views.memory import MemoryViewSet
+from chatmemory.rest.views.messages import MessageViewSet
+from chatmemory.rest.views.stores import StoreViewSet
 
 __all__ = ["api_urlpatterns"]
 

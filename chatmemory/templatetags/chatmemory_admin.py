@@ -16,7 +16,7 @@ def chatmemory_dashboard(context: Any) -> dict[str, Any]:
     """The dashboard of the conversations that this site of the admin shows, for those who may see conversations."""
     # Not above: Django imports this module wherever it has templates, and these register models with the admin.
     from chatmemory.admin.conversations import conversation_admin
-    from chatmemory.admin.dashboard import Dashboard
+    from chatmemory.admin.display.dashboard import Dashboard
 
     request = context["request"]
     site = getattr(request.resolver_match.func, "admin_site", None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from chatmemory.messages import ChatMessage
+from chatmemory.core.messages import ChatMessage
 from chatmemory.transfer.reports import BadRecordError
 
 __all__ = ["Found", "FoundConversation", "FoundMessage"]

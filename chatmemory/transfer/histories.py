@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chatmemory.codec import message_to_json
+from chatmemory.core.json_text import dumps
+from chatmemory.core.messages import ChatMessage
+from chatmemory.core.serialization.codec import message_to_json
+from chatmemory.database.rows import read_in_parts
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.openai import to_openai
-from chatmemory.json_lines import message_or_problem, read_in_parts
-from chatmemory.json_text import dumps
-from chatmemory.messages import ChatMessage
 from chatmemory.models import Conversation, Message
+from chatmemory.transfer.json_lines.write import message_or_problem
 from chatmemory.transfer.reports import BadRecordError
 
 __all__ = ["langchain4j_text", "openai_line"]

@@ -18,19 +18,21 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Case, DateTimeField, Value, When
 
-from chatmemory import changes
-from chatmemory.codec import message_to_json
-from chatmemory.exceptions import InvalidMessageError
-from chatmemory.hot_path import Key
-from chatmemory.identifiers import memory_id_text
-from chatmemory.ledger import Change, Target, chunks, rows_of
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.serialization.codec import message_to_json
+from chatmemory.core.serialization.storable import require_json, require_storable
+from chatmemory.database import operations
+from chatmemory.database.change import Change
+from chatmemory.database.key import Key
+from chatmemory.database.native_forms import NativeForms
+from chatmemory.database.retry import retried
+from chatmemory.database.rows import chunks, rows_of
+from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
-from chatmemory.native import NativeForms
-from chatmemory.reader import require_json, require_storable
-from chatmemory.retrying import retried
-from chatmemory.rows import to_columns
+from chatmemory.models.columns import to_columns
+from chatmemory.models.identifiers import memory_id_text
 from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
-from chatmemory.transfer.lines import here
+from chatmemory.transfer.moments import here
 from chatmemory.transfer.owners import Owners, UnknownOwnerError
 from chatmemory.transfer.reports import BadRecordError, Reports
 
@@ -211,7 +213,7 @@ class _Import:
             with transaction.atomic(using=self._database):
                 key = Key.named(self._owner, self._memory_id, self._database)
                 target = Target(key, self._new if mark is None else None, precondition=unchanged)
-                change = changes.add(target, [item.message for item in batch], native=native)
+                change = operations.add(target, [item.message for item in batch], native=native)
                 conversation = change.conversation
                 _date(change, batch, times)
                 new["version"] = conversation.version

@@ -5,9 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from django.conf import settings
+from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-__all__ = ["from_column", "from_seconds"]
+__all__ = [
+    "from_column",
+    "from_seconds",
+    "here",
+]
 
 
 def from_seconds(value: Any) -> datetime | None:
@@ -32,3 +38,10 @@ def from_column(value: Any) -> datetime | None:
     if not isinstance(value, datetime):
         return None
     return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+
+
+def here(moment: datetime) -> datetime:
+    """A time as this project stores it: with a time zone, or with ``USE_TZ = False`` without."""
+    if settings.USE_TZ:
+        return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+    return moment if timezone.is_naive(moment) else timezone.make_naive(moment)

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 
-from chatmemory.exceptions import InvalidMessageError
-from chatmemory.reader import require_storable
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.serialization.storable import require_storable
 
 __all__ = ["Owners", "UnknownOwnerError"]
 

@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Sequence
 
-from chatmemory.contents import TextContent
-from chatmemory.messages import (
+from chatmemory import (
     AiMessage,
     ChatMessage,
+    TextContent,
     ToolExecutionRequest,
     ToolExecutionResultMessage,
     UserMessage,

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from chatmemory import AiMessage, ChatMessage
 from chatmemory.assistant import ToolSpecification
 from chatmemory.formats import UnsupportedContentError
-from chatmemory.messages import AiMessage, ChatMessage
-from demo_project.chat.speakers import Speaker, SpeakerError
+from demo_project.chat.speaker import Speaker, SpeakerError
 
 if TYPE_CHECKING:
     from openai import OpenAIError

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.db import OperationalError
 
+from chatmemory import AiMessage, SystemMessage
 from chatmemory.assistant import Added, Assistant, AssistantError, ChatModel, TurnLostError, WindowTooSmallError
 from chatmemory.formats.registry import message_format
-from chatmemory.messages import AiMessage, SystemMessage
 from chatmemory.models import Conversation
 from chatmemory.rest.serializers import change_to_data
 from demo_project.chat.speakers import EmbeddedBot

@@ -5,40 +5,20 @@ from __future__ import annotations
 import os
 import re
 import time
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 
-from chatmemory.assistant import AssistantError, ChatModel, ToolSpecification
-from chatmemory.messages import AiMessage, ChatMessage
+from chatmemory import AiMessage, ChatMessage
+from chatmemory.assistant import ToolSpecification
 from demo_project.chat.bot import answer
+from demo_project.chat.speaker import Speaker
 
-__all__ = ["EmbeddedBot", "Speaker", "SpeakerError", "chosen_speaker"]
+__all__ = [
+    "EmbeddedBot",
+    "chosen_speaker",
+]
 
 PAUSE = 0.02
 """Seconds between the bot's words, so that they can be seen to come one by one."""
-
-
-class SpeakerError(AssistantError):
-    """Why there is no answer, in words for the one who waits for it."""
-
-
-class Speaker(ChatModel):
-    """A model that the page streams."""
-
-    name: str
-    """What the page calls it."""
-
-    @abstractmethod
-    def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Iterator[str | AiMessage]:
-        """
-        Raises:
-            SpeakerError: it failed.
-        """
-
-    def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
-        *_, whole = self.stream(messages, tools)
-        assert isinstance(whole, AiMessage)
-        return whole
 
 
 class EmbeddedBot(Speaker):

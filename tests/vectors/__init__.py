@@ -8,9 +8,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from chatmemory import AiMessage, CustomMessage, SystemMessage, TextContent, ToolExecutionResultMessage, UserMessage
-from chatmemory.messages import ChatMessage
-from chatmemory.reader import read_message
+from chatmemory import (
+    AiMessage,
+    ChatMessage,
+    CustomMessage,
+    SystemMessage,
+    TextContent,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+from chatmemory.core.serialization.reader import read_message
 
 __all__ = ["OracleEstimator", "as_messages", "load", "snake_case"]
 

@@ -11,8 +11,8 @@ from langchain_core.messages import BaseMessage, message_to_dict
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
+from chatmemory.database.rows import in_parts
 from chatmemory.models import Conversation
-from chatmemory.paging import in_parts
 
 __all__ = ["exported"]
 

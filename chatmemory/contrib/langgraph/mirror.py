@@ -11,14 +11,15 @@ from langchain_core.messages import BaseMessage, message_to_dict, messages_from_
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
-from chatmemory import changes
-from chatmemory.contrib.langchain_messages import FRAMEWORK, form_of, from_chat_message, from_row, to_chat_message
+from chatmemory.contrib.langchain.messages import FRAMEWORK, form_of, from_chat_message, from_row, to_chat_message
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace
 from chatmemory.contrib.langgraph.reading import load
-from chatmemory.ledger import Target, rows_of
-from chatmemory.messages import ChatMessage
+from chatmemory.core.messages import ChatMessage
+from chatmemory.database import operations
+from chatmemory.database.native_forms import NativeForms
+from chatmemory.database.rows import rows_of
+from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
-from chatmemory.native import NativeForms
 
 __all__ = ["MESSAGES", "as_graph_message", "follow", "followed_until", "messages_at", "newest"]
 
@@ -122,14 +123,14 @@ def follow(conversation: Conversation, before: Sequence[BaseMessage], now: Seque
     memory += map(_said, last)
     messages = [message for message, _form in memory]
     native = NativeForms(FRAMEWORK, [form for _message, form in memory])
-    changes.rewrite(Target.of(conversation), messages, native=native, from_foreign_memory=True)
+    operations.rewrite(Target.of(conversation), messages, native=native, from_foreign_memory=True)
 
 
 def _add(conversation: Conversation, new: Sequence[BaseMessage]) -> None:
     if new:
         said = [_said(message) for message in new]
         native = NativeForms(FRAMEWORK, [form for _message, form in said])
-        changes.add(Target.of(conversation), [message for message, _form in said], native=native)
+        operations.add(Target.of(conversation), [message for message, _form in said], native=native)
 
 
 def _is_of(conversation: Conversation, message: BaseMessage) -> bool:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import models
 
-from chatmemory.fields import ExactCharField
 from chatmemory.models import Conversation
+from chatmemory.models.fields import ExactCharField
 
 __all__ = ["ChannelValue", "Checkpoint", "Namespace", "Write"]
 

@@ -14,7 +14,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Write
 from chatmemory.contrib.langgraph.threads import Threads
-from chatmemory.retrying import retried
+from chatmemory.database.retry import retried
 
 __all__ = ["channel_values", "load", "read_latest", "read_pages"]
 

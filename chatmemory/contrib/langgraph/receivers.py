@@ -12,8 +12,8 @@ from typing import Any
 from django.dispatch import receiver
 
 from chatmemory.contrib.langgraph.models import Checkpoint, Namespace
+from chatmemory.database.target import target_on
 from chatmemory.models import Conversation
-from chatmemory.paging import target_on
 from chatmemory.signals import anonymising_conversation, exporting_conversation, purging_evicted
 
 __all__: list[str] = []

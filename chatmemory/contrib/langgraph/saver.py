@@ -33,10 +33,10 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 
-from chatmemory.contrib.connections import left_as_found
-from chatmemory.contrib.native_memory import NativeMemory
-from chatmemory.contrib.new_conversations import settings_of_new
-from chatmemory.extras import extra
+from chatmemory.contrib.common.connections import left_as_found
+from chatmemory.contrib.common.native_memory import NativeMemory
+from chatmemory.contrib.common.new_conversations import settings_of_new
+from chatmemory.core.extras import extra
 from chatmemory.models import require_owner
 
 with extra("langgraph"):
@@ -51,7 +51,7 @@ with extra("langgraph"):
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from chatmemory.contrib.langchain_messages import FRAMEWORK
+    from chatmemory.contrib.langchain.messages import FRAMEWORK
     from chatmemory.contrib.langgraph import pruning, reading, writing
     from chatmemory.contrib.langgraph.mirror import as_graph_message
     from chatmemory.contrib.langgraph.threads import Threads

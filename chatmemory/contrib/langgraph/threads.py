@@ -11,10 +11,11 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from chatmemory.contrib.langgraph.models import Namespace
-from chatmemory.identifiers import memory_id_text
-from chatmemory.ledger import Change, Target
+from chatmemory.core.serialization.storable import require_storable
+from chatmemory.database.change import Change
+from chatmemory.database.target import Target
 from chatmemory.models import Conversation
-from chatmemory.reader import require_storable
+from chatmemory.models.identifiers import memory_id_text
 
 __all__ = ["Threads", "alter", "fitting", "insert", "namespace_of"]
 
@@ -47,7 +48,7 @@ class Threads:
 
         Args:
             thread_id: of the thread.
-            work: see :meth:`~chatmemory.ledger.Target.change`.
+            work: see :meth:`~chatmemory.database.target.Target.change`.
             create: make the conversation if it is missing. Otherwise nothing is done then, and the change is no
                 activity.
 
@@ -67,7 +68,7 @@ def alter(target: Target, work: Callable[[Change], None], *, active: bool) -> No
 
     Args:
         target: the conversation.
-        work: see :meth:`~chatmemory.ledger.Target.change`.
+        work: see :meth:`~chatmemory.database.target.Target.change`.
         active: the thread is in use, which a purge by age must see. Otherwise nothing is done if the conversation is
             missing.
     """

@@ -18,7 +18,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from chatmemory.contrib.langgraph.mirror import MESSAGES, follow, followed_until, messages_at, newest
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.threads import Threads, fitting, insert, namespace_of
-from chatmemory.ledger import Change
+from chatmemory.database.change import Change
 
 __all__ = ["put", "put_writes"]
 

@@ -10,13 +10,13 @@ from urllib.parse import quote
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
 
-from chatmemory.json_lines import conversation_lines
+from chatmemory.database.rows import pages
 from chatmemory.management.arguments import add_choice, chosen_conversations
 from chatmemory.management.output import output
 from chatmemory.management.progress import Progress
 from chatmemory.models import Conversation
-from chatmemory.paging import pages
 from chatmemory.transfer.histories import langchain4j_text, openai_line
+from chatmemory.transfer.json_lines.write import conversation_lines
 from chatmemory.transfer.reports import BadRecordError
 
 __all__ = ["Command"]

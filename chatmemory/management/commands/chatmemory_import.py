@@ -9,22 +9,22 @@ from urllib.parse import unquote
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from chatmemory.counting import check_model
+from chatmemory.database.estimators import check_model
 from chatmemory.management.arguments import chosen_database, chosen_user, positive
 from chatmemory.management.progress import Progress
 from chatmemory.models import MAX_LIMIT, WINDOWS
-from chatmemory.transfer.chatgpt import read_chatgpt
 from chatmemory.transfer.files import Source, numbered_lines, opened
 from chatmemory.transfer.found import Found
 from chatmemory.transfer.importing import import_all
-from chatmemory.transfer.langchain4j import read_langchain4j
-from chatmemory.transfer.langchain_tables import read_ai_assistant, read_langchain
-from chatmemory.transfer.openai_agents_tables import read_openai_agents
-from chatmemory.transfer.openai_chat import read_openai
+from chatmemory.transfer.json_lines.restore import restore
 from chatmemory.transfer.owners import Owners
 from chatmemory.transfer.reports import BadRecordError, Reports, StoppedError
-from chatmemory.transfer.restoring import restore
-from chatmemory.transfer.spring_ai_tables import read_spring_ai
+from chatmemory.transfer.sources.chatgpt.export import read_chatgpt
+from chatmemory.transfer.sources.langchain4j import read_langchain4j
+from chatmemory.transfer.sources.openai_chat import read_openai
+from chatmemory.transfer.sources.tables.langchain import read_ai_assistant, read_langchain
+from chatmemory.transfer.sources.tables.openai_agents import read_openai_agents
+from chatmemory.transfer.sources.tables.spring_ai import read_spring_ai
 
 __all__ = ["Command"]
 

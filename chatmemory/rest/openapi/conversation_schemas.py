@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from chatmemory.conf import setting
-from chatmemory.identifiers import MEMORY_ID_CHARS
 from chatmemory.models import EVICTION_REASONS, MAX_LIMIT, TYPES, WINDOWS
+from chatmemory.models.identifiers import MEMORY_ID_CHARS
 from chatmemory.rest.openapi.shapes import COUNT, MOMENT, Schema, closed, list_of, or_null, ref, text, whole
 
 __all__ = ["resource_schemas"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chatmemory.contents import DetailLevel
+from chatmemory.core.contents import DetailLevel
 from chatmemory.rest.openapi.shapes import NOT_BLANK, URL, Schema, closed, constant, list_of, one_of, or_null, ref, text
 
 __all__ = ["LANGCHAIN4J"]

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from chatmemory.formats.registry import message_formats
-from chatmemory.rest.conversations import ConversationViewSet
-from chatmemory.rest.formats import DEFAULT_FORMAT, one_for_one
-from chatmemory.rest.memory import MemoryViewSet
-from chatmemory.rest.messages import MessageViewSet
+from chatmemory.formats.registry import message_formats, one_for_one
+from chatmemory.rest.formats import DEFAULT_FORMAT
 from chatmemory.rest.openapi.parameters import ETAG, LOCATION
 from chatmemory.rest.openapi.shapes import Schema
-from chatmemory.rest.stores import StoreViewSet
+from chatmemory.rest.views.conversations import ConversationViewSet
+from chatmemory.rest.views.memory import MemoryViewSet
+from chatmemory.rest.views.messages import MessageViewSet
+from chatmemory.rest.views.stores import StoreViewSet
 
 __all__ = ["OPERATIONS", "TAGS", "Operation"]
 

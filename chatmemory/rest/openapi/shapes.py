@@ -26,7 +26,7 @@ Schema = dict[str, Any]
 
 NOT_BLANK = r"[^\x00-\x20]"
 
-# As chatmemory.arguments.require_url has it.
+# As chatmemory.core.arguments.require_url has it.
 _URL_CHARACTER = r"[^\x00-\x20\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\x22<>\\^`{|}%#]"
 _URL_PART = f"({_URL_CHARACTER}|%[0-9A-Fa-f]{{2}})*"
 URL = f"{_URL_PART}(#{_URL_PART})?"

@@ -22,8 +22,8 @@ from rest_framework.views import APIView
 
 import chatmemory
 from chatmemory.rest.openapi.operations import TAGS
-from chatmemory.rest.problem_view import ProblemView
 from chatmemory.rest.urls import api_urlpatterns
+from chatmemory.rest.views.problem_view import ProblemView
 
 __all__ = ["DocsView", "SchemaView", "openapi_document"]
 

@@ -1,0 +1,111 @@
+"""How full a window is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from django.db.models import Case, F, PositiveBigIntegerField, When
+from django.utils.formats import number_format
+from django.utils.translation import gettext, ngettext
+
+from chatmemory.conf import default_model
+from chatmemory.core.window import Window, WindowKind
+from chatmemory.database.estimators import estimator_for, window_of
+from chatmemory.models import Conversation
+
+__all__ = ["Gauge", "grouped", "used_in_window"]
+
+
+def used_in_window() -> Case:
+    """What a conversation's window counts, for the database.
+
+    What a request takes beside its messages is here that of the default model; other models differ by a token.
+    """
+    request = Window(kind=WindowKind.TOKENS, limit=1, estimator=estimator_for(default_model())).overhead
+    return Case(
+        When(window=WindowKind.TOKENS.value, retained_count__gt=0, then=F("retained_tokens") + request),
+        When(window=WindowKind.TOKENS.value, then=F("retained_tokens")),
+        default=F("retained_count"),
+        output_field=PositiveBigIntegerField(),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gauge:
+    """A quantity and its limit."""
+
+    used: int
+
+    limit: int
+
+    counts_tokens: bool
+    """Whether these are tokens; otherwise messages."""
+
+    overhead: int = 0
+    """How much of ``used`` a request takes beside its messages."""
+
+    @classmethod
+    def of(cls, conversation: Conversation) -> Self:
+        """The gauge of a conversation's window as it is."""
+        window = window_of(conversation)
+        return cls.with_messages(window, conversation.retained_count, conversation.retained_tokens)
+
+    @classmethod
+    def with_messages(cls, window: Window, count: int, tokens: int) -> Self:
+        """The gauge of a window with so many messages in it, which have so many tokens."""
+        if window.kind is WindowKind.MESSAGES:
+            return cls(used=count, limit=window.limit, counts_tokens=False)
+        # Without a message there is no request.
+        overhead = window.overhead if count else 0
+        return cls(used=tokens + overhead, limit=window.limit, counts_tokens=True, overhead=overhead)
+
+    @property
+    def percent(self) -> int:
+        """Rounded down, so that only a full window has 100."""
+        return self.used * 100 // self.limit
+
+    @property
+    def amount(self) -> str:
+        """Both numbers, and what they count."""
+        if self.counts_tokens:
+            words = ngettext("%(used)s of %(limit)s token", "%(used)s of %(limit)s tokens", self.limit)
+        else:
+            words = ngettext("%(used)s of %(limit)s message", "%(used)s of %(limit)s messages", self.limit)
+        return words % {"used": grouped(self.used), "limit": grouped(self.limit)}
+
+    @property
+    def share(self) -> str:
+        """The percentage, and what it means."""
+        if self.is_over:
+            words = gettext("%(percent)s percent of the window: over its limit")
+        else:
+            words = gettext("%(percent)s percent of the window in use")
+        return words % {"percent": grouped(self.percent)}
+
+    @property
+    def request(self) -> str:
+        """What the request takes, in words, for whoever adds up the messages; empty if it takes nothing."""
+        if not self.overhead:
+            return ""
+        words = ngettext(
+            "%(tokens)s token of it for the request itself",
+            "%(tokens)s tokens of it for the request itself",
+            self.overhead,
+        )
+        return words % {"tokens": grouped(self.overhead)}
+
+    @property
+    def fill(self) -> int:
+        """How much of the bar is filled, of 100. What little there is can be seen."""
+        return min(100, max(self.percent, 1 if self.used else 0))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the memory has more than its window allows, as after a change of the limit by other hands."""
+        return self.used > self.limit
+
+
+def grouped(number: int) -> str:
+    """A number that is easy to read however large it is."""
+    return number_format(number, decimal_pos=0, use_l10n=True, force_grouping=True)

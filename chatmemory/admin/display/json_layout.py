@@ -1,0 +1,59 @@
+"""JSON laid out for reading: a line for each value, and nothing about the values changed."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from chatmemory.core.json_text import loads
+
+__all__ = ["lay_out"]
+
+# An object in a thousand levels of lists must not become a megabyte of indentation.
+_LONGEST = 20_000
+_DEEPEST = 12
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\{\s*\}|\[\s*\]|[{}\[\],:]|[^\s{}\[\],:"]+')
+
+
+def lay_out(text: str) -> str:
+    """``text`` with line breaks and indentation if it is JSON, else as it is.
+
+    Keys given twice and numbers stay as they were written, which parsing and writing anew would not keep.
+    """
+    if len(text) > _LONGEST:
+        return text
+    try:
+        loads(text)
+    except ValueError:
+        return text
+    laid_out: list[str] = []
+    depth = 0
+    for token in _TOKEN.findall(text):
+        if token in "{[":
+            depth += 1
+            laid_out += token, _new_line(depth)
+        elif token in "}]":
+            depth -= 1
+            laid_out += _new_line(depth), token
+        elif token == ",":
+            laid_out += token, _new_line(depth)
+        elif token == ":":
+            laid_out.append(": ")
+        elif token[0] in "{[":
+            laid_out.append(token[0] + token[-1])
+        else:
+            laid_out.append(_readable(token))
+    return "".join(laid_out)
+
+
+def _new_line(depth: int) -> str:
+    return "\n" + "  " * min(depth, _DEEPEST)
+
+
+def _readable(token: str) -> str:
+    r"""A string without ``\u4F60`` for 你; but what cannot be seen, or turns text around, stays escaped."""
+    if r"\u" not in token:
+        return token
+    value = json.loads(token)
+    return json.dumps(value, ensure_ascii=False) if value.isprintable() else token

@@ -1,0 +1,64 @@
+"""What can be done with a conversation, as links above it: to look at it, to take a copy, to change it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+
+from chatmemory.formats.registry import format_names, message_format
+from chatmemory.models import Conversation
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+__all__ = ["Tool", "Tools"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """A link to a page or a file."""
+
+    label: StrOrPromise
+    address: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tools:
+    """What this member of staff may do with a conversation."""
+
+    looks: list[Tool]
+
+    exports: list[Tool]
+
+    acts: list[Tool]
+
+    erase: Tool | None
+
+    @classmethod
+    def of(cls, model_admin: Any, request: HttpRequest, conversation: Conversation) -> Tools:
+        """Those that the admin allows."""
+
+        def tool(name: str, label: StrOrPromise) -> Tool:
+            address = f"admin:chatmemory_conversation_{name}"
+            site = model_admin.admin_site.name
+            return Tool(label=label, address=reverse(address, args=[conversation.pk], current_app=site))
+
+        looks = [tool("memory", _("What the model saw")), tool("what_if", _("What if")), tool("history", _("History"))]
+        exports, acts, erase = [], [], None
+        if model_admin.has_read_text_permission(request, conversation):
+            exports = [
+                tool("export_jsonl", _("Export JSON lines")),
+                *(
+                    tool(f"export_{name}", _("Export for %(format)s") % {"format": message_format(name).title})
+                    for name in (*format_names(), "langchain4j")
+                ),
+            ]
+        if model_admin.has_act_permission(request, conversation):
+            acts = [tool("window", _("Change window")), tool("clear", _("Clear memory"))]
+        if model_admin.has_delete_permission(request, conversation):
+            erase = tool("delete", _("Erase"))
+        return cls(looks=looks, exports=exports, acts=acts, erase=erase)

@@ -1,0 +1,133 @@
+"""A message as the parts that a page shows one below the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from django.utils.translation import gettext
+
+from chatmemory.admin.display.message_parts import MediaPlaceholder, Part, Passage, ToolCall, parts_of, short
+from chatmemory.core.messages import ToolExecutionResultMessage, UserMessage
+from chatmemory.models import Message
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+__all__ = ["UNREADABLE", "ShownMessage", "most_chars", "shown", "unreadable"]
+
+UNREADABLE = (TypeError, ValueError)
+"""What reading a row raises that other hands have written."""
+
+_LONGEST_EXCERPT = 160
+
+# A page is for reading. What is longer has a page of its own.
+_MOST_CHARS = 20_000
+_MOST_CHARS_OF_A_PAGE = 1_000_000
+_FEWEST_CHARS = 1000
+_MOST_PARTS = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownMessage:
+    """A row, and what it says."""
+
+    row: Message
+    role: StrOrPromise
+
+    parts: list[Part]
+
+    name: str = ""
+    """Who spoke, or which tool answered."""
+
+    call_id: str = ""
+    """The call that a tool answered."""
+
+    is_error: bool = False
+    """Whether the tool failed."""
+
+    problem: str = ""
+    """Why the row cannot be read, if it cannot."""
+
+    is_hidden: bool = False
+    """Whether its words are not for this reader."""
+
+    is_cut: bool = False
+    """Whether there is more of it than is shown."""
+
+    left_out: int = 0
+    """How many characters more."""
+
+    @property
+    def excerpt(self) -> str:
+        """How its text begins, for the line that it is folded to; what else it is, where it has none."""
+        if self.is_hidden:
+            return ""
+        text = self.row.text.lstrip()
+        if text:
+            start = " ".join(text[:_LONGEST_EXCERPT].split())
+            return f"{start}…" if len(text) > _LONGEST_EXCERPT else start
+        calls = ", ".join(part.name for part in self.parts if isinstance(part, ToolCall) and part.name)
+        if calls:
+            return gettext("Calls %(tools)s") % {"tools": calls[:_LONGEST_EXCERPT]}
+        return ", ".join(str(part.kind) for part in self.parts if isinstance(part, MediaPlaceholder))
+
+
+def most_chars(messages: int) -> int:
+    """How much to show of each message on a page with so many of them."""
+    return max(_FEWEST_CHARS, min(_MOST_CHARS, _MOST_CHARS_OF_A_PAGE // max(1, messages)))
+
+
+def shown(row: Message, *, with_text: bool = True, most: int | None = _MOST_CHARS) -> ShownMessage:
+    """What to show of a row. One that cannot be read does not cost the reader the others.
+
+    Args:
+        row: read without its text if that must not be shown.
+        with_text: whether this reader may read what it says.
+        most: characters to show; None for all of them.
+    """
+    role = row.get_type_display()
+    if not with_text:
+        return ShownMessage(row=row, role=role, parts=[], is_hidden=True)
+    try:
+        message = row.message
+    except UNREADABLE as error:
+        return _cut(ShownMessage(row=row, role=role, parts=[Passage(text=row.text)], problem=short(str(error))), most)
+    whole = ShownMessage(row=row, role=role, parts=list(parts_of(message)))
+    match message:
+        case UserMessage():
+            whole = replace(whole, name=short(message.name))
+        case ToolExecutionResultMessage():
+            whole = replace(
+                whole,
+                name=short(message.tool_name),
+                call_id=short(message.id),
+                is_error=bool(message.is_error),
+            )
+    return _cut(whole, most)
+
+
+def _cut(message: ShownMessage, most: int | None) -> ShownMessage:
+    total = sum(part.chars for part in message.parts)
+    if most is None or (total <= most and len(message.parts) <= _MOST_PARTS):
+        return message
+    parts, left = [], most
+    for part in islice(message.parts, _MOST_PARTS):
+        parts.append(part.within(left))
+        left -= parts[-1].chars
+        if left <= 0:
+            break
+    return replace(message, parts=parts, is_cut=True, left_out=total - (most - left))
+
+
+def unreadable(rows: Iterable[Message]) -> list[int]:
+    """The positions of those rows that cannot be read."""
+    found = []
+    for row in rows:
+        try:
+            row.message  # noqa: B018
+        except UNREADABLE:
+            found.append(row.position)
+    return found

@@ -1,0 +1,201 @@
+"""What is in a message, as the parts that a page shows one below the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from django.utils.translation import gettext_lazy as _
+
+from chatmemory.admin.display.json_layout import lay_out
+from chatmemory.core.contents import (
+    Audio,
+    AudioContent,
+    Content,
+    DetailLevel,
+    Image,
+    ImageContent,
+    PdfFile,
+    PdfFileContent,
+    TextContent,
+    Video,
+    VideoContent,
+)
+from chatmemory.core.json_text import dumps
+from chatmemory.core.messages import (
+    AiMessage,
+    ChatMessage,
+    CustomMessage,
+    SystemMessage,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+__all__ = ["MediaPlaceholder", "Part", "Passage", "ToolCall", "parts_of", "short"]
+
+_LONG_CHARS = 2000
+_LONG_LINES = 40
+_LONGEST_NAME = 300
+
+_DATA_URL = re.compile(r"data:([^;,]*)[^,]*;base64,")
+
+_DETAIL_LEVELS = {
+    DetailLevel.LOW: _("low detail"),
+    DetailLevel.MEDIUM: _("medium detail"),
+    DetailLevel.HIGH: _("high detail"),
+    DetailLevel.ULTRA_HIGH: _("ultra-high detail"),
+    DetailLevel.AUTO: _("detail as the model likes"),
+}
+
+
+class Part:
+    """Something in a message, drawn by a template of its own."""
+
+    template: ClassVar[str]
+
+    def within(self, chars: int) -> Part:
+        """It, with no more than so many characters of text."""
+        return self
+
+    @property
+    def chars(self) -> int:
+        """How long its text is."""
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passage(Part):
+    """A text."""
+
+    text: str
+
+    label: StrOrPromise = ""
+    """What the text is, where it is not simply what was said."""
+
+    is_code: bool = False
+    """Whether it runs from left to right in any language."""
+
+    template = "admin/chatmemory/conversation/passage.html"
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it gets a box to scroll in, so that one message does not fill the page."""
+        return len(self.text) > _LONG_CHARS or self.text.count("\n") >= _LONG_LINES
+
+    def within(self, chars: int) -> Passage:
+        return replace(self, text=self.text[:chars])
+
+    @property
+    def chars(self) -> int:
+        return len(self.text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCall(Part):
+    """A tool that the model wanted called."""
+
+    name: str
+    id: str
+    arguments: Passage | None
+
+    template = "admin/chatmemory/conversation/tool_call.html"
+
+    def within(self, chars: int) -> ToolCall:
+        return self if self.arguments is None else replace(self, arguments=self.arguments.within(chars))
+
+    @property
+    def chars(self) -> int:
+        return 0 if self.arguments is None else self.arguments.chars
+
+
+@dataclass(frozen=True, kw_only=True)
+class MediaPlaceholder(Part):
+    """What stands for an image, a recording or a file. Nothing is fetched: the address may be anybody's."""
+
+    kind: StrOrPromise
+    mime_type: str
+    url: str
+    byte_count: int | None
+    """The size of what is stored here."""
+
+    note: StrOrPromise
+    """What else is known about it."""
+
+    template = "admin/chatmemory/conversation/media.html"
+
+
+def parts_of(message: ChatMessage) -> Iterator[Part]:
+    """Those of a message."""
+    match message:
+        case SystemMessage():
+            yield Passage(text=message.text)
+        case UserMessage():
+            yield from _contents(message.contents)
+        case AiMessage():
+            if message.thinking:
+                yield Passage(text=message.thinking, label=_("Thinking"))
+            if message.text:
+                yield Passage(text=message.text)
+            yield from map(_tool_call, message.tool_execution_requests)
+        case ToolExecutionResultMessage():
+            yield from _contents(message.contents)
+    if isinstance(message, (AiMessage, CustomMessage, ToolExecutionResultMessage, UserMessage)) and message.attributes:
+        yield Passage(text=lay_out(dumps(message.attributes)), label=_("Attributes"), is_code=True)
+
+
+def _tool_call(request: ToolExecutionRequest) -> ToolCall:
+    arguments = request.arguments
+    return ToolCall(
+        name=short(request.name),
+        id=short(request.id),
+        arguments=Passage(text=lay_out(arguments), is_code=True) if arguments else None,
+    )
+
+
+def _contents(contents: Iterable[Content]) -> Iterator[Part]:
+    for content in contents:
+        match content:
+            case TextContent():
+                yield Passage(text=content.text)
+            case ImageContent():
+                yield _placeholder(_("Image"), content.image, _DETAIL_LEVELS[content.detail_level])
+            case AudioContent():
+                yield _placeholder(_("Audio"), content.audio)
+            case VideoContent():
+                yield _placeholder(_("Video"), content.video)
+            case PdfFileContent():
+                yield _placeholder(_("PDF file"), content.pdf_file)
+
+
+def _placeholder(
+    kind: StrOrPromise, media: Image | Audio | Video | PdfFile | None, note: StrOrPromise = ""
+) -> MediaPlaceholder:
+    if media is None:
+        return MediaPlaceholder(kind=kind, mime_type="", url="", byte_count=None, note=note)
+    byte_count = None
+    if media.base64_data is not None:
+        byte_count = _decoded_size(len(media.base64_data.rstrip("=")))
+    elif isinstance(media, Audio) and media.binary_data is not None:
+        byte_count = len(media.binary_data)
+    url, mime_type = media.url or "", media.mime_type or ""
+    inline = _DATA_URL.match(url)
+    if inline is not None:
+        byte_count = _decoded_size(len(url.rstrip("=")) - inline.end())
+        url, mime_type = "", mime_type or inline[1]
+    return MediaPlaceholder(kind=kind, mime_type=short(mime_type), url=short(url), byte_count=byte_count, note=note)
+
+
+def _decoded_size(base64_chars: int) -> int:
+    return base64_chars * 3 // 4
+
+
+def short(text: str | None) -> str:
+    """A name or an address, which may be as long as anybody likes."""
+    text = text or ""
+    return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"

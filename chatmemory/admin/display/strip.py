@@ -1,0 +1,139 @@
+"""Messages of a conversation side by side, each as high as it has tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+from chatmemory.admin.display.timeline import PER_PAGE
+from chatmemory.core.messages import ChatMessageType
+from chatmemory.models import TYPES, Conversation, Message
+
+__all__ = ["Bar", "Strip"]
+
+_MOST_BARS = 400
+_WIDTH = 8
+_HEIGHT = 48
+
+# A few bars are drawn wider than many.
+_WIDEST = 32
+_WIDTH_OF_FEW = 320
+
+_ROLES = dict(TYPES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """One message. Lengths are in the strip's own units, from its top left."""
+
+    position: int
+    role: Any
+    x: int
+    y: int
+    height: int
+    is_retained: bool
+    is_synthetic: bool
+    is_system: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strip:
+    """As many messages as fit."""
+
+    bars: list[Bar]
+
+    first: int
+    """Position of the first one."""
+
+    last: int
+    """Position of the last one."""
+
+    has_all: bool
+    """Whether these are all messages."""
+
+    edge_x: int | None
+    """Where the memory begins; None if that is not on the strip."""
+
+    page_x: int = 0
+    """Where the page that is shown begins."""
+
+    page_width: int = 0
+
+    bar_width = _WIDTH - 2
+    height = _HEIGHT
+
+    @property
+    def width(self) -> int:
+        """Of all bars, in the strip's own units."""
+        return len(self.bars) * _WIDTH
+
+    @property
+    def drawn_width(self) -> int:
+        """Of all bars on the screen, where there is room for them."""
+        return max(self.width, min(len(self.bars) * _WIDEST, _WIDTH_OF_FEW))
+
+    @classmethod
+    def read(cls, conversation: Conversation, page_start: int, edge: int | None) -> Strip:
+        """The strip around the page that starts at ``page_start``."""
+        total = conversation.next_position
+        first = max(0, min(page_start + PER_PAGE - _MOST_BARS // 2, total - _MOST_BARS))
+        columns = (
+            conversation.messages.filter(position__gte=first, position__lt=first + _MOST_BARS)
+            .order_by("position")
+            .values_list("position", "type", "token_count", "evicted_in", "synthetic")
+        )
+        bars = _bars([(*column, evicted_in is None, synthetic) for *column, evicted_in, synthetic in columns])
+        on_page = [bar.x - 1 for bar in bars if page_start <= bar.position < page_start + PER_PAGE]
+        return cls(
+            bars=bars,
+            first=bars[0].position if bars else 0,
+            last=bars[-1].position if bars else 0,
+            has_all=len(bars) == total,
+            edge_x=_edge_x(bars, edge),
+            page_x=min(on_page, default=0),
+            page_width=len(on_page) * _WIDTH,
+        )
+
+    @classmethod
+    def of(cls, rows: Sequence[Message], staying: set[int], edge: int | None) -> Strip:
+        """The strip of the oldest ``rows`` of a memory, of which those at the positions ``staying`` are retained."""
+        bars = _bars(
+            [
+                (row.position, row.type, row.token_count, row.position in staying, row.synthetic)
+                for row in rows[:_MOST_BARS]
+            ]
+        )
+        return cls(
+            bars=bars,
+            first=min((bar.position for bar in bars), default=0),
+            last=max((bar.position for bar in bars), default=0),
+            has_all=len(bars) == len(rows),
+            edge_x=_edge_x(bars, edge),
+        )
+
+
+def _bars(columns: list[Any]) -> list[Bar]:
+    # A square root, beside which a short question still shows next to a long document.
+    highest = max((tokens for _, _, tokens, _, _ in columns), default=0) or 1
+    bars = []
+    for index, (position, kind, tokens, is_retained, is_synthetic) in enumerate(columns):
+        height = max(3, round(sqrt(tokens / highest) * _HEIGHT))
+        bars.append(
+            Bar(
+                position=position,
+                role=_ROLES.get(kind, kind),
+                x=index * _WIDTH + 1,
+                y=_HEIGHT - height,
+                height=height,
+                is_retained=is_retained,
+                is_synthetic=is_synthetic,
+                is_system=kind == ChatMessageType.SYSTEM.value,
+            )
+        )
+    return bars
+
+
+def _edge_x(bars: list[Bar], edge: int | None) -> int | None:
+    return next((bar.x - 1 for bar in bars if bar.position == edge), None)

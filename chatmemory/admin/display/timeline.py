@@ -1,0 +1,296 @@
+"""The messages of a conversation in the order of arrival, a page of fixed size at a time.
+
+Whatever is asked of the database is bounded by the page and the window, never by the length of the history.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from django.http import QueryDict
+
+from chatmemory.admin.display.message import ShownMessage, most_chars, shown
+from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.messages import ChatMessageType
+from chatmemory.models import Conversation, Message
+
+__all__ = [
+    "MOST_SHOWN",
+    "PER_PAGE",
+    "Arrival",
+    "MemoryMap",
+    "Timeline",
+    "TimelineEntry",
+    "last_position",
+    "memory_entries",
+    "number",
+    "place_to_go",
+]
+
+PER_PAGE = 50
+
+# Of a memory, which is shown in one piece.
+MOST_SHOWN = 500
+
+# What left for one of these reasons had to make room for another message, or went with one that had to.
+_PUSHED_OUT = {EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value, EvictionReason.REPLACED.value}
+
+# How many messages are looked at in one statement to find where a version begins.
+_PROBES = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """What came in one version: one message, or several in one go."""
+
+    first: int
+    """Position of the first."""
+
+    last: int
+    """Position of the last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineEntry:
+    """One message on the timeline."""
+
+    message: ShownMessage
+
+    running_total: int | None = None
+    """Tokens of the memory up to and with this message; None for one that is not in it."""
+
+    place: int | None = None
+    """Its place in the memory, counted from 1, if the memory is in another order than the timeline."""
+
+    pushed_out_by: Arrival | None = None
+    """What came when this one had to go. Which of several did it is not recorded."""
+
+    begins_memory: bool = False
+    """Whether the memory begins here: what follows is retained, but for what was taken out of the middle."""
+
+    would_go: bool = False
+    """Whether it would leave a window that is only tried."""
+
+    is_evicted: bool = False
+    """Whether it has left the memory."""
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether only a line of it is shown at first."""
+        return self.is_evicted or self.would_go
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is the result of a tool, which belongs to the call before it."""
+        return self.message.row.type == ChatMessageType.TOOL_EXECUTION_RESULT.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryMap:
+    """Where in a memory its messages are, by position."""
+
+    edge: int | None
+    """The position at which the memory begins, a system message in front aside; None if it is empty."""
+
+    totals: dict[int, int]
+    """Tokens of the memory up to and with each message."""
+
+    places: dict[int, int] = field(default_factory=dict)
+    """The places in the memory, counted from 1, of messages that did not arrive in that order."""
+
+    @classmethod
+    def of(cls, memory: Iterable[tuple[int, str, int]]) -> MemoryMap:
+        """The map of a memory.
+
+        Args:
+            memory: position, type and tokens of each message, in memory order.
+        """
+        totals: dict[int, int] = {}
+        total = 0
+        leads = None
+        for position, kind, tokens in memory:
+            if not totals and kind == ChatMessageType.SYSTEM.value:
+                leads = position
+            total += tokens
+            totals[position] = total
+        in_order = sorted(totals)
+        places = {
+            position: place
+            for place, (position, arrived) in enumerate(zip(totals, in_order, strict=True), 1)
+            if position != arrived
+        }
+        edge = next((position for position in in_order if position != leads), leads)
+        return cls(edge=edge, totals=totals, places=places)
+
+    @classmethod
+    def now(cls, conversation: Conversation) -> MemoryMap:
+        """The map of what the model gets now."""
+        return cls.of(conversation.messages.retained().values_list("position", "type", "token_count"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline:
+    """One page of it."""
+
+    entries: list[TimelineEntry]
+
+    start: int
+    """Position at which the page starts, whether or not there is still a message."""
+
+    total: int
+    """How many positions there are."""
+
+    edge: int | None
+    """Where the memory begins; None if it is empty."""
+
+    has_evicted: bool
+    """Whether there are evicted messages that were kept."""
+
+    @classmethod
+    def read(cls, conversation: Conversation, query: QueryDict, *, with_text: bool) -> Timeline:
+        """The page that holds ``?position=``; by default the one on which the memory begins.
+
+        With ``&whole=`` nothing is cut of the message at that position.
+        """
+        total = conversation.next_position
+        memory = MemoryMap.now(conversation)
+        asked = number(query.get("position", ""))
+        if asked is None:
+            asked = total - 1 if memory.edge is None else memory.edge
+        start = _page_start(max(0, min(asked, total - 1)))
+        rows = _rows(conversation, start, with_text=with_text)
+        arrivals = _arrivals(conversation, rows)
+        whole = number(query.get("whole", ""))
+        most = most_chars(len(rows))
+        entries = [
+            TimelineEntry(
+                message=shown(row, with_text=with_text, most=None if row.position == whole else most),
+                running_total=memory.totals.get(row.position),
+                place=memory.places.get(row.position),
+                pushed_out_by=arrivals.get(row.position),
+                begins_memory=row.position == memory.edge,
+                is_evicted=not row.is_retained,
+            )
+            for row in rows
+        ]
+        return cls(
+            entries=entries,
+            start=start,
+            total=total,
+            edge=memory.edge,
+            has_evicted=conversation.evicted_count > 0 and conversation.messages.evicted().exists(),
+        )
+
+    @property
+    def last(self) -> int:
+        """The last position that is on the page."""
+        return min(self.start + PER_PAGE, self.total) - 1
+
+    @property
+    def previous(self) -> int | None:
+        """Where the page before starts."""
+        return self.start - PER_PAGE if self.start else None
+
+    @property
+    def next(self) -> int | None:
+        """Where the page after starts."""
+        return self.start + PER_PAGE if self.start + PER_PAGE < self.total else None
+
+
+def memory_entries(
+    rows: list[Message], memory: MemoryMap, *, with_text: bool, edge: int | None = None
+) -> list[TimelineEntry]:
+    """Entries of a memory, in memory order.
+
+    Args:
+        rows: what to show of it.
+        memory: what is not in it would go.
+        with_text: whether this reader may read what they say.
+        edge: the position of the message that is to be marked as the first that stays.
+    """
+    most = most_chars(len(rows))
+    return [
+        TimelineEntry(
+            message=shown(row, with_text=with_text, most=most),
+            running_total=memory.totals.get(row.position),
+            begins_memory=row.position == edge,
+            would_go=row.position not in memory.totals,
+        )
+        for row in rows
+    ]
+
+
+def place_to_go(conversation: Conversation, where: str) -> int:
+    """The position that ``?go=`` asks for: a number, or "first-evicted"."""
+    position = number(where)
+    if position is None:
+        position = conversation.messages.evicted().values_list("position", flat=True).first()
+    return max(0, min(position or 0, conversation.next_position - 1))
+
+
+def number(text: str) -> int | None:
+    """A whole number from an address, if it is one that a database takes."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _page_start(position: int) -> int:
+    return position - position % PER_PAGE
+
+
+def _rows(conversation: Conversation, start: int, *, with_text: bool) -> list[Message]:
+    page = conversation.messages.filter(position__gte=start, position__lt=start + PER_PAGE).order_by("position")
+    return list(page.defer("native") if with_text else page.defer("text", "payload", "native"))
+
+
+def _arrivals(conversation: Conversation, rows: list[Message]) -> dict[int, Arrival]:
+    """By position of an evicted row: what came in the version in which it left."""
+    left_in = {row.position: row.evicted_in for row in rows if row.eviction_reason in _PUSHED_OUT and row.evicted_in}
+    came = _came_in(conversation, set(left_in.values())) if left_in else {}
+    return {
+        position: came[version]
+        for position, version in left_in.items()
+        # What came alone, and left at once, was pushed out by nothing else.
+        if version in came and came[version].last > position
+    }
+
+
+def _came_in(conversation: Conversation, versions: set[int]) -> dict[int, Arrival]:
+    """What came in each of ``versions``, but for those that added nothing."""
+    came: dict[int, Arrival] = {}
+    for position, version in _versions_around(conversation, versions):
+        if version in versions:
+            came[version] = Arrival(first=came[version].first if version in came else position, last=position)
+    return came
+
+
+def last_position(conversation: Conversation, version: int) -> int | None:
+    """The position of the last message that had come by ``version``."""
+    if version == conversation.version:
+        return conversation.next_position - 1 if conversation.next_position else None
+    known = _versions_around(conversation, {version})
+    return max((position for position, added_in in known if added_in <= version), default=None)
+
+
+def _versions_around(conversation: Conversation, versions: set[int]) -> list[tuple[int, int]]:
+    """Positions and the versions they came in: among them the first and the last of each of ``versions``.
+
+    Versions ascend with positions, so that a few hundred messages, spread over the history, tell where to look
+    closer; after a few rounds every version is found, however long the history is.
+    """
+    known = {-1: 0, conversation.next_position: max(versions) + 2}
+    while True:
+        positions = sorted(known)
+        added_in = [known[position] for position in positions]
+        ends = {bisect_left(added_in, version) for version in (*versions, *(version + 1 for version in versions))}
+        gaps = [range(positions[end - 1] + 1, positions[end]) for end in ends if end]
+        step = -(-sum(map(len, gaps)) // _PROBES)
+        if not step:
+            break
+        probes = [position for gap in gaps for position in gap[step - 1 :: step]]
+        found = dict(conversation.messages.filter(position__in=probes).values_list("position", "added_in"))
+        known |= found
+        if not found or step == 1:
+            break  # what was not found was not kept
+    return [(position, known[position]) for position in sorted(known)[1:-1]]

@@ -1,0 +1,1 @@
+"""The pages of one conversation, and what can be done there."""

@@ -1,0 +1,149 @@
+"""What the model saw: the memory at any message or version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext_lazy as _
+
+from chatmemory.admin.display.gauge import Gauge
+from chatmemory.admin.display.json_layout import lay_out
+from chatmemory.admin.display.message import UNREADABLE, unreadable
+from chatmemory.admin.display.timeline import MOST_SHOWN, MemoryMap, last_position, memory_entries, number
+from chatmemory.admin.views.base import conversation_or_404, conversation_page
+from chatmemory.core.json_text import dumps
+from chatmemory.database.operations.try_window import fit_rows
+from chatmemory.formats import UnsupportedContentError
+from chatmemory.formats.registry import message_format, message_formats
+from chatmemory.models import Conversation, Message
+
+__all__ = ["show"]
+
+
+# What is longer is a file to download, for nobody copies it out of a box.
+_MOST_JSON_CHARS = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonText:
+    """A memory as the JSON of one format."""
+
+    key: str
+
+    name: str
+    """Of the format."""
+
+    text: str = ""
+    """Empty if it is too long to show, or cannot be."""
+
+    problem: str = ""
+    """Why the format cannot express it, if it cannot."""
+
+
+def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+    """The page. ``?version=`` or ``?message=`` (a position) say when; by default it is now.
+
+    With ``?download=`` and the name of a format it is the memory as a file.
+    """
+    conversation = conversation_or_404(model_admin, request, object_id)
+    version, problem = _asked(conversation, request)
+    with_text = model_admin.has_read_text_permission(request, conversation)
+    rows, over = _memory(conversation, version, with_text=with_text)
+    broken = unreadable(rows) if with_text else []
+    refused = {}
+    wanted = request.GET.get("download")
+    if wanted in message_formats() and not broken:
+        if not with_text:
+            raise PermissionDenied
+        try:
+            return _file(conversation, version, rows, wanted)
+        except UnsupportedContentError as error:
+            refused[wanted] = str(error)
+    memory = MemoryMap.of((row.position, row.type, row.token_count) for row in rows)
+    return conversation_page(
+        model_admin,
+        request,
+        conversation,
+        "past",
+        _("What the model saw"),
+        version=version,
+        after=last_position(conversation, version),
+        problem=problem,
+        asked=request.GET.get("message", ""),
+        entries=memory_entries(rows[-MOST_SHOWN:], memory, with_text=with_text),
+        left_out=max(0, len(rows) - MOST_SHOWN),
+        count=len(rows),
+        memory_tokens=sum(row.token_count for row in rows),
+        over=over,
+        lacks_evicted=version > 0 and _lacks_evicted(conversation, version),
+        unreadable=broken,
+        jsons=_jsons(rows, refused) if with_text and not broken else [],
+        with_text=with_text,
+    )
+
+
+def _memory(conversation: Conversation, version: int, *, with_text: bool) -> tuple[list[Message], int]:
+    """What the model got, and how many messages it did not get that are still in the memory."""
+    is_now = version == conversation.version
+    found = conversation.messages.retained() if is_now else conversation.messages.in_memory_at(version)
+    rows = list(found.defer("native") if with_text else found.defer("text", "payload", "native"))
+    if not (is_now and Gauge.of(conversation).is_over):
+        return rows, 0
+    try:
+        fit = {row.pk for row in fit_rows(conversation).retained}
+    except UNREADABLE:
+        return rows, 0  # then nothing can be had of this memory, and the page says why
+    got = [row for row in rows if row.pk in fit]
+    return got, len(rows) - len(got)
+
+
+def _lacks_evicted(conversation: Conversation, version: int) -> bool:
+    """Whether messages that the model may have got were deleted when they were evicted."""
+    return version < conversation.version and conversation.messages.count() < conversation.next_position
+
+
+def _jsons(rows: list[Message], refused: dict[str, str]) -> list[JsonText]:
+    """Each format's; ``refused`` has the names of formats that are known not to express it, and why."""
+    # Each message has a frame of a hundred characters or so.
+    is_long = sum(100 + len(row.text) + len(row.payload or "") for row in rows) > _MOST_JSON_CHARS
+    messages = [] if is_long else [row.message for row in rows]
+    found = []
+    for key, format in message_formats().items():
+        text, problem = "", refused.get(key, "")
+        if not (is_long or problem):
+            try:
+                text = lay_out(dumps(format.write(messages, None)))
+            except UnsupportedContentError as error:
+                problem = str(error)
+        found.append(JsonText(key=key, name=format.title, text=text, problem=problem))
+    return found
+
+
+def _file(conversation: Conversation, version: int, rows: list[Message], key: str) -> HttpResponse:
+    text = dumps(message_format(key).write([row.message for row in rows], None))
+    headers = {
+        "Content-Disposition": f'attachment; filename="conversation-{conversation.pk}-version-{version}-{key}.json"',
+        "X-Content-Type-Options": "nosniff",
+    }
+    return HttpResponse(text, content_type="application/json", headers=headers)
+
+
+def _asked(conversation: Conversation, request: HttpRequest) -> tuple[int, Any]:
+    """The version that is asked for, and what is wrong with the question."""
+    message, version = request.GET.get("message"), request.GET.get("version")
+    if message:
+        position = number(message)
+        rows = conversation.messages.filter(position=position) if position is not None else None
+        added_in = rows.values_list("added_in", flat=True).first() if rows is not None else None
+        if added_in is None:
+            return conversation.version, _("There is no such message; this is the memory now.")
+        return added_in, None
+    if version:
+        asked = number(version)
+        if asked is None or asked > conversation.version:
+            return conversation.version, _("There is no such version; this is the memory now.")
+        return asked, None
+    return conversation.version, None

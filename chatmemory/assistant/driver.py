@@ -1,0 +1,149 @@
+"""The steps of a turn done, in a thread that waits or in a task; the turn is given back however they end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from asgiref.sync import sync_to_async
+
+from chatmemory.assistant.errors import ModelError
+from chatmemory.assistant.model import ChatModel
+from chatmemory.assistant.steps import Ask, Do, Pause, RunTool, Steps
+from chatmemory.assistant.tools import Toolbox
+from chatmemory.assistant.turns.turn import Added, Turn
+from chatmemory.core.asynchronous import settled
+from chatmemory.core.messages import AiMessage, ChatMessage
+
+__all__ = ["Driver"]
+
+
+class Driver:
+    """Does the steps of one turn. What it yields is text in pieces, what was added, and at last the answer."""
+
+    def __init__(self, turn: Turn, steps: Steps, model: ChatModel, tools: Toolbox, *, streaming: bool) -> None:
+        self._turn = turn
+        self._steps = steps
+        self._model = model
+        self._tools = tools
+        self._streaming = streaming
+        self._has_asked = False
+
+    def run(self) -> Generator[str | Added | AiMessage, None, None]:
+        """Each step in this thread."""
+        outcome: Any = None  # of the step before; those without one do not look at it
+        try:
+            while True:
+                match self._steps.send(outcome):
+                    case Do(work):
+                        outcome = work()
+                    case Pause(seconds):
+                        time.sleep(seconds)
+                    case RunTool(request):
+                        outcome = self._tools.run(request)
+                    case Ask(messages):
+                        self._has_asked = True
+                        outcome = yield from self._ask(messages)
+                    case Added() as added:
+                        yield added
+                    case answer:
+                        break
+        finally:
+            self._turn.release()
+        yield from self._said_before(answer)
+        yield answer
+
+    async def arun(self) -> AsyncGenerator[str | Added | AiMessage, None]:
+        """Async twin of :meth:`run`."""
+        outcome: Any = None  # of the step before; those without one do not look at it
+        try:
+            while True:
+                match self._steps.send(outcome):
+                    case Do(work):
+                        outcome = await sync_to_async(work)()
+                    case Pause(seconds):
+                        await asyncio.sleep(seconds)
+                    case RunTool(request):
+                        outcome = await self._tools.arun(request)
+                    case Ask(messages):
+                        self._has_asked = True
+                        # Closed here and now: left to the loop, the model would be told later, and in another task.
+                        async with aclosing(self._aask(messages)) as pieces:
+                            async for outcome in pieces:
+                                if isinstance(outcome, str):
+                                    yield outcome
+                    case Added() as added:
+                        yield added
+                    case answer:
+                        break
+        finally:
+            await settled(self._turn.release)
+        for piece in self._said_before(answer):
+            yield piece
+        yield answer
+
+    def _said_before(self, answer: AiMessage) -> Sequence[str]:
+        """The text to stream of an answer that the model was not asked for now."""
+        return [answer.text] if self._streaming and not self._has_asked and answer.text else []
+
+    def _ask(self, messages: list[ChatMessage]) -> Generator[str, None, AiMessage]:
+        if not self._streaming:
+            return self._model.chat(messages, self._tools.specifications)
+        pieces = self._model.stream(messages, self._tools.specifications)
+        pulse = _Pulse(self._turn.timeout)
+        last: Any = None
+        try:
+            for last in pieces:
+                if isinstance(last, str):
+                    if pulse.is_due():
+                        self._turn.renew()
+                    if last:
+                        yield last
+        finally:
+            if (close := getattr(pieces, "close", None)) is not None:
+                close()
+        return _whole(last)
+
+    async def _aask(self, messages: list[ChatMessage]) -> AsyncGenerator[str | AiMessage, None]:
+        if not self._streaming:
+            yield await self._model.achat(messages, self._tools.specifications)
+            return
+        pieces = self._model.astream(messages, self._tools.specifications)
+        pulse = _Pulse(self._turn.timeout)
+        last: Any = None
+        try:
+            async for last in pieces:
+                if isinstance(last, str):
+                    if pulse.is_due():
+                        await sync_to_async(self._turn.renew)()
+                    if last:
+                        yield last
+        finally:
+            if (close := getattr(pieces, "aclose", None)) is not None:
+                await close()
+        yield _whole(last)
+
+
+class _Pulse:
+    """Says when a turn must be renewed, while an answer comes in pieces."""
+
+    def __init__(self, timeout: float) -> None:
+        self._interval = timeout / 4
+        self._last = time.monotonic()
+
+    def is_due(self) -> bool:
+        now = time.monotonic()
+        if now - self._last < self._interval:
+            return False
+        self._last = now
+        return True
+
+
+def _whole(last: Any) -> AiMessage:
+    if isinstance(last, str) or last is None:
+        raise ModelError("The model's stream ended before the answer was whole.")
+    answer: AiMessage = last
+    return answer

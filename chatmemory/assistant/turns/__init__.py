@@ -1,0 +1,1 @@
+"""One turn at a time: the right to speak in a conversation while the model thinks."""

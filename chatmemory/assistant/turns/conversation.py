@@ -1,0 +1,156 @@
+"""Turns of conversations in Django's database: a lease on the row, which holds no transaction and no connection."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from django.db import DatabaseError, transaction
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
+
+from chatmemory.assistant.errors import TurnLostError
+from chatmemory.assistant.turns.turn import Added, Turn
+from chatmemory.core.memory import ChatMemory, WindowChatMemory
+from chatmemory.core.messages import AiMessage, ChatMessage
+from chatmemory.core.window import Window
+from chatmemory.database import operations
+from chatmemory.database.conversation_memory import ConversationMemory
+from chatmemory.database.key import Key
+from chatmemory.database.retry import retried
+from chatmemory.database.target import Target
+from chatmemory.models import Conversation
+from chatmemory.stores import DjangoChatMemoryStore
+
+__all__ = ["ConversationTurn"]
+
+_logger = logging.getLogger("chatmemory.assistant")
+
+
+class _UtcNow(Now):
+    """The database's clock, the one that all processes share; in UTC also where MariaDB's time zone is another."""
+
+    def as_mysql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        return self.as_sql(compiler, connection, template="UTC_TIMESTAMP(6)", **extra)
+
+
+class ConversationTurn(Turn):
+    """The columns ``turn``, a number that each taking increments, and ``turn_until``, when it may be taken over.
+
+    Whatever the turn adds, it adds under the lock of the row and only if the number is its own still: a process that
+    was taken for dead cannot speak in between.
+    """
+
+    def __init__(self, memory: ConversationMemory | WindowChatMemory, timeout: float) -> None:
+        """
+        Args:
+            memory: in Django's database.
+            timeout: seconds.
+        """
+        self.name = repr(memory.id)
+        self._memory = memory
+        self.timeout = timeout
+        self._key: Key = self._target().key
+        self._number = 0
+        """Of this turn; 0 is none."""
+
+    @classmethod
+    def of(cls, memory: ChatMemory, timeout: float) -> ConversationTurn | None:
+        """The turn of a memory; None if the memory is not in Django's database."""
+        if isinstance(memory, ConversationMemory):
+            return cls(memory, timeout)
+        if isinstance(memory, WindowChatMemory) and isinstance(memory.store, DjangoChatMemoryStore):
+            return cls(memory, timeout)
+        return None
+
+    def try_take(self) -> bool:
+        row = self._row()
+        is_free = row.filter(Q(turn_until__isnull=True) | Q(turn_until__lte=_UtcNow()))
+
+        def take() -> int:
+            # A transaction of the caller's would hide this from others, and hold the row while the model thinks.
+            with transaction.atomic(using=self._key.database, durable=True):
+                if not is_free.update(turn=F("turn") + 1, turn_until=self._end()):
+                    return 0
+                return row.values_list("turn", flat=True).get()
+
+        self._number = retried(self._key.database, take)
+        if not self._number and not row.exists():
+            self._target().change(lambda change: None)  # makes it, if that is allowed
+        return bool(self._number)
+
+    def renew(self) -> None:
+        row = self._row().filter(turn=self._number)
+        if not retried(self._key.database, lambda: row.update(turn_until=self._end())):
+            raise self._lost()
+
+    def release(self) -> None:
+        if not self._number:
+            return
+        row = self._row().filter(turn=self._number)
+        self._number = 0
+        try:
+            retried(self._key.database, lambda: row.update(turn_until=None))
+        except DatabaseError:
+            # What was added is added, and the turn ends by itself.
+            _logger.exception("The turn of conversation %s could not be given back", self.name)
+
+    def interrupt(self) -> None:
+        row = self._row().filter(turn_until__isnull=False)
+        retried(self._key.database, lambda: row.update(turn=F("turn") + 1, turn_until=None))
+
+    def messages(self) -> list[ChatMessage]:
+        return self._memory.messages()
+
+    def add(self, messages: Sequence[ChatMessage], idempotency_key: str | None = None) -> Added:
+        target = replace(self._target(), precondition=self._require_own)
+        change = operations.add(target, messages, window=self._window(), idempotency_key=idempotency_key)
+        return Added(tuple(messages), change)
+
+    def answer_to(self, added: Added) -> AiMessage | None:
+        # Others may have spoken before the model did; then it answered all of them.
+        change = added.change
+        if change is None or not change.added:  # purged since
+            return None
+        conversation, position = change.conversation, change.added[-1].position
+        later = conversation.messages.using(self._key.database).history().filter(position__gt=position)
+        for row in later.iterator(chunk_size=20):
+            message = row.message
+            if isinstance(message, AiMessage) and not message.tool_execution_requests:
+                return message
+        return None
+
+    def _target(self) -> Target:
+        memory = self._memory
+        if isinstance(memory, ConversationMemory):
+            return Target.of(memory.conversation)
+        assert isinstance(memory.store, DjangoChatMemoryStore)
+        return memory.store.target(memory.id, self._window())
+
+    def _window(self) -> Window | None:
+        """What bounds the memory; None for what the row says."""
+        return self._memory.window() if isinstance(self._memory, WindowChatMemory) else None
+
+    def _require_own(self, conversation: Conversation) -> None:
+        if conversation.turn != self._number:
+            raise self._lost()
+
+    def _lost(self) -> TurnLostError:
+        return TurnLostError(
+            f"The turn of conversation {self.name} was interrupted, or the conversation was erased, or another turn "
+            f"took it over because nothing was heard of this one for {self.timeout:g} seconds: turn_timeout must be "
+            "longer than any call of the model or of a tool."
+        )
+
+    def _row(self) -> QuerySet[Conversation]:
+        rows = Conversation.objects.using(self._key.database)
+        if self._key.column == "id":
+            return rows.filter(pk=self._key.values[0])
+        memory_id, owner_key = self._key.values
+        return rows.filter(memory_id=memory_id, owner_key=owner_key)
+
+    def _end(self) -> Any:
+        return _UtcNow() + timedelta(seconds=self.timeout)

@@ -1,0 +1,78 @@
+"""Turns of memories that only this process knows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+from chatmemory.assistant.errors import TurnLostError
+from chatmemory.assistant.turns.turn import Added, Turn
+from chatmemory.core.memory import ChatMemory
+from chatmemory.core.messages import AiMessage, ChatMessage
+
+__all__ = [
+    "LocalTurn",
+]
+
+
+_SLOTS: WeakValueDictionary[Any, _Slot] = WeakValueDictionary()
+
+_SLOTS_LOCK = threading.Lock()
+
+
+class LocalTurn(Turn):
+    """Of a memory that only this process knows, or whose store has no turns: noted in the process."""
+
+    timeout = float("inf")  # no process is left that could take it over
+
+    def __init__(self, memory: ChatMemory) -> None:
+        self._memory = memory
+        self.name = repr(memory.id)
+        # A provider may make a memory anew each time, on one store.
+        store = getattr(memory, "store", None)
+        key = (id(memory),) if store is None else (id(store), memory.id)
+        with _SLOTS_LOCK:
+            self._slot = _SLOTS.setdefault(key, _Slot())
+
+    def try_take(self) -> bool:
+        with self._slot.lock:
+            if self._slot.holder is None:
+                self._slot.holder = self
+            return self._slot.holder is self
+
+    def renew(self) -> None:
+        if self._slot.holder is not self:
+            raise TurnLostError(f"The turn of conversation {self.name} was interrupted.")
+
+    def release(self) -> None:
+        with self._slot.lock:
+            if self._slot.holder is self:
+                self._slot.holder = None
+
+    def interrupt(self) -> None:
+        with self._slot.lock:
+            self._slot.holder = None
+
+    def messages(self) -> list[ChatMessage]:
+        return self._memory.messages()
+
+    def add(self, messages: Sequence[ChatMessage], idempotency_key: str | None = None) -> Added:
+        if idempotency_key is not None:
+            raise ValueError("idempotency_key needs a memory in Django's database")
+        with self._slot.lock:
+            self.renew()
+            self._memory.add(*messages)
+        return Added(tuple(messages))
+
+    def answer_to(self, added: Added) -> AiMessage | None:
+        return None
+
+
+class _Slot:
+    """Who has the turn of one memory."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.holder: LocalTurn | None = None

@@ -1,0 +1,105 @@
+"""What the adapters share: one memory, whose messages keep the form in which a framework added them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.db import router
+
+from chatmemory.contrib.common.new_conversations import settings_of_new
+from chatmemory.core.messages import ChatMessage
+from chatmemory.database import operations
+from chatmemory.database.native_forms import NativeForms
+from chatmemory.database.operations.take_back import Remainder, take_back
+from chatmemory.database.retry import retried
+from chatmemory.database.target import Target
+from chatmemory.models import Conversation, Message, MessageQuerySet, require_owner
+from chatmemory.models.identifiers import memory_id_text
+
+__all__ = ["NativeMemory"]
+
+
+class NativeMemory:
+    """The conversation under one memory ID, made when something is first added.
+
+    Async callers wrap these methods in ``sync_to_async``: each is one transaction, done or not done.
+    """
+
+    def __init__(self, framework: str, memory_id: Any, owner: Any = None, **settings: Any) -> None:
+        """
+        Args:
+            framework: the name that native forms are kept under.
+            memory_id: its text names the conversation.
+            owner: the user whose conversation it is; None for one of nobody.
+            settings: columns of a new conversation: ``window``, ``limit``, ``model``, ``title``. None is the default.
+
+        Raises:
+            ValueError: an anonymous or unsaved user, an ID that is empty or too long, or settings that no conversation
+                can have.
+        """
+        self._framework = framework
+        self._owner = require_owner(owner)
+        self._memory_id = memory_id_text(memory_id)
+        self._settings = settings_of_new(**settings)
+
+    @property
+    def database(self) -> str:
+        """The alias of the database that is read and written: the next turn needs what was just said."""
+        return router.db_for_write(Conversation)
+
+    @property
+    def messages(self) -> MessageQuerySet:
+        """The rows of the conversation."""
+        found = Message.objects.using(self.database)
+        return found.filter(conversation__owner=self._owner, conversation__memory_id=self._memory_id)
+
+    def retained(self) -> list[Message]:
+        """The rows of the memory, in its order."""
+        return retried(self.database, lambda: list(self.messages.retained()))
+
+    def add(self, messages: Sequence[ChatMessage], forms: Sequence[Any]) -> None:
+        """Add all of ``messages`` or none.
+
+        Args:
+            messages: what is said.
+            forms: a JSON value for each; None where the message alone gives the framework's own back.
+
+        Raises:
+            ValueError: a text that no database can hold, or a form that is no JSON.
+        """
+        if messages:
+            operations.add(self._target(), messages, native=NativeForms(self._framework, forms))
+
+    def set(self, messages: Sequence[ChatMessage], forms: Sequence[Any]) -> None:
+        """Make ``messages`` the memory, whatever its window: what follows all that stays counts as said.
+
+        Raises:
+            ValueError: see :meth:`add`.
+        """
+        native = NativeForms(self._framework, forms)
+        operations.rewrite(self._target(), messages, native=native, from_foreign_memory=True)
+
+    def take_back(self, shorten: Callable[[Message], Remainder] = lambda row: None) -> Message | None:
+        """Evict the last message, or put a shorter one in its place.
+
+        Returns:
+            the row as it was; None if there was none.
+        """
+        try:
+            return take_back(self._target(create=False), shorten)
+        except Conversation.DoesNotExist:
+            return None
+
+    def clear(self) -> None:
+        """Evict everything; history keeps it."""
+        try:
+            operations.clear(self._target(create=False))
+        except Conversation.DoesNotExist:
+            return
+
+    def _target(self, *, create: bool = True) -> Target:
+        def new() -> Conversation:
+            return Conversation(owner=self._owner, memory_id=self._memory_id, **self._settings)
+
+        return Target.named(self._owner, self._memory_id, new if create else None)

@@ -1,0 +1,69 @@
+"""What the adapters give the model of a memory: valid after evictions, whoever wrote the messages."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+
+from django.db.models import Q
+
+from chatmemory.conf import setting
+from chatmemory.contrib.common.native_memory import NativeMemory
+from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage
+from chatmemory.models import Message
+
+__all__ = ["readable", "with_call_ids"]
+
+
+def readable(memory: NativeMemory) -> Iterator[tuple[Message, ChatMessage]]:
+    """The rows of the memory, each with its message, whose tool calls and results have IDs.
+
+    The window takes results with their call if they follow it directly. Others it may leave behind: once it has
+    evicted something, results without a call are left out here. Before that they are what somebody wrote, and stay.
+    A result without a tool's name is given that of its call.
+    """
+    names: dict[str | None, str | None] = {}
+    waiting: deque[str | None] = deque()  # calls without an ID, which results without one answer
+    cut: bool | None = None
+    for row in memory.retained():
+        message = row.message
+        if isinstance(message, AiMessage):
+            requests = _requests(message, row)
+            names |= {request.id: request.name for request in requests}
+            pairs = zip(message.tool_execution_requests, requests, strict=True)
+            waiting = deque(named.id for given, named in pairs if given.id is None)
+        elif isinstance(message, ToolExecutionResultMessage):
+            id = waiting.popleft() if message.id is None and waiting else message.id
+            if id not in names:
+                cut = _was_cut(memory) if cut is None else cut
+                if cut:
+                    continue
+            name = names.get(id) if message.tool_name is None else message.tool_name
+            message = replace(message, id=id, tool_name=name)
+        yield row, with_call_ids(message, row)
+
+
+def with_call_ids(message: ChatMessage, row: Message) -> ChatMessage:
+    """The message with IDs made up from its position, where tool calls or a result have none."""
+    if isinstance(message, AiMessage) and message.tool_execution_requests:
+        return replace(message, tool_execution_requests=_requests(message, row))
+    if isinstance(message, ToolExecutionResultMessage) and message.id is None:
+        return replace(message, id=f"call_{row.position}")
+    return message
+
+
+def _requests(message: AiMessage, row: Message) -> tuple[ToolExecutionRequest, ...]:
+    return tuple(
+        request if request.id is not None else replace(request, id=f"call_{row.position}_{number}")
+        for number, request in enumerate(message.tool_execution_requests)
+    )
+
+
+def _was_cut(memory: NativeMemory) -> bool:
+    if not setting("KEEP_HISTORY"):
+        return True  # nobody knows any more
+    reasons = [EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value]
+    # Of those that were purged, too, nobody knows.
+    return memory.messages.filter(Q(eviction_reason__in=reasons) | Q(conversation__purged_count__gt=0)).exists()

@@ -1,0 +1,89 @@
+"""The chat message history; see :mod:`chatmemory.contrib.langchain`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from asgiref.sync import sync_to_async
+
+from chatmemory.contrib.common.connections import left_as_found
+from chatmemory.contrib.common.native_memory import NativeMemory
+from chatmemory.contrib.common.valid_memory import readable
+from chatmemory.contrib.langchain.messages import FRAMEWORK, form_of, from_row, to_chat_message
+from chatmemory.core.extras import extra
+
+with extra("langchain"):
+    from langchain_core.chat_history import BaseChatMessageHistory
+    from langchain_core.messages import BaseMessage
+
+__all__ = ["DjangoChatMessageHistory"]
+
+
+class DjangoChatMessageHistory(BaseChatMessageHistory):
+    """The conversation of one owner under ``session_id``, made when something is first added."""
+
+    def __init__(
+        self,
+        session_id: Any,
+        owner: Any = None,
+        *,
+        window: str | None = None,
+        limit: int | None = None,
+        model: str | None = None,
+        title: str | None = None,
+    ) -> None:
+        """
+        Args:
+            session_id: its text is the conversation's memory ID.
+            owner: the user whose conversation it is; None for one of nobody.
+            window: ``"messages"`` or ``"tokens"``; this and what follows is for a new conversation alone, and None
+                is the project's default.
+            limit: at most so many messages or tokens.
+            model: whose tokens are counted.
+            title: of the conversation.
+
+        Raises:
+            ValueError: an anonymous or unsaved user, an ID that is empty or too long, or a window, limit, model or
+                title that no conversation can have.
+        """
+        self._memory = NativeMemory(FRAMEWORK, session_id, owner, window=window, limit=limit, model=model, title=title)
+
+    @property
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override]
+        """The messages that the window retains, in order."""
+        with left_as_found(self._memory.database):
+            return self._get()
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Add all of ``messages`` or none.
+
+        Raises:
+            TypeError: one of them is no message, or holds what has no JSON form.
+            ValueError: a text that no database can hold, or a number that is not finite.
+        """
+        with left_as_found(self._memory.database):
+            self._add(messages)
+
+    def clear(self) -> None:
+        """Evict everything; the conversation's history keeps it."""
+        with left_as_found(self._memory.database):
+            self._memory.clear()
+
+    async def aget_messages(self) -> list[BaseMessage]:
+        """Async twin of :attr:`messages`."""
+        return await sync_to_async(self._get)()
+
+    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Async twin of :meth:`add_messages`."""
+        await sync_to_async(self._add)(messages)
+
+    async def aclear(self) -> None:
+        """Async twin of :meth:`clear`."""
+        await sync_to_async(self._memory.clear)()
+
+    def _get(self) -> list[BaseMessage]:
+        return [from_row(row, message) for row, message in readable(self._memory)]
+
+    def _add(self, messages: Sequence[BaseMessage]) -> None:
+        self._memory.add([to_chat_message(message) for message in messages], [form_of(message) for message in messages])

@@ -1,0 +1,160 @@
+"""A conversation as LlamaIndex's chat stores have it: a memory, and an archive of what had no room in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from django.db import router, transaction
+from django.db.models import Exists, OuterRef, Q
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.storage.chat_store.base_db import MessageStatus
+
+from chatmemory.contrib.common.native_memory import NativeMemory
+from chatmemory.contrib.common.new_conversations import settings_of_new
+from chatmemory.contrib.llama_index.messages import FRAMEWORK, form_of, from_row, to_chat_message
+from chatmemory.core.eviction import EvictionReason
+from chatmemory.database import operations
+from chatmemory.database.native_forms import NativeForms
+from chatmemory.database.operations.archive import ARCHIVED, add_archived, empty_archive, take_out
+from chatmemory.database.retry import retried
+from chatmemory.models import Conversation, ConversationQuerySet, Message, MessageQuerySet, require_owner
+
+__all__ = ["ArchivingMemory", "Conversations"]
+
+T = TypeVar("T")
+
+_OF_STATUS = {
+    MessageStatus.ACTIVE: Q(evicted_in__isnull=True),
+    MessageStatus.ARCHIVED: ARCHIVED,
+    None: Q(evicted_in__isnull=True) | ARCHIVED,
+}
+
+
+class ArchivingMemory(NativeMemory):
+    """The conversation under one key. Each change is one transaction, done or not done."""
+
+    def rows(self, status: MessageStatus | None) -> MessageQuerySet:
+        """The rows of the memory, of the archive, or of both, in memory order."""
+        return self.messages.filter(_OF_STATUS[status]).order_by("memory_order")
+
+    def read(self, rows: MessageQuerySet) -> list[ChatMessage]:
+        """The messages of ``rows``."""
+        return list(map(from_row, retried(rows.db, lambda: list(rows))))
+
+    def count(self, status: MessageStatus | None) -> int:
+        """How many :meth:`rows` there are."""
+        rows = self.rows(status)
+        return retried(rows.db, rows.count)
+
+    def put(self, messages: Sequence[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE) -> None:
+        """Add to the memory, or to the archive.
+
+        Raises:
+            TypeError: one of them is no message of LlamaIndex's.
+            ValueError: a text that no database can hold, or what has no JSON form.
+        """
+        said, forms = list(map(to_chat_message, messages)), list(map(form_of, messages))
+        if status is MessageStatus.ACTIVE:
+            self.add(said, forms)
+        elif said:
+            add_archived(self._target(), said, NativeForms(FRAMEWORK, forms))
+
+    def replace(self, messages: Sequence[ChatMessage], status: MessageStatus | None = None) -> None:
+        """Make ``messages`` the memory.
+
+        Args:
+            messages: in order.
+            status: what they have once the archive was emptied; None leaves the archive alone, and they are active.
+
+        Raises:
+            TypeError: one of them is no message of LlamaIndex's.
+            ValueError: a text that no database can hold, or what has no JSON form.
+        """
+        said, forms = list(map(to_chat_message, messages)), list(map(form_of, messages))
+
+        def work() -> None:
+            if status is MessageStatus.ARCHIVED:
+                self.remove(None)
+                self.put(messages, status)
+            else:
+                self.set(said, forms)
+            if status is MessageStatus.ACTIVE:
+                empty_archive(self._target())
+
+        self._at_once(work)
+
+    def remove(self, status: MessageStatus | None) -> list[ChatMessage]:
+        """Take everything out of the memory, the archive, or both; history keeps it.
+
+        Returns:
+            what was in the memory, if that was emptied.
+        """
+
+        def work() -> list[Message]:
+            target = self._target(create=False)
+            cleared = [] if status is MessageStatus.ARCHIVED else operations.clear(target).evicted
+            if status is not MessageStatus.ACTIVE:
+                empty_archive(target)
+            return cleared
+
+        return self._from_existing(work)
+
+    def take(
+        self, choose: Callable[[MessageQuerySet], Iterable[Message]], reason: EvictionReason = EvictionReason.REWRITTEN
+    ) -> list[ChatMessage]:
+        """Take out of the memory what ``choose`` gives, see :mod:`~chatmemory.database.operations.archive`."""
+        return self._from_existing(lambda: take_out(self._target(create=False), choose, reason))
+
+    def take_row(self, key: int) -> list[ChatMessage]:
+        """Take the row of a primary key out of the memory or the archive."""
+
+        def work() -> list[Message]:
+            target = self._target(create=False)
+            taken = take_out(target, lambda rows: rows.filter(pk=key), EvictionReason.REWRITTEN)
+            return taken or empty_archive(target, Q(pk=key))
+
+        return self._from_existing(work)
+
+    def _from_existing(self, work: Callable[[], list[Message]]) -> list[ChatMessage]:
+        try:
+            return list(map(from_row, self._at_once(work)))
+        except Conversation.DoesNotExist:
+            return []
+
+    def _at_once(self, work: Callable[[], T]) -> T:
+        """Do several changes in one transaction."""
+        database = router.db_for_write(Conversation)
+
+        def transact() -> T:
+            with transaction.atomic(using=database):
+                return work()
+
+        return retried(database, transact)
+
+
+class Conversations:
+    """The conversations of one owner, by LlamaIndex's keys."""
+
+    def __init__(self, owner: Any, **settings: Any) -> None:
+        """
+        Args:
+            owner: the user whose conversations these are; None for those of nobody.
+            settings: of a new conversation, see :class:`~chatmemory.contrib.common.native_memory.NativeMemory`.
+
+        Raises:
+            ValueError: an anonymous or unsaved user, or settings that no conversation can have.
+        """
+        self._owner = require_owner(owner)
+        self._settings = settings_of_new(**settings)
+
+    def __getitem__(self, key: str) -> ArchivingMemory:
+        return ArchivingMemory(FRAMEWORK, key, self._owner, **self._settings)
+
+    def keys(self, status: MessageStatus | None) -> list[str]:
+        """Those under which there are messages, the oldest conversation first."""
+        database = router.db_for_write(Conversation)
+        messages = Message.objects.using(database).filter(_OF_STATUS[status], conversation=OuterRef("pk"))
+        found: ConversationQuerySet = Conversation.objects.using(database).owned_by(self._owner)
+        keys = found.filter(Exists(messages)).order_by("pk").values_list("memory_id", flat=True)
+        return retried(database, lambda: list(keys))

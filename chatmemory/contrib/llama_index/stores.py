@@ -1,0 +1,245 @@
+"""The chat stores; see :mod:`chatmemory.contrib.llama_index`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asgiref.sync import sync_to_async
+
+from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.extras import extra
+
+with extra("llama-index"):
+    from llama_index.core.base.llms.types import ChatMessage
+    from llama_index.core.bridge.pydantic import PrivateAttr
+    from llama_index.core.storage.chat_store.base import BaseChatStore
+    from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
+
+    from chatmemory.contrib.llama_index.memory import Conversations
+
+__all__ = ["DjangoAsyncChatStore", "DjangoChatStore"]
+
+
+class DjangoChatStore(BaseChatStore):
+    """The conversations of one owner, each made when something is first added under its key."""
+
+    _conversations: Conversations = PrivateAttr()
+
+    def __init__(
+        self,
+        owner: Any = None,
+        *,
+        window: str | None = None,
+        limit: int | None = None,
+        model: str | None = None,
+        title: str | None = None,
+    ) -> None:
+        """
+        Args:
+            owner: the user whose conversations these are; None for those of nobody.
+            window: ``"messages"`` or ``"tokens"``; this and what follows is for new conversations alone, and None is
+                the project's default.
+            limit: at most so many messages or tokens.
+            model: whose tokens are counted.
+            title: of the conversation.
+
+        Raises:
+            ValueError: an anonymous or unsaved user, or a window, limit, model or title that no conversation can have.
+        """
+        super().__init__()
+        self._conversations = Conversations(owner, window=window, limit=limit, model=model, title=title)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name of the class."""
+        return "DjangoChatStore"
+
+    def set_messages(self, key: str, messages: list[ChatMessage]) -> None:
+        """Make ``messages`` the memory, whatever its window: what stays is kept, what they leave out is evicted.
+
+        Raises:
+            TypeError: one of them is no message of LlamaIndex's.
+            ValueError: a text that no database can hold, or what has no JSON form.
+        """
+        self._conversations[key].replace(messages)
+
+    def get_messages(self, key: str) -> list[ChatMessage]:
+        """The messages that the window retains, in order."""
+        memory = self._conversations[key]
+        return memory.read(memory.messages.retained())
+
+    def add_message(self, key: str, message: ChatMessage) -> None:
+        """Add a message.
+
+        Raises:
+            TypeError: it is no message of LlamaIndex's.
+            ValueError: a text that no database can hold, or what has no JSON form.
+        """
+        self._conversations[key].put([message])
+
+    def delete_messages(self, key: str) -> list[ChatMessage] | None:
+        """Evict everything.
+
+        Returns:
+            what there was; None if there was nothing.
+        """
+        return self._conversations[key].remove(MessageStatus.ACTIVE) or None
+
+    def delete_message(self, key: str, idx: int) -> ChatMessage | None:
+        """Evict a message.
+
+        Args:
+            key: of the conversation.
+            idx: its index in the memory, from the end if negative.
+
+        Returns:
+            what it was; None if there is none.
+        """
+        place = idx if idx >= 0 else -1 - idx
+        taken = self._conversations[key].take(lambda rows: (rows if idx >= 0 else rows.reverse())[place : place + 1])
+        return taken[0] if taken else None
+
+    def delete_last_message(self, key: str) -> ChatMessage | None:
+        """Evict the last message.
+
+        Returns:
+            what it was; None if there is none.
+        """
+        return self.delete_message(key, -1)
+
+    def get_keys(self) -> list[str]:
+        """The keys under which there are messages in the memory."""
+        return self._conversations.keys(MessageStatus.ACTIVE)
+
+    async def aset_messages(self, key: str, messages: list[ChatMessage]) -> None:
+        """Async twin of :meth:`set_messages`."""
+        await sync_to_async(self.set_messages)(key, messages)
+
+    async def aget_messages(self, key: str) -> list[ChatMessage]:
+        """Async twin of :meth:`get_messages`."""
+        return await sync_to_async(self.get_messages)(key)
+
+    async def async_add_message(self, key: str, message: ChatMessage) -> None:
+        """Async twin of :meth:`add_message`."""
+        await sync_to_async(self.add_message)(key, message)
+
+    async def adelete_messages(self, key: str) -> list[ChatMessage] | None:
+        """Async twin of :meth:`delete_messages`."""
+        return await sync_to_async(self.delete_messages)(key)
+
+    async def adelete_message(self, key: str, idx: int) -> ChatMessage | None:
+        """Async twin of :meth:`delete_message`."""
+        return await sync_to_async(self.delete_message)(key, idx)
+
+    async def adelete_last_message(self, key: str) -> ChatMessage | None:
+        """Async twin of :meth:`delete_last_message`."""
+        return await sync_to_async(self.delete_last_message)(key)
+
+    async def aget_keys(self) -> list[str]:
+        """Async twin of :meth:`get_keys`."""
+        return await sync_to_async(self.get_keys)()
+
+
+class DjangoAsyncChatStore(AsyncDBChatStore):
+    """The conversations of one owner, with what was active and what was archived, for LlamaIndex's ``Memory``."""
+
+    _conversations: Conversations = PrivateAttr()
+
+    def __init__(
+        self,
+        owner: Any = None,
+        *,
+        window: str | None = None,
+        limit: int | None = None,
+        model: str | None = None,
+        title: str | None = None,
+    ) -> None:
+        """As :class:`DjangoChatStore`."""
+        super().__init__()
+        self._conversations = Conversations(owner, window=window, limit=limit, model=model, title=title)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name of the class."""
+        return "DjangoAsyncChatStore"
+
+    async def get_messages(
+        self,
+        key: str,
+        status: MessageStatus | None = MessageStatus.ACTIVE,
+        limit: int | None = None,
+        offset: int | None = None,
+    ) -> list[ChatMessage]:
+        """The messages of a status, or with None of both, in order: ``limit`` of them after the first ``offset``."""
+        start = offset or 0
+        memory = self._conversations[key]
+        rows = memory.rows(status)[start : None if limit is None else start + limit]
+        return await sync_to_async(memory.read)(rows)
+
+    async def count_messages(self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE) -> int:
+        """How many messages have a status, or with None either."""
+        return await sync_to_async(self._conversations[key].count)(status)
+
+    async def add_message(self, key: str, message: ChatMessage, status: MessageStatus = MessageStatus.ACTIVE) -> None:
+        """Add a message, to the memory or to the archive.
+
+        Raises:
+            TypeError: it is no message of LlamaIndex's.
+            ValueError: a text that no database can hold, or what has no JSON form.
+        """
+        await self.add_messages(key, [message], status)
+
+    async def add_messages(
+        self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
+    ) -> None:
+        """Add all of ``messages`` or none, see :meth:`add_message`."""
+        await sync_to_async(self._conversations[key].put)(messages, status)
+
+    async def set_messages(
+        self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
+    ) -> None:
+        """Make ``messages`` all that there is, whatever the window: memory and archive lose everything else.
+
+        Raises:
+            TypeError: one of them is no message of LlamaIndex's.
+            ValueError: a text that no database can hold, or what has no JSON form.
+        """
+        await sync_to_async(self._conversations[key].replace)(messages, status)
+
+    async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
+        """Take a message out of memory or archive.
+
+        Args:
+            key: of the conversation.
+            idx: the primary key of the message's row.
+
+        Returns:
+            what it was; None if it is in neither.
+        """
+        taken = await sync_to_async(self._conversations[key].take_row)(idx)
+        return taken[0] if taken else None
+
+    async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
+        """Take everything out of the memory, the archive or, with None, both."""
+        await sync_to_async(self._conversations[key].remove)(status)
+
+    async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
+        """Take the oldest ``n`` messages out of the memory.
+
+        Returns:
+            what they were.
+        """
+        return await sync_to_async(self._conversations[key].take)(lambda rows: rows[: max(n, 0)])
+
+    async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
+        """Move the oldest ``n`` messages from the memory to the archive: they are evicted for lack of room.
+
+        Returns:
+            what they were.
+        """
+        take = sync_to_async(self._conversations[key].take)
+        return await take(lambda rows: rows[: max(n, 0)], EvictionReason.WINDOW)
+
+    async def get_keys(self) -> list[str]:
+        """The keys under which there are messages in memory or archive."""
+        return await sync_to_async(self._conversations.keys)(None)

@@ -1,0 +1,128 @@
+"""The session; see :mod:`chatmemory.contrib.openai_agents`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from asgiref.sync import sync_to_async
+
+from chatmemory.contrib.common.native_memory import NativeMemory
+from chatmemory.contrib.common.valid_memory import readable, with_call_ids
+from chatmemory.core.asynchronous import settled
+from chatmemory.core.extras import extra
+from chatmemory.core.messages import ChatMessage
+from chatmemory.database.native_forms import NativeForms
+from chatmemory.database.operations.take_back import Remainder
+from chatmemory.models import Message
+
+with extra("openai-agents"):
+    from agents.items import TResponseInputItem
+    from agents.memory import SessionSettings
+
+    from chatmemory.formats.responses.agents_items import Item, answer, groups, items_of, messages_of
+
+__all__ = ["DjangoSession"]
+
+FRAMEWORK = "openai_agents"
+
+
+class DjangoSession:
+    """The session of ``session_id``, for ``Runner.run(…, session=…)``. Its conversation is made by the first item."""
+
+    session_id: str
+    session_settings: SessionSettings | None = None
+
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        owner: Any = None,
+        window: str | None = None,
+        limit: int | None = None,
+        model: str | None = None,
+        title: str | None = None,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
+    ) -> None:
+        """
+        Args:
+            session_id: the memory ID of the conversation.
+            owner: the user whose conversation it is; None for one of nobody.
+            window: ``"messages"`` or ``"tokens"``, of a new conversation, as are the next three. None is the default
+                of the project.
+            limit: how many of these the model gets.
+            model: whose tokens are counted.
+            title: what people call the conversation.
+            session_settings: its ``limit`` is how many items ``get_items`` gives that is not told.
+
+        Raises:
+            ValueError: an anonymous or unsaved user, an ID that is empty or too long, or a window, limit, model or
+                title that no conversation can have.
+        """
+        self.session_id = session_id
+        if isinstance(session_settings, dict):
+            session_settings = SessionSettings(**session_settings)
+        self.session_settings = session_settings or SessionSettings()
+        self._memory = NativeMemory(FRAMEWORK, session_id, owner, window=window, limit=limit, model=model, title=title)
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """The latest ``limit`` items, oldest first.
+
+        Args:
+            limit: None is that of the settings, where None is all. A negative one is all, as in the SDK's sessions.
+        """
+        if limit is None and self.session_settings is not None:
+            limit = self.session_settings.limit
+        items = cast(list[TResponseInputItem], await sync_to_async(self._items)())
+        return items if limit is None or limit < 0 else items[max(0, len(items) - limit) :]
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        """Add all of ``items`` or none.
+
+        Raises:
+            TypeError: an item has no JSON form.
+            ValueError: the same, or a text that no database can hold.
+        """
+        await settled(self._add, items)
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Take the last item out of the memory, and only this caller gets it. History keeps it."""
+        return cast(TResponseInputItem | None, await settled(self._pop))
+
+    async def clear_session(self) -> None:
+        """Take all items out of the memory. History keeps them."""
+        await settled(self._memory.clear)
+
+    def _items(self) -> list[Item]:
+        return [item for row, message in readable(self._memory) for item in _items_of_row(row, message)]
+
+    def _add(self, items: list[TResponseInputItem]) -> None:
+        plain: list[Item] = json.loads(json.dumps(items))
+        for index, item in enumerate(plain):
+            if not isinstance(item, dict):
+                raise TypeError(f"items[{index}] must be a dict, but is: {type(item).__name__}")
+        grouped = list(groups(plain))
+        messages = list(messages_of(grouped))
+        self._memory.add(messages, [_form(group, message) for group, message in zip(grouped, messages, strict=True)])
+
+    def _pop(self) -> Item | None:
+        row = self._memory.take_back(_without_last)
+        return None if row is None else _items_of_row(row, with_call_ids(row.message, row))[-1]
+
+
+def _form(items: list[Item], message: ChatMessage) -> list[Item] | None:
+    return None if items_of(message) == items else items
+
+
+def _items_of_row(row: Message, message: ChatMessage) -> list[Item]:
+    form: list[Item] | None = row.native_of(FRAMEWORK)
+    return items_of(message) if form is None else form
+
+
+def _without_last(row: Message) -> Remainder:
+    """What is left of an answer when its last item is taken."""
+    *items, _last = _items_of_row(row, with_call_ids(row.message, row))
+    if not items:
+        return None
+    message = answer(items)
+    return message, NativeForms(FRAMEWORK, [_form(items, message)])

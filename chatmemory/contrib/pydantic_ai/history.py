@@ -1,0 +1,117 @@
+"""The message history; see :mod:`chatmemory.contrib.pydantic_ai`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from asgiref.sync import sync_to_async
+
+from chatmemory.contrib.common.native_memory import NativeMemory
+from chatmemory.contrib.common.valid_memory import readable
+from chatmemory.core.extras import extra
+from chatmemory.core.messages import ChatMessage
+
+with extra("pydantic-ai"):
+    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
+
+    from chatmemory.contrib.pydantic_ai.parts import answer, model_message, said_in
+
+__all__ = ["DjangoMessageHistory"]
+
+FRAMEWORK = "pydantic_ai"
+
+
+class DjangoMessageHistory:
+    """The ``message_history`` of agents, under one memory ID. The conversation is made by the first message."""
+
+    def __init__(
+        self,
+        memory_id: str,
+        *,
+        owner: Any = None,
+        window: str | None = None,
+        limit: int | None = None,
+        model: str | None = None,
+        title: str | None = None,
+    ) -> None:
+        """
+        Args:
+            memory_id: names the conversation.
+            owner: the user whose conversation it is; None for one of nobody.
+            window: ``"messages"`` or ``"tokens"``, of a new conversation, as are the next three. None is the default
+                of the project.
+            limit: how many of these the model gets.
+            model: whose tokens are counted.
+            title: what people call the conversation.
+
+        Raises:
+            ValueError: an anonymous or unsaved user, an ID that is empty or too long, or a window, limit, model or
+                title that no conversation can have.
+        """
+        self._memory = NativeMemory(FRAMEWORK, memory_id, owner, window=window, limit=limit, model=model, title=title)
+
+    def messages(self) -> list[ModelMessage]:
+        """The memory, for ``message_history=``.
+
+        Raises:
+            pydantic.ValidationError: a ``ValueError``; a newer Pydantic AI wrote what this one does not know.
+        """
+        made: list[ModelMessage | None] = []
+        native: list[dict[str, Any]] = []
+        request: tuple[int, int] | None = None
+        parts: dict[int, Any] = {}
+        for row, message in readable(self._memory):
+            form = row.native_of(FRAMEWORK)
+            if form is None:
+                made.append(model_message(message, row.created_at))
+                request = None
+                continue
+            of = (row.added_in, form["request"]) if "request" in form else None
+            if of is None or of != request:
+                made.append(None)
+                native.append(form["message"])
+                parts = {}
+            request = of
+            if of is not None:
+                parts |= dict(zip(form["parts"], form["message"]["parts"], strict=True))
+                native[-1]["parts"] = [parts[index] for index in sorted(parts)]
+        read = iter(ModelMessagesTypeAdapter.validate_json(json.dumps(native)))
+        return [next(read) if message is None else message for message in made]
+
+    def add(self, messages: Iterable[ModelMessage]) -> None:
+        """Add all of ``messages`` or none: ``add(result.new_messages())``.
+
+        Raises:
+            ValueError: a text that no database can hold.
+        """
+        plain = json.loads(ModelMessagesTypeAdapter.dump_json(list(messages)))
+        # As they will be read: the package brings older kinds of parts up to date.
+        read = ModelMessagesTypeAdapter.validate_json(json.dumps(plain))
+        said = [one for number, message in enumerate(read) for one in _said(message, number, plain[number])]
+        self._memory.add([message for message, _ in said], [form for _, form in said])
+
+    def clear(self) -> None:
+        """Evict everything. History keeps it."""
+        self._memory.clear()
+
+    async def amessages(self) -> list[ModelMessage]:
+        return await sync_to_async(self.messages)()
+
+    async def aadd(self, messages: Iterable[ModelMessage]) -> None:
+        await sync_to_async(self.add)(messages)
+
+    async def aclear(self) -> None:
+        await sync_to_async(self.clear)()
+
+
+def _said(message: ModelMessage, number: int, plain: dict[str, Any]) -> Iterator[tuple[ChatMessage, Any]]:
+    """The messages of one of Pydantic AI's, each with its form. Theirs have times and IDs, so there always is one."""
+    if isinstance(message, ModelResponse):
+        yield answer(message), {"message": plain}
+        return
+    for said in said_in(message):
+        indexes = sorted(said.parts)
+        parts = [plain["parts"][index] for index in indexes]
+        yield said.message, {"request": number, "parts": indexes, "message": {**plain, "parts": parts}}

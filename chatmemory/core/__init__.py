@@ -1,0 +1,1 @@
+"""Messages, windows, token counts and stores in memory. Nothing here needs Django."""

@@ -1,0 +1,220 @@
+"""What a user message or a tool result is made of: text, images, audio, video, PDF files.
+
+The types and their checks are those of LangChain4j's ``dev.langchain4j.data.message`` and its neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar, TypeVar
+
+from chatmemory.core.arguments import require_not_blank, require_optional_str, require_str, require_url
+from chatmemory.core.values import ShortRepr
+
+__all__ = [
+    "Audio",
+    "AudioContent",
+    "Content",
+    "ContentType",
+    "DetailLevel",
+    "Image",
+    "ImageContent",
+    "PdfFile",
+    "PdfFileContent",
+    "TextContent",
+    "Video",
+    "VideoContent",
+]
+
+
+class ContentType(StrEnum):
+    """The ``type`` of a content in JSON."""
+
+    TEXT = "TEXT"
+    IMAGE = "IMAGE"
+    AUDIO = "AUDIO"
+    VIDEO = "VIDEO"
+    PDF = "PDF"
+
+
+class DetailLevel(StrEnum):
+    """How closely the model should look at an image."""
+
+    LOW = "LOW"
+    MEDIUM = "MEDIUM"
+    HIGH = "HIGH"
+    ULTRA_HIGH = "ULTRA_HIGH"
+    AUTO = "AUTO"
+
+
+@dataclass(frozen=True, repr=False)
+class Media(ShortRepr):
+    """Where media are: at a URL, or here as Base64. Base64 is kept as it is, not decoded or checked.
+
+    Raises:
+        ValueError: ``url`` is no URI.
+    """
+
+    url: str | None = None
+    base64_data: str | None = None
+    mime_type: str | None = None
+
+    def __post_init__(self) -> None:
+        require_url(self.url, "url")
+        require_optional_str(self.base64_data, "base64_data")
+        require_optional_str(self.mime_type, "mime_type")
+
+
+@dataclass(frozen=True, repr=False)
+class Image(Media):
+    """An image; ``revised_prompt`` is what an image model made of the prompt."""
+
+    revised_prompt: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_optional_str(self.revised_prompt, "revised_prompt")
+
+
+@dataclass(frozen=True, repr=False)
+class Audio(Media):
+    """A recording; it may also hold the bytes themselves."""
+
+    binary_data: bytes | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.binary_data is not None and not isinstance(self.binary_data, bytes):
+            raise TypeError(f"binary_data must be bytes, but is: {type(self.binary_data).__name__}")
+
+
+@dataclass(frozen=True, repr=False)
+class Video(Media):
+    """A film."""
+
+
+@dataclass(frozen=True, repr=False)
+class PdfFile(Media):
+    """A PDF file."""
+
+    def __post_init__(self) -> None:
+        if self.mime_type is None:
+            object.__setattr__(self, "mime_type", "application/pdf")
+        super().__post_init__()
+
+
+class Content(ShortRepr):
+    """One part of a message. ``type`` says which."""
+
+    type: ClassVar[ContentType]
+
+
+@dataclass(frozen=True, repr=False)
+class TextContent(Content):
+    """Text, which may be empty."""
+
+    text: str
+    type: ClassVar[ContentType] = ContentType.TEXT
+
+    def __post_init__(self) -> None:
+        require_str(self.text, "text")
+
+
+M = TypeVar("M", bound=Media)
+
+
+def _media(kind: type[M], given: M | None, url: str | None, base64_data: str | None, mime_type: str | None) -> M | None:
+    """The media from either form of the constructors below; None when nothing was given."""
+    if given is not None:
+        if not isinstance(given, kind):
+            raise TypeError(f"expected {kind.__name__}, but is: {type(given).__name__}")
+        if (url, base64_data, mime_type) != (None, None, None):
+            raise ValueError(f"Either {kind.__name__} or its fields must be provided, not both")
+        return given
+    if base64_data is not None or (mime_type is not None and url is None):
+        require_not_blank(base64_data, "base64_data")
+        if kind is not PdfFile:
+            require_not_blank(mime_type, "mime_type")
+    elif url is None:
+        return None
+    return kind(url=url, base64_data=base64_data, mime_type=mime_type)
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class ImageContent(Content):
+    """An image: ``ImageContent(url)``, ``ImageContent(base64_data=…, mime_type=…)`` or ``ImageContent(image=…)``.
+
+    Raises:
+        ValueError: no image, a blank ``base64_data`` or ``mime_type``, a ``url`` that is no URI, no detail level.
+    """
+
+    image: Image
+    detail_level: DetailLevel
+    type: ClassVar[ContentType] = ContentType.IMAGE
+
+    def __init__(
+        self,
+        url: str | None = None,
+        base64_data: str | None = None,
+        mime_type: str | None = None,
+        *,
+        image: Image | None = None,
+        detail_level: DetailLevel | str = DetailLevel.LOW,
+    ) -> None:
+        found = _media(Image, image, url, base64_data, mime_type)
+        if found is None:
+            raise ValueError("image cannot be null")
+        if detail_level is None:
+            raise ValueError("detail_level cannot be null")
+        object.__setattr__(self, "image", found)
+        object.__setattr__(self, "detail_level", DetailLevel(detail_level))
+
+
+class _MediaContent(Content):
+    """What audio, video and PDF contents share: one field for the media, which may be missing."""
+
+    _field: ClassVar[str]
+    _kind: ClassVar[Any]
+
+    def __init__(
+        self,
+        url: str | None = None,
+        base64_data: str | None = None,
+        mime_type: str | None = None,
+        **media: Any,
+    ) -> None:
+        given = media.pop(self._field, None)
+        if media:
+            raise TypeError(f"{type(self).__name__} got an unexpected keyword argument {next(iter(media))!r}")
+        object.__setattr__(self, self._field, _media(self._kind, given, url, base64_data, mime_type))
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class AudioContent(_MediaContent):
+    """Audio: ``AudioContent(url)``, ``AudioContent(base64_data=…, mime_type=…)`` or ``AudioContent(audio=…)``."""
+
+    audio: Audio | None
+    type: ClassVar[ContentType] = ContentType.AUDIO
+    _field = "audio"
+    _kind = Audio
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class VideoContent(_MediaContent):
+    """Video: ``VideoContent(url)``, ``VideoContent(base64_data=…, mime_type=…)`` or ``VideoContent(video=…)``."""
+
+    video: Video | None
+    type: ClassVar[ContentType] = ContentType.VIDEO
+    _field = "video"
+    _kind = Video
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class PdfFileContent(_MediaContent):
+    """A PDF: ``PdfFileContent(url)``, ``PdfFileContent(base64_data=…)`` or ``PdfFileContent(pdf_file=…)``."""
+
+    pdf_file: PdfFile | None
+    type: ClassVar[ContentType] = ContentType.PDF
+    _field = "pdf_file"
+    _kind = PdfFile

@@ -1,0 +1,237 @@
+"""The messages of a conversation, as LangChain4j has them: five types, immutable, equal by value.
+
+Source: ``dev.langchain4j.data.message`` of LangChain4j 1.20. Texts may be empty where LangChain4j lets them be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from chatmemory.core.arguments import require_not_blank, require_optional_str, tuple_of
+from chatmemory.core.contents import Content, TextContent
+from chatmemory.core.values import FrozenDict, ShortRepr, freeze
+
+__all__ = [
+    "AiMessage",
+    "ChatMessage",
+    "ChatMessageType",
+    "CustomMessage",
+    "SystemMessage",
+    "ToolExecutionRequest",
+    "ToolExecutionResultMessage",
+    "UserMessage",
+    "require_messages",
+]
+
+
+class ChatMessageType(StrEnum):
+    """The ``type`` of a message in JSON and in its row."""
+
+    SYSTEM = "SYSTEM"
+    USER = "USER"
+    AI = "AI"
+    TOOL_EXECUTION_RESULT = "TOOL_EXECUTION_RESULT"
+    CUSTOM = "CUSTOM"
+
+
+class ChatMessage(ShortRepr):
+    """One thing said. ``type`` says by whom."""
+
+    type: ClassVar[ChatMessageType]
+
+
+# One for all that have none: it cannot change.
+_NO_ATTRIBUTES = FrozenDict()
+
+
+def _attributes(value: Mapping[str, Any] | None) -> FrozenDict:
+    if value is None:
+        return _NO_ATTRIBUTES
+    if not isinstance(value, Mapping):
+        raise TypeError(f"attributes must be a dict, but is: {type(value).__name__}")
+    frozen: FrozenDict = freeze(value)
+    return frozen
+
+
+@dataclass(frozen=True, repr=False)
+class SystemMessage(ChatMessage):
+    """Instructions to the model. A memory holds one at a time.
+
+    Raises:
+        ValueError: ``text`` is None or blank.
+    """
+
+    text: str
+    type: ClassVar[ChatMessageType] = ChatMessageType.SYSTEM
+
+    def __post_init__(self) -> None:
+        require_not_blank(self.text, "text")
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class UserMessage(ChatMessage):
+    """What the user said: ``UserMessage("Hi")`` or ``UserMessage(contents=[TextContent("Look"), ImageContent(url)])``.
+
+    Raises:
+        ValueError: no contents at all.
+    """
+
+    contents: tuple[Content, ...]
+    name: str | None = None
+    attributes: FrozenDict = field(default_factory=FrozenDict, hash=False)
+    type: ClassVar[ChatMessageType] = ChatMessageType.USER
+
+    def __init__(
+        self,
+        text: str | Iterable[Content] | None = None,
+        *,
+        contents: Iterable[Content] | None = None,
+        name: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        if text is not None and contents is not None:
+            raise ValueError("Either text or contents must be provided, not both")
+        if isinstance(text, str):
+            parts: tuple[Content, ...] = (TextContent(text),)
+        else:
+            parts = tuple_of(Content, contents if text is None else text, "contents")
+        if not parts:
+            raise ValueError("contents cannot be null or empty")
+        require_optional_str(name, "name")
+        vars(self).update(contents=parts, name=name, attributes=_attributes(attributes))
+
+    def single_text(self) -> str:
+        """The text of a message that is nothing but one text.
+
+        Raises:
+            ValueError: it has other or several contents.
+        """
+        if len(self.contents) == 1 and isinstance(self.contents[0], TextContent):
+            return self.contents[0].text
+        raise ValueError(f"Expecting single text content, but got: {list(self.contents)}")
+
+
+@dataclass(frozen=True, repr=False)
+class ToolExecutionRequest(ShortRepr):
+    """A tool that the model wants called; ``arguments`` is the JSON text of an object, as the model wrote it."""
+
+    id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+
+    def __post_init__(self) -> None:
+        require_optional_str(self.id, "id")
+        require_optional_str(self.name, "name")
+        require_optional_str(self.arguments, "arguments")
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class AiMessage(ChatMessage):
+    """What the model answered: text, its thinking, the tools it wants called; any of them may be missing."""
+
+    text: str | None = None
+    tool_execution_requests: tuple[ToolExecutionRequest, ...] = ()
+    thinking: str | None = None
+    attributes: FrozenDict = field(default_factory=FrozenDict, hash=False)
+    type: ClassVar[ChatMessageType] = ChatMessageType.AI
+
+    def __init__(
+        self,
+        text: str | None = None,
+        tool_execution_requests: Iterable[ToolExecutionRequest] | None = None,
+        *,
+        thinking: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        require_optional_str(text, "text")
+        require_optional_str(thinking, "thinking")
+        requests = tuple_of(ToolExecutionRequest, tool_execution_requests, "tool_execution_requests")
+        vars(self).update(
+            text=text,
+            tool_execution_requests=requests,
+            thinking=thinking,
+            attributes=_attributes(attributes),
+        )
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class ToolExecutionResultMessage(ChatMessage):
+    """What a tool gave back: ``ToolExecutionResultMessage(request_id, "weather", "sunny")``, or ``contents=[…]``.
+
+    Raises:
+        ValueError: neither text nor contents, or both.
+    """
+
+    id: str | None
+    tool_name: str | None
+    contents: tuple[Content, ...]
+    is_error: bool | None = None
+    attributes: FrozenDict = field(default_factory=FrozenDict, hash=False)
+    type: ClassVar[ChatMessageType] = ChatMessageType.TOOL_EXECUTION_RESULT
+
+    def __init__(
+        self,
+        id: str | None = None,
+        tool_name: str | None = None,
+        text: str | None = None,
+        *,
+        contents: Iterable[Content] | None = None,
+        is_error: bool | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        require_optional_str(id, "id")
+        require_optional_str(tool_name, "tool_name")
+        require_optional_str(text, "text")
+        if is_error is not None and not isinstance(is_error, bool):
+            raise TypeError(f"is_error must be True, False or None, but is: {is_error!r}")
+        found = tuple_of(Content, contents, "contents")
+        if text is not None and found:
+            raise ValueError("Either text or contents must be provided, not both")
+        if text is None and not found:
+            raise ValueError("Either text or contents must be provided")
+        object.__setattr__(self, "id", id)
+        object.__setattr__(self, "tool_name", tool_name)
+        object.__setattr__(self, "contents", found or (TextContent(text or ""),))
+        object.__setattr__(self, "is_error", is_error)
+        object.__setattr__(self, "attributes", _attributes(attributes))
+
+    @property
+    def text(self) -> str:
+        """The text of a result that is nothing but one text.
+
+        Raises:
+            ValueError: it has other or several contents.
+        """
+        if len(self.contents) == 1 and isinstance(self.contents[0], TextContent):
+            return self.contents[0].text
+        raise ValueError("text cannot be read when contents has non-text or several elements. Use contents instead.")
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class CustomMessage(ChatMessage):
+    """A message of the application's own kind; only some models take it."""
+
+    attributes: FrozenDict = field(default_factory=FrozenDict, hash=False)
+    type: ClassVar[ChatMessageType] = ChatMessageType.CUSTOM
+
+    def __init__(self, attributes: Mapping[str, Any] | None = None) -> None:
+        object.__setattr__(self, "attributes", _attributes(attributes))
+
+
+def require_messages(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
+    """``messages`` as a list.
+
+    Raises:
+        TypeError: it is no iterable, or one of it is no message.
+    """
+    if messages is None or isinstance(messages, ChatMessage):
+        raise TypeError(f"expected a list of messages, got {type(messages).__name__}")
+    result = list(messages)
+    for index, message in enumerate(result):
+        if not isinstance(message, ChatMessage):
+            hint = "; add() takes each message as an argument of its own" if isinstance(message, (list, tuple)) else ""
+            raise TypeError(f"messages[{index}] is no message, but: {type(message).__name__}{hint}")
+    return result

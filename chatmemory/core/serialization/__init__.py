@@ -1,0 +1,1 @@
+"""LangChain4j's JSON: messages to text, and back."""

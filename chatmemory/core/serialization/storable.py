@@ -1,0 +1,69 @@
+"""Checks that text and JSON can be kept by every database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.json_text import MAX_NESTING
+
+__all__ = [
+    "require_json",
+    "require_storable",
+]
+
+
+# No database holds U+0000, and half of a surrogate pair has no UTF-8.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def require_storable(text: str, place: str = "") -> str:
+    """Raise ``InvalidMessageError`` for a text that no database can hold; give it back otherwise."""
+    found = _UNSTORABLE.search(text)
+    if found:
+        what = "U+0000" if found[0] == "\x00" else f"half of a surrogate pair (U+{ord(found[0]):04X})"
+        raise InvalidMessageError(f"has {what} at index {found.start()}; take it out", place)
+    return text
+
+
+def require_json(value: Any, place: str, depth: int = 0, deepest: int = MAX_NESTING) -> None:
+    """Raise ``InvalidMessageError`` for a JSON value that is nested too deep or holds what no database can."""
+    if not _is_storable_json(value, deepest - depth):
+        _refuse_json(value, place, depth, deepest)
+
+
+def _is_storable_json(value: Any, deepest: int) -> bool:
+    level = [value]
+    for _ in range(deepest + 1):
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, str):
+                if _UNSTORABLE.search(item):
+                    return False
+            elif isinstance(item, Mapping):
+                below.extend(map(str, item))
+                below.extend(item.values())
+            elif isinstance(item, (list, tuple)):
+                below.extend(item)
+        if not below:
+            return True
+        level = below
+    return False
+
+
+def _refuse_json(value: Any, place: str, depth: int, deepest: int) -> None:
+    """Find the place."""
+    place = place[:200]  # a long key is not copied for each of its values
+    if depth > deepest:
+        raise InvalidMessageError(f"nested more than {deepest} levels deep", place)
+    if isinstance(value, str):
+        require_storable(value, place)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            require_storable(str(key), place)
+            _refuse_json(item, f"{place}.{str(key)[:100]}", depth + 1, deepest)
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            _refuse_json(item, f"{place}[{index}]", depth + 1, deepest)

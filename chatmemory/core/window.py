@@ -1,0 +1,80 @@
+"""How a memory is bounded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from chatmemory.core.eviction import Entry, Retained
+from chatmemory.core.messages import ChatMessage
+from chatmemory.core.tokens.base import TokenCountEstimator
+
+__all__ = ["Window", "WindowKind", "check_kind", "check_limit"]
+
+
+class WindowKind(StrEnum):
+    """What a window counts."""
+
+    MESSAGES = "messages"
+    TOKENS = "tokens"
+
+
+def check_limit(limit: Any, name: str) -> int:
+    """``limit`` if it is a whole number above zero.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
+        raise ValueError(f"{name} must be a whole number greater than zero, but is: {limit!r:.300}")
+    if limit is None or limit <= 0:
+        raise ValueError(f"{name} must be greater than zero, but is: {'null' if limit is None else limit}")
+    return limit
+
+
+def check_kind(kind: Any) -> WindowKind:
+    """``kind`` as what a window counts.
+
+    Raises:
+        ValueError: there is no such window.
+    """
+    if kind not in list(WindowKind):
+        raise ValueError(f"window must be one of {', '.join(WindowKind)}, but is: {kind!r:.300}")
+    return WindowKind(kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """The bound of a memory at one moment."""
+
+    kind: WindowKind
+
+    limit: int
+    """At most so many messages or tokens, as ``kind`` says."""
+
+    estimator: TokenCountEstimator | None = None
+    """Counts the tokens; a window of messages needs none."""
+
+    always_keep_system_message_first: bool = False
+    """Whether a new system message goes to the front of the memory instead of its end."""
+
+    def cost(self, message: ChatMessage) -> int:
+        """What ``message`` takes of ``limit``."""
+        if self.kind is WindowKind.MESSAGES or self.estimator is None:
+            return 1
+        return self.estimator.estimate_token_count_in_message(message)
+
+    def fit(self, entries: list[Entry]) -> Retained:
+        """What of a whole memory fits, with what had to go."""
+        total = self.overhead + sum(entry.cost for entry in entries)
+        retained = Retained(entries, total=total, limit=self.limit)
+        retained.evict()
+        return retained
+
+    @property
+    def overhead(self) -> int:
+        """What a request takes of ``limit`` beside its messages."""
+        if self.kind is WindowKind.MESSAGES or self.estimator is None:
+            return 0
+        return self.estimator.estimate_token_count_in_messages([])

@@ -1,0 +1,91 @@
+"""The account of a change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+from chatmemory.core.eviction import EvictionReason
+from chatmemory.database.sql.raw_rows import Row, message_of
+from chatmemory.models import Conversation, Message
+
+__all__ = [
+    "Change",
+    "MemorySize",
+]
+
+
+Gone = tuple[Row | Message, EvictionReason]
+"""What left the memory, and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemorySize:
+    """How large a memory is, and may be."""
+
+    window: str
+    """``"messages"`` or ``"tokens"``: what ``limit`` counts."""
+
+    limit: int
+
+    messages: int
+    """Retained ones."""
+
+    tokens: int
+    """Of the retained messages."""
+
+    version: int
+
+    @classmethod
+    def of(cls, conversation: Conversation) -> MemorySize:
+        """As the counters have it."""
+        return cls(
+            window=conversation.window,
+            limit=conversation.limit,
+            messages=conversation.retained_count,
+            tokens=conversation.retained_tokens,
+            version=conversation.version,
+        )
+
+
+@dataclass
+class Change:
+    """What a change did."""
+
+    conversation: Conversation
+    """As it is after the change."""
+
+    added: list[Message] = field(default_factory=list)
+    """The new rows, in the order said. Some may be evicted already."""
+
+    gone: list[Gone] = field(default_factory=list)
+    """What :attr:`evicted` is made of."""
+
+    size: MemorySize | None = None
+    """What :attr:`memory` was, once something was written: :attr:`conversation` may go on to later versions."""
+
+    moment: datetime | None = None
+    """When that was."""
+
+    @cached_property
+    def evicted(self) -> list[Message]:
+        """The rows that left the memory, each with its reason; made when somebody asks."""
+        conversation = self.conversation
+        messages = []
+        for row, reason in self.gone:
+            message = row if isinstance(row, Message) else message_of(row, conversation._state.db or "default")
+            _mark_evicted(message, self.memory.version, self.moment, reason)
+            messages.append(message)
+        return messages
+
+    @property
+    def memory(self) -> MemorySize:
+        """The memory right after the change."""
+        return self.size or MemorySize.of(self.conversation)
+
+
+def _mark_evicted(message: Message, version: int, moment: datetime | None, reason: EvictionReason) -> None:
+    message.evicted_in = version
+    message.evicted_at = moment
+    message.eviction_reason = reason.value

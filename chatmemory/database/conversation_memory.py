@@ -1,0 +1,153 @@
+"""The memory of one conversation row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Unpack
+
+from asgiref.sync import sync_to_async
+from django.db import router
+
+from chatmemory.core.memory import ChatMemory
+from chatmemory.core.messages import ChatMessage
+from chatmemory.database import operations
+from chatmemory.database.change import Change
+from chatmemory.database.key import Key
+from chatmemory.database.model_input import written_memory
+from chatmemory.database.operations.try_window import WindowTrial, try_window
+from chatmemory.database.read import read_window
+from chatmemory.database.target import Target
+from chatmemory.models import Conversation, WindowSettings
+
+__all__ = ["ConversationMemory"]
+
+
+class ConversationMemory(ChatMemory):
+    """The memory of a conversation, ``conversation.memory``. Its window is the row's, as it is when a change happens.
+
+    Each change is one transaction, returns its :class:`~chatmemory.database.change.Change`, and raises
+    ``Conversation.DoesNotExist`` if the conversation has been erased.
+    """
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.conversation!r})"
+
+    @property
+    def id(self) -> str:
+        return str(self.conversation.memory_id)
+
+    def add(self, *messages: ChatMessage, idempotency_key: str | None = None) -> Change:
+        """Add messages, all or none, as if one after the other; evict what no longer fits.
+
+        Args:
+            messages: in the order in which they were said.
+            idempotency_key: 1 to 255 characters. A second call with the same key and messages changes nothing and
+                returns the first call's account.
+
+        Raises:
+            TypeError: one of ``messages`` is no message.
+            ValueError: a text or key that no database can hold.
+            IdempotencyConflictError: the key came before, with other messages.
+        """
+        return operations.add(Target.of(self.conversation), messages, idempotency_key=idempotency_key)
+
+    async def aadd(self, *messages: ChatMessage, idempotency_key: str | None = None) -> Change:
+        """Async twin of :meth:`add`."""
+        return await sync_to_async(self.add)(*messages, idempotency_key=idempotency_key)
+
+    def set(self, messages: Iterable[ChatMessage]) -> Change:
+        """Make ``messages`` the memory: keep the rows that stay, evict the others and what does not fit.
+
+        Raises:
+            TypeError: one of ``messages`` is no message.
+            ValueError: a text that no database can hold.
+        """
+        return operations.rewrite(Target.of(self.conversation), messages)
+
+    async def aset(self, messages: Iterable[ChatMessage]) -> Change:
+        """Async twin of :meth:`set`."""
+        return await sync_to_async(self.set)(messages)
+
+    def clear(self) -> Change:
+        """Evict every message. The history keeps them."""
+        return operations.clear(Target.of(self.conversation))
+
+    async def aclear(self) -> Change:
+        """Async twin of :meth:`clear`."""
+        return await sync_to_async(self.clear)()
+
+    def messages(self) -> list[ChatMessage]:
+        """Return what the model gets now, in order. Nothing is written, also where the limit has become smaller."""
+        return read_window(Key.of(self.conversation, self._primary))
+
+    def at(self, version: int) -> list[ChatMessage]:
+        """Return the messages that the model got at ``version``, from 0 (none) to the current one.
+
+        A message was answered from the memory at the answer's ``added_in`` less one. With ``KEEP_HISTORY = False``
+        evicted messages are gone from past versions as well.
+
+        Raises:
+            ValueError: there was no such version.
+        """
+        current = (
+            Conversation.objects.using(self._primary).values_list("version", flat=True).get(pk=self.conversation.pk)
+        )
+        if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= current:
+            raise ValueError(f"version must be from 0 to {current}, but is: {version!r}")
+        return [row.message for row in self.conversation.messages.using(self._primary).in_memory_at(version)]
+
+    async def aat(self, version: int) -> list[ChatMessage]:
+        """Async twin of :meth:`at`."""
+        return await sync_to_async(self.at)(version)
+
+    def set_window(self, **settings: Unpack[WindowSettings]) -> Change:
+        """Change the given settings of the window, and evict at once what no longer fits.
+
+        A wider window never brings messages back. Another ``model`` counts the retained messages again.
+
+        Raises:
+            TypeError: a setting that does not exist.
+            ValueError: no such window or model, or a limit that is not above zero.
+        """
+        return operations.set_window(Target.of(self.conversation), **settings)
+
+    async def aset_window(self, **settings: Unpack[WindowSettings]) -> Change:
+        """Async twin of :meth:`set_window`."""
+        return await sync_to_async(self.set_window)(**settings)
+
+    def try_window(self, *, messages: Iterable[ChatMessage] = (), **settings: Unpack[WindowSettings]) -> WindowTrial:
+        """Return what :meth:`set_window`, and then adding ``messages``, would do; nothing is written.
+
+        Raises:
+            TypeError: a setting that does not exist, or one of ``messages`` is no message.
+            ValueError: no such window or model, or a limit that is not above zero; a text that no database can hold.
+        """
+        return try_window(self.conversation, messages=messages, **settings)
+
+    async def atry_window(
+        self, *, messages: Iterable[ChatMessage] = (), **settings: Unpack[WindowSettings]
+    ) -> WindowTrial:
+        """Async twin of :meth:`try_window`."""
+        return await sync_to_async(self.try_window)(messages=messages, **settings)
+
+    def to_format(self, name: str) -> Any:
+        """Return the memory in a format of the registry, ``"openai"`` for example, as it is sent to a model.
+
+        The model's API accepts it. Where something had to be changed for that, the signal ``memory_repaired`` is sent.
+
+        Raises:
+            ValueError: there is no such format, or it cannot express a message.
+        """
+        return written_memory(self.conversation, self.messages(), name)
+
+    async def ato_format(self, name: str) -> Any:
+        """Async twin of :meth:`to_format`."""
+        return await sync_to_async(self.to_format)(name)
+
+    @property
+    def _primary(self) -> str:
+        # Never a replica: it may not have the latest messages and versions yet.
+        return router.db_for_write(Conversation, instance=self.conversation)

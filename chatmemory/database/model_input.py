@@ -1,0 +1,28 @@
+"""A conversation's memory as it is sent to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from chatmemory.core.messages import ChatMessage
+from chatmemory.formats.registry import message_format
+from chatmemory.formats.rules import Repair
+from chatmemory.models import Conversation
+from chatmemory.signals import memory_repaired
+
+__all__ = ["written_memory"]
+
+
+def written_memory(conversation: Conversation, messages: Sequence[ChatMessage], format: str) -> Any:
+    """The messages in the format of this name; ``memory_repaired`` is sent if they had to be repaired.
+
+    Raises:
+        ValueError: there is no such format.
+        UnsupportedContentError: a ``ValueError``; the format cannot express a message.
+    """
+    repairs: list[Repair] = []
+    written = message_format(format).write(messages, repairs.append)
+    if repairs:
+        memory_repaired.send_robust(sender=Conversation, conversation=conversation, format=format, repairs=repairs)
+    return written

@@ -1,0 +1,80 @@
+"""Adding without a lock: read, plan, and write only if nobody was faster.
+
+That is fewer statements than with a lock, and the row is locked no longer than the write takes. Who is not fastest
+adds under the lock, so that nobody tries forever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.db import OperationalError, connections
+
+from chatmemory.conf import setting
+from chatmemory.core.window import Window
+from chatmemory.database.change import Change
+from chatmemory.database.estimators import settings_of, window_of
+from chatmemory.database.operations.new_rows import NewRows
+from chatmemory.database.operations.plan import entries, plan_addition
+from chatmemory.database.retry import has_collided
+from chatmemory.database.sql.queries import read_snapshot
+from chatmemory.database.sql.raw_rows import Row
+from chatmemory.database.sql.writes import save_at_once
+from chatmemory.database.target import Target
+from chatmemory.database.write import account, fits_one_statement, stored, tell
+from chatmemory.models import COUNTERS, WINDOW_SETTINGS
+
+__all__ = ["try_to_add"]
+
+# Mostly one or two leave, perhaps from behind a system message, or with the results of a call.
+_OLDEST = 4
+
+
+class _TooFewError(Exception):
+    """More rows must be known than were read."""
+
+
+def try_to_add(target: Target, new_rows: NewRows, window: Window | None) -> Change | None:
+    """Add if that can be done without a lock; None, and nothing was done, if it must be done under the lock."""
+    connection = connections[target.key.database]
+    in_callers_transaction = connection.in_atomic_block or not connection.get_autocommit()
+    if in_callers_transaction or target.precondition is not None or not setting("KEEP_HISTORY"):
+        return None
+    try:
+        return _add(target, new_rows, window)
+    except _TooFewError:
+        return None
+    except OperationalError as error:
+        if has_collided(error):
+            return None
+        raise
+
+
+def _add(target: Target, new_rows: NewRows, window: Window | None) -> Change | None:
+    snapshot = read_snapshot(target.key, target.instance, _OLDEST)
+    if snapshot is None:
+        return None
+    conversation, oldest = snapshot
+    bound = window or window_of(conversation)
+    if any(getattr(conversation, name) != value for name, value in settings_of(bound, conversation).items()):
+        return None
+    guards = [getattr(conversation, name) for name in (*WINDOW_SETTINGS, *COUNTERS)]
+    added, evicted = plan_addition(
+        conversation, bound, new_rows(conversation, bound), entries(_as_far_as_known(oldest), bound)
+    )
+    change = Change(conversation)
+    if added:
+        account(change, added, evicted)
+        gone = stored(evicted)
+        if not fits_one_statement(added, gone) or not save_at_once(conversation, added, gone, guards):
+            return None
+    target.learn(change)  # before receivers hear of it, who may use the caller's object
+    if added:
+        tell(change)
+    return change
+
+
+def _as_far_as_known(oldest: list[Row]) -> Iterator[Row]:
+    yield from oldest
+    if len(oldest) == _OLDEST:
+        raise _TooFewError

@@ -1,0 +1,103 @@
+"""What a framework that keeps an archive does with a memory: take messages out, and what the window evicted away.
+
+The archive of a conversation is what had no room in its window, or left with that. What was taken out for another
+reason is only in history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from django.db.models import Q
+
+from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.messages import ChatMessage
+from chatmemory.database.change import Change
+from chatmemory.database.estimators import estimator_for
+from chatmemory.database.native_forms import NativeForms
+from chatmemory.database.operations.new_rows import new_rows
+from chatmemory.database.operations.positions import ORDER_STEP
+from chatmemory.database.rows import rows_of
+from chatmemory.database.target import Target
+from chatmemory.database.write import write
+from chatmemory.models import Message, MessageQuerySet
+
+__all__ = ["ARCHIVED", "add_archived", "empty_archive", "take_out"]
+
+ARCHIVED = Q(eviction_reason__in=[EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value])
+"""Messages of the archive."""
+
+
+def take_out(
+    target: Target, choose: Callable[[MessageQuerySet], Iterable[Message]], reason: EvictionReason
+) -> list[Message]:
+    """Evict the messages of the memory that ``choose`` gives. History keeps them.
+
+    Unlike a window, this takes no tool results along.
+
+    Args:
+        target: the conversation.
+        choose: gets the retained rows in memory order. It may be called more than once, for other rows each time.
+        reason: why they leave. ``WINDOW`` archives them.
+
+    Returns:
+        the rows that left.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+    """
+    taken: list[Message] = []
+
+    def work(change: Change) -> None:
+        taken[:] = choose(rows_of(change.conversation).retained())
+        if taken:
+            write(change, [], [(row, reason) for row in taken])
+
+    target.change(work)
+    return taken
+
+
+def add_archived(target: Target, messages: list[ChatMessage], native: NativeForms) -> None:
+    """Add messages that were said, and have no place in the memory.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing, and must not be made.
+        ValueError: a text that no database can hold, or a form that is no JSON.
+    """
+    columns = native.columns()
+
+    def work(change: Change) -> None:
+        conversation = change.conversation
+        rows = new_rows(messages, estimator_for(conversation.model))
+        for row, column in zip(rows, columns, strict=True):
+            row.native = column
+            row.position = conversation.next_position
+            row.memory_order = row.position * ORDER_STEP
+            conversation.next_position += 1
+        write(change, rows, [(row, EvictionReason.WINDOW) for row in rows])
+
+    target.change(work)
+
+
+def empty_archive(target: Target, chosen: Q | None = None) -> list[Message]:
+    """Take messages out of the archive. They stay in history, as cleared.
+
+    Args:
+        target: the conversation.
+        chosen: which; by default all.
+
+    Returns:
+        the rows as they were.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+    """
+    taken: list[Message] = []
+
+    def work(change: Change) -> None:
+        archived = rows_of(change.conversation).filter(ARCHIVED, chosen or Q())
+        taken[:] = archived.order_by("memory_order")
+        archived.update(eviction_reason=EvictionReason.CLEARED)
+
+    target.change(work)
+    return taken

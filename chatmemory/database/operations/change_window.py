@@ -1,0 +1,138 @@
+"""Change the window of a memory, or count its tokens again."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from django.db.models import Q
+
+from chatmemory.core.tokens import TokenCountEstimator, stored_count
+from chatmemory.core.window import Window, check_kind, check_limit
+from chatmemory.database.change import Change
+from chatmemory.database.estimators import check_model, estimator_for, estimator_of, settings_of, window_of
+from chatmemory.database.operations.plan import _oldest_first, evicted, retained
+from chatmemory.database.rows import rows_of
+from chatmemory.database.target import Target
+from chatmemory.database.write import write
+from chatmemory.models import MAX_LIMIT, WINDOW_SETTINGS, Conversation, WindowSettings
+
+__all__ = [
+    "apply_window_settings",
+    "check_window_settings",
+    "recount",
+    "set_window",
+]
+
+
+def set_window(target: Target, **settings: Unpack[WindowSettings]) -> Change:
+    """Change the given settings of the window, and evict what no longer fits.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+        TypeError: a setting that does not exist.
+        ValueError: no such window, limit or model.
+    """
+    check_window_settings(settings)
+
+    def work(change: Change) -> None:
+        conversation = change.conversation
+        if apply_window_settings(conversation, settings):
+            _recount(conversation, estimator_for(conversation.model))
+        conversation.save(using=conversation._state.db, update_fields=WINDOW_SETTINGS)
+        bound = window_of(conversation)
+        memory = retained(conversation, bound, _oldest_first(conversation, bound))
+        memory.evict()
+        write(change, [], evicted(memory))
+
+    return target.change(work)
+
+
+def recount(target: Target, model: str | None = None, *, since: int) -> Change:
+    """Count the retained messages again, and those evicted after the version ``since``; evict what no longer fits.
+
+    Args:
+        target: the conversation.
+        model: whose tokens are counted from now on; by default that of the row.
+        since: the evicted messages up to this version have been counted.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+    """
+
+    def work(change: Change) -> None:
+        conversation = change.conversation
+        wanted = model if model is not None else conversation.model
+        differs = _recount(conversation, estimator_for(wanted), since)
+        if not differs and wanted == conversation.model:
+            return
+        conversation.model = wanted
+        # The memory of a version never changes.
+        conversation.version += 1
+        conversation.save(using=conversation._state.db, update_fields=["model", "retained_tokens", "version"])
+        bound = window_of(conversation)
+        memory = retained(conversation, bound, _oldest_first(conversation, bound))
+        memory.evict()
+        if gone := evicted(memory):
+            # Nobody was active: a purge by age must not take it for that.
+            row = Conversation.objects.using(conversation._state.db).filter(pk=conversation.pk)
+            active = row.values_list("updated_at", flat=True).get()
+            write(change, [], gone)
+            row.update(updated_at=active)
+            conversation.updated_at = active
+
+    return target.change(work)
+
+
+def _apply_window(conversation: Conversation, window: Window) -> None:
+    """Make the row say what bounds the memory now, and its counts be by the window's estimator."""
+    wanted = settings_of(window, conversation)
+    estimator = estimator_of(window, conversation.model)
+    changed = [name for name, value in wanted.items() if getattr(conversation, name) != value]
+    for name in changed:
+        setattr(conversation, name, wanted[name])
+    if "model" in changed:
+        _recount(conversation, estimator)
+    if changed:
+        # At once, for the change that this is part of may turn out to change nothing.
+        conversation.save(using=conversation._state.db, update_fields=[*changed, "retained_tokens"])
+
+
+def _recount(conversation: Conversation, estimator: TokenCountEstimator, since: int | None = None) -> bool:
+    """Count what is retained again, and what was evicted after the version ``since``; whether any count is another."""
+    counted = Q(evicted_in__isnull=True) if since is None else Q(evicted_in__isnull=True) | Q(evicted_in__gt=since)
+    rows = list(rows_of(conversation).filter(counted))
+    counts = [stored_count(row.message, estimator) for row in rows]
+    changed = [row for row, count in zip(rows, counts, strict=True) if row.token_count != count]
+    for row, count in zip(rows, counts, strict=True):
+        row.token_count = count
+    rows_of(conversation).bulk_update(changed, ["token_count"], batch_size=500)
+    conversation.retained_tokens = sum(row.token_count for row in rows if row.is_retained)
+    return bool(changed)
+
+
+def check_window_settings(settings: WindowSettings) -> None:
+    """Raise if a conversation cannot have these settings.
+
+    Raises:
+        TypeError: a setting that does not exist.
+        ValueError: no such window, limit or model.
+    """
+    unknown = settings.keys() - set(WINDOW_SETTINGS)
+    if unknown:
+        raise TypeError(f"unknown settings of a window: {', '.join(sorted(unknown))}; use {', '.join(WINDOW_SETTINGS)}")
+    window, limit, model = settings.get("window"), settings.get("limit"), settings.get("model")
+    if window is not None:
+        check_kind(window)
+    if limit is not None and check_limit(limit, "limit") > MAX_LIMIT:
+        raise ValueError(f"limit must be at most {MAX_LIMIT}, but is: {limit}")
+    if model is not None:
+        check_model(model)
+
+
+def apply_window_settings(conversation: Conversation, settings: WindowSettings) -> bool:
+    """Set the given columns of ``conversation``, unsaved; return whether another model counts its tokens then."""
+    counted_by = conversation.model
+    for name, value in settings.items():
+        if value is not None:
+            setattr(conversation, name, value)
+    return bool(conversation.model != counted_by)

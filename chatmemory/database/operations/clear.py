@@ -1,0 +1,30 @@
+"""Evict every message of a memory."""
+
+from __future__ import annotations
+
+from chatmemory import signals
+from chatmemory.core.eviction import EvictionReason
+from chatmemory.database.change import Change
+from chatmemory.database.rows import rows_of
+from chatmemory.database.target import Target
+from chatmemory.database.write import after_commit, write
+
+__all__ = [
+    "clear",
+]
+
+
+def clear(target: Target) -> Change:
+    """Evict everything.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+    """
+
+    def work(change: Change) -> None:
+        rows = list(rows_of(change.conversation).retained())
+        if rows:
+            write(change, [], [(row, EvictionReason.CLEARED) for row in rows])
+            after_commit(signals.memory_cleared, change.conversation)
+
+    return target.change(work)

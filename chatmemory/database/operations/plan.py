@@ -1,0 +1,84 @@
+"""What a change of a memory would do, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from chatmemory.core.eviction import Entry, Retained
+from chatmemory.core.messages import ChatMessageType
+from chatmemory.core.window import Window, WindowKind
+from chatmemory.database.change import Gone
+from chatmemory.database.operations.positions import ORDER_STEP
+from chatmemory.database.sql.queries import read_oldest
+from chatmemory.database.sql.raw_rows import Row, essentials
+from chatmemory.models import Conversation, Message
+from chatmemory.models.columns import from_columns
+
+__all__ = [
+    "entries",
+    "entry",
+    "evicted",
+    "plan_addition",
+    "retained",
+]
+
+
+# Rows of the window's old end that are read at once when something must go. Should that not do, the next chunks are
+# larger, so that a system message anywhere in a large window is found in a few statements.
+_CHUNK = 8
+
+_GROWTH = 8
+
+
+def entry(row: Message, window: Window) -> Entry:
+    """A row as part of a memory."""
+    return Entry(row.message, row.token_count if window.kind is WindowKind.TOKENS else 1, row)
+
+
+def entries(rows: Iterable[Row], window: Window) -> Iterator[Entry]:
+    """Stored rows as parts of a memory."""
+    tokens = window.kind is WindowKind.TOKENS
+    for row in rows:
+        type, text, payload, token_count = essentials(row)
+        yield Entry(from_columns(type, text, payload), token_count if tokens else 1, row)
+
+
+def retained(conversation: Conversation, window: Window, oldest_first: Iterable[Entry]) -> Retained:
+    """The memory of a conversation as its counters have it, whose entries are read as far as they are needed."""
+    tokens = window.kind is WindowKind.TOKENS
+    total = conversation.retained_tokens + window.overhead if tokens else conversation.retained_count
+    return Retained(oldest_first, total=total, limit=window.limit)
+
+
+def evicted(memory: Retained) -> list[Gone]:
+    """The rows that had to go."""
+    return [(entry.row, reason) for entry, reason in memory.evicted]
+
+
+def plan_addition(
+    conversation: Conversation, window: Window, rows: list[Message], oldest_first: Iterable[Entry]
+) -> tuple[list[Message], list[Gone]]:
+    """Add ``rows`` as if one after the other, and give those that are added their places.
+
+    Returns:
+        the rows that are added, for an equal system message adds nothing, and what had to go.
+    """
+    memory = retained(conversation, window, oldest_first)
+    first = window.always_keep_system_message_first
+    for row in rows:
+        memory.add(entry(row, window), system_message_first=first)
+    added = [entry.row for entry in memory.added]
+    for row in added:
+        row.position = conversation.next_position
+        conversation.next_position += 1
+        to_front = first and row.type == ChatMessageType.SYSTEM
+        row.memory_order = (-row.position if to_front else row.position) * ORDER_STEP
+    return added, evicted(memory)
+
+
+def _oldest_first(conversation: Conversation, window: Window) -> Iterator[Entry]:
+    """The retained rows, in memory order, read in chunks as far as somebody asks."""
+    start, size = 0, _CHUNK
+    while chunk := read_oldest(conversation, start, size):
+        yield from entries(chunk, window)
+        start, size = start + len(chunk), size * _GROWTH

@@ -1,0 +1,168 @@
+"""Make other messages the memory, and keep the rows that stay."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.messages import ChatMessage, SystemMessage, require_messages
+from chatmemory.core.window import Window
+from chatmemory.database.change import Change, Gone
+from chatmemory.database.estimators import window_of
+from chatmemory.database.native_forms import NativeForms
+from chatmemory.database.operations.change_window import _apply_window
+from chatmemory.database.operations.new_rows import _new_rows
+from chatmemory.database.operations.plan import entry, evicted
+from chatmemory.database.operations.positions import ORDER_STEP, longest_common_subsequence, orders_between
+from chatmemory.database.rows import rows_of
+from chatmemory.database.target import Target
+from chatmemory.database.write import write
+from chatmemory.models import Message
+
+__all__ = [
+    "Rewrite",
+    "plan_rewrite",
+    "rewrite",
+]
+
+
+def rewrite(
+    target: Target,
+    messages: Iterable[ChatMessage],
+    *,
+    native: NativeForms | None = None,
+    window: Window | None = None,
+    from_foreign_memory: bool = False,
+) -> Change:
+    """Make ``messages`` the memory. Rows that stay are kept, the others are evicted, the new ones are inserted.
+
+    Args:
+        target: the conversation.
+        messages: the new memory, in order.
+        native: another framework's forms of them. A row stays only if it has an equal one.
+        window: bounds the memory from now on; by default what the row says. What does not fit it is evicted.
+        from_foreign_memory: this is how a memory adds that has a window of its own. Nothing is evicted but what
+            ``messages`` leave out; new system messages, and new messages after all that stay, were said. Otherwise
+            all that is new is synthetic.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing, and must not be made.
+        TypeError: one of ``messages`` is no message.
+        ValueError: a text that no database can hold.
+    """
+    given = require_messages(messages)
+    new_rows = _new_rows(target, given, window, native)
+
+    def work(change: Change) -> None:
+        conversation = change.conversation
+        bound = window or window_of(conversation)
+        _apply_window(conversation, bound)
+        old = list(rows_of(conversation).retained())
+        new = new_rows(conversation, bound)
+        position = conversation.next_position
+        plan = plan_rewrite(old, new, position, from_foreign_memory=from_foreign_memory, native=native)
+        gone: list[Gone] = [(row, EvictionReason.REWRITTEN) for row in plan.left_out]
+        if not from_foreign_memory:
+            gone += evicted(bound.fit([entry(row, bound) for row in plan.memory]))
+        if plan.inserted or gone:
+            conversation.next_position += len(plan.inserted)
+            rewritten = not from_foreign_memory or any(row.synthetic for row in plan.inserted)
+            write(change, plan.inserted, gone, rewritten=rewritten)
+
+    return target.change(work)
+
+
+@dataclass
+class Rewrite:
+    """The plan of a rewrite."""
+
+    memory: list[Message]
+    """The new memory in order: rows that stay, and new ones."""
+
+    inserted: list[Message]
+    """The new ones, with position, memory order and whether they are synthetic."""
+
+    left_out: list[Message]
+    """The rows that must go."""
+
+
+def plan_rewrite(
+    old: Sequence[Message],
+    new: Sequence[Message],
+    position: int,
+    *,
+    from_foreign_memory: bool,
+    native: NativeForms | None = None,
+) -> Rewrite:
+    """Plan how the retained rows ``old`` become the unsaved rows ``new``, which are given their places.
+
+    Args:
+        old: in memory order.
+        new: in the wanted order.
+        position: of the first row that is inserted.
+        from_foreign_memory: whether new system messages, and new messages after all that stay, were said rather than
+            made up.
+        native: the forms of ``new``; a row of an equal message stays only if it has an equal one.
+    """
+
+    def key(row: Message) -> tuple[str | None, ...]:
+        return _key(row) if native is None else (*_key(row), native.comparable(row.native))
+
+    pairs = longest_common_subsequence([key(row) for row in old], [key(row) for row in new])
+    stay = {place: old[index] for index, place in pairs}
+    copies = set()
+    while (full := _place(new, stay, position)) is not None:
+        new[full].native = stay.pop(full).native
+        copies.add(full)
+    kept = {row.pk for row in stay.values()}
+    left_out = [row for row in old if row.pk not in kept]
+    gone = {_key(row) for row in left_out}
+    last = max((place for place in stay if not isinstance(new[place].message, SystemMessage)), default=-1)
+    for place, row in enumerate(new):
+        # A system message that is left out elsewhere was only moved.
+        was_said = _key(row) not in gone if isinstance(row.message, SystemMessage) else place > last
+        row.synthetic = not (from_foreign_memory and was_said) or place in copies
+    return Rewrite(
+        memory=[stay.get(place, row) for place, row in enumerate(new)],
+        inserted=[row for place, row in enumerate(new) if place not in stay],
+        left_out=left_out,
+    )
+
+
+def _key(row: Message) -> tuple[str, str, str | None]:
+    """What two rows of equal messages have in common. Hashing the messages would leave out their attributes."""
+    payload = None if row.payload is None else json.dumps(json.loads(row.payload), sort_keys=True)
+    return row.type, row.text, payload
+
+
+def _place(new: Sequence[Message], stay: dict[int, Message], position: int) -> int | None:
+    """Give every new row its position and memory order; None when that is done.
+
+    Otherwise the place of a row that stays and has no room before it: a copy has to take its place.
+    """
+    places = [place for place in range(len(new)) if place not in stay]
+    for offset, place in enumerate(places):
+        new[place].position = position + offset
+    first_kept, last_kept = min(stay, default=len(new)), max(stay, default=-1)
+    before = [place for place in places if place < first_kept and stay]
+    for offset, place in enumerate(before):
+        new[place].memory_order = -(position + len(before) - 1 - offset) * ORDER_STEP
+    gap: list[int] = []
+    low = 0
+    for place in range(first_kept, last_kept + 1) if stay else ():
+        if place not in stay:
+            gap.append(place)
+            continue
+        high = stay[place].memory_order
+        orders = orders_between(len(gap), low, high) if gap else []
+        if orders is None:
+            return place
+        for inside, order in zip(gap, orders, strict=True):
+            new[inside].memory_order = order
+        gap, low = [], high
+    for place in places:
+        if place > last_kept:
+            new[place].memory_order = new[place].position * ORDER_STEP
+    return None

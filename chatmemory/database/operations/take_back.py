@@ -1,0 +1,58 @@
+"""Taking back what was added last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.messages import ChatMessage
+from chatmemory.database.change import Change
+from chatmemory.database.estimators import estimator_for
+from chatmemory.database.native_forms import NativeForms
+from chatmemory.database.operations.new_rows import new_rows
+from chatmemory.database.rows import rows_of
+from chatmemory.database.target import Target
+from chatmemory.database.write import write
+from chatmemory.models import Message
+
+__all__ = ["Remainder", "take_back"]
+
+Remainder = tuple[ChatMessage, NativeForms] | None
+"""What of a message stays in the memory: a shorter message and another framework's form of it, or nothing."""
+
+
+def take_back(target: Target, shorten: Callable[[Message], Remainder]) -> Message | None:
+    """Evict the last message of the memory, or put a shorter one in its place. History keeps it.
+
+    Args:
+        target: the conversation.
+        shorten: gives what stays of the row. It may be called more than once, for other rows each time.
+
+    Returns:
+        the row as it was; None if the memory was empty.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+    """
+    taken: list[Message] = []
+
+    def work(change: Change) -> None:
+        taken.clear()
+        conversation = change.conversation
+        row = rows_of(conversation).retained().reverse().first()
+        if row is None:
+            return
+        taken.append(row)
+        remainder = shorten(row)
+        added = []
+        if remainder is not None:
+            message, native = remainder
+            (left,) = new_rows([message], estimator_for(conversation.model))
+            (left.native,) = native.columns()
+            left.position, left.memory_order, left.synthetic = conversation.next_position, row.memory_order, True
+            conversation.next_position += 1
+            added.append(left)
+        write(change, added, [(row, EvictionReason.REWRITTEN)], rewritten=True)
+
+    target.change(work)
+    return taken[0] if taken else None

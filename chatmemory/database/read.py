@@ -1,0 +1,55 @@
+"""Reading a memory from the database: one statement, which tokenises nothing."""
+
+from __future__ import annotations
+
+from chatmemory.conf import setting
+from chatmemory.core.eviction import Entry
+from chatmemory.core.messages import ChatMessage
+from chatmemory.core.tokens import stored_count
+from chatmemory.core.window import Window, WindowKind
+from chatmemory.database.estimators import estimator_for, model_of
+from chatmemory.database.key import Key
+from chatmemory.database.rows import rows_of
+from chatmemory.database.sql.queries import read_memory
+from chatmemory.models import Conversation, Message
+from chatmemory.models.columns import from_columns
+
+__all__ = ["read_rows", "read_window"]
+
+
+def read_rows(conversation: Conversation) -> list[Message]:
+    """The rows of a conversation's memory, in order; of another version than its row said only if those are deleted.
+
+    Then ``conversation`` is read anew, so that it says what it has.
+    """
+    while True:
+        rows = list(rows_of(conversation).in_memory_at(conversation.version))
+        if setting("KEEP_HISTORY"):
+            return rows
+        version = conversation.version
+        conversation.refresh_from_db(using=conversation._state.db)
+        if conversation.version == version:
+            return rows
+
+
+def read_window(key: Key, window: Window | None = None) -> list[ChatMessage]:
+    """The messages of one conversation's memory that fit ``window``, by default its own; none if it is missing.
+
+    A window may have become smaller since the last change; the view is trimmed then, and nothing is written.
+    """
+    rows = read_memory(key)
+    if not rows:
+        return []
+    model, kind, limit = rows[0][4:]
+    if window is None:
+        window = Window(kind=WindowKind(kind), limit=limit, estimator=estimator_for(model))
+    messages = [from_columns(type, text, payload) for type, text, payload, *_ in rows]
+    costs = [1] * len(rows)
+    if window.kind is WindowKind.TOKENS and window.estimator is not None:
+        if model == model_of(window.estimator):
+            costs = [row[3] for row in rows]
+        else:
+            costs = [stored_count(message, window.estimator) for message in messages]
+    if window.overhead + sum(costs) <= window.limit:
+        return messages
+    return [entry.message for entry in window.fit(list(map(Entry, messages, costs))).entries()]

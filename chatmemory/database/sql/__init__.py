@@ -1,0 +1,1 @@
+"""The hot statements as SQL, compiled by the ORM once per database."""

@@ -1,0 +1,88 @@
+"""The hot reads: the locked conversation, its snapshot with the oldest rows, and the memory."""
+
+from __future__ import annotations
+
+from django.db import connections
+
+from chatmemory.database.key import Key, _connection, _prepared_id
+from chatmemory.database.retry import retried
+from chatmemory.database.sql.raw_rows import Row, _instance, primary_key
+from chatmemory.database.sql.statements import statements
+from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation
+
+__all__ = [
+    "lock",
+    "read_memory",
+    "read_oldest",
+    "read_snapshot",
+]
+
+
+_CHANGING = (*WINDOW_SETTINGS, *COUNTERS)
+
+
+def lock(key: Key, known: Conversation | None = None) -> Conversation | None:
+    """The conversation, locked until the transaction ends; None if it is missing.
+
+    Args:
+        key: its name.
+        known: the same conversation, read before, if what a change writes is all that must be read anew.
+    """
+    sql = statements(key.database)
+    with connections[key.database].cursor() as cursor:
+        for statement in (sql.lock_whole if known is None else sql.lock)[key.column]:
+            cursor.execute(statement, key.values)
+        rows = cursor.fetchall()
+    if not rows:
+        return None
+    if known is None:
+        return _instance(Conversation, rows[0], key.database)
+    return _as_it_is(known, rows[0], key.database)
+
+
+def read_snapshot(key: Key, known: Conversation | None, size: int) -> tuple[Conversation, list[Row]] | None:
+    """The conversation and the oldest ``size`` rows of its memory, at one moment; None if it is missing.
+
+    Args:
+        key: its name.
+        known: the same conversation, read before. Without, all that a change does not write is read when asked for.
+        size: of the rows.
+    """
+    with connections[key.database].cursor() as cursor:
+        cursor.execute(statements(key.database).snapshot[key.column], (*key.values, size, *key.values))
+        found = cursor.fetchall()
+    if not found:
+        return None
+    if known is None:
+        known = Conversation.from_db(key.database, ["id"], [Conversation._meta.pk.to_python(found[0][0])])
+    end = 1 + len(_CHANGING)
+    rows = [row[end:] for row in found]
+    return _as_it_is(known, found[0][1:end], key.database), [row for row in rows if primary_key(row) is not None]
+
+
+def _as_it_is(known: Conversation, changing: Row, database: str) -> Conversation:
+    conversation = type(known).__new__(type(known))
+    vars(conversation).update(known.__getstate__())  # as copy() does, by way of all that pickling needs
+    conversation._state.db = database
+    vars(conversation).update(zip(_CHANGING, changing, strict=True))
+    conversation.always_keep_system_message_first = bool(conversation.always_keep_system_message_first)
+    return conversation
+
+
+def read_oldest(conversation: Conversation, start: int, size: int) -> list[Row]:
+    """``size`` rows of the memory, in its order, after the first ``start``."""
+    connection, database = _connection(conversation)
+    with connection.cursor() as cursor:
+        cursor.execute(statements(database).oldest, [_prepared_id(conversation, connection), size, start])
+        return list(cursor.fetchall())
+
+
+def read_memory(key: Key) -> list[Row]:
+    """The memory in order: type, text, payload and tokens of each message; model, window and limit of the row."""
+
+    def read() -> list[Row]:
+        with connections[key.database].cursor() as cursor:
+            cursor.execute(statements(key.database).memory[key.column], key.values)
+            return list(cursor.fetchall())
+
+    return retried(key.database, read)

@@ -1,0 +1,62 @@
+"""Rows of the hot statements, as the drivers give them, and the messages and instances made of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from django.db import connections, models
+
+from chatmemory.models import Message
+
+__all__ = [
+    "Row",
+    "essentials",
+    "long_texts",
+    "message_of",
+    "primary_key",
+]
+
+
+Row = tuple[Any, ...]
+"""A message with all its columns, as the driver gave it."""
+
+_COLUMNS = [field.attname for field in Message._meta.concrete_fields]
+
+essentials = itemgetter(*map(_COLUMNS.index, ("type", "text", "payload", "token_count")))
+"""Type, text, payload and tokens of a row."""
+
+long_texts = itemgetter(*map(_COLUMNS.index, ("text", "payload", "native")))
+"""What of a row has no bound but that of a message."""
+
+primary_key = itemgetter(_COLUMNS.index("id"))
+"""Of a row."""
+
+M = TypeVar("M", bound=models.Model)
+
+
+def message_of(row: Row, database: str) -> Message:
+    """The object of a row."""
+    return _instance(Message, row, database)
+
+
+@cache
+def _converted(model: type[models.Model]) -> tuple[tuple[int, Any], ...]:
+    """The columns that a driver may give in another type than the field's, and where they are."""
+    plain = (models.CharField, models.TextField, models.IntegerField)
+    return tuple(
+        (index, field.get_col(model._meta.db_table))
+        for index, field in enumerate(model._meta.concrete_fields)
+        if not isinstance(field, plain)
+    )
+
+
+def _instance(model: type[M], row: Row, database: str) -> M:
+    connection = connections[database]
+    values = list(row)
+    for index, column in _converted(model):
+        converters = connection.ops.get_db_converters(column) + column.output_field.get_db_converters(connection)
+        for convert in converters:
+            values[index] = convert(values[index], column, connection)
+    return model.from_db(database, [field.attname for field in model._meta.concrete_fields], values)

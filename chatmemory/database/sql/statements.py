@@ -1,0 +1,164 @@
+"""The SQL of :mod:`chatmemory.database.sql.writes`, for each database that Django knows.
+
+Tables and columns are named by the models, and what differs between databases comes from Django's backends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from django.db import connections, models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.constants import OnConflict
+
+from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, Message
+
+__all__ = ["INSERTED", "Statements", "statements"]
+
+_EVICTION = ("evicted_in", "evicted_at", "eviction_reason")
+"""What an eviction writes of a message's row."""
+
+INSERTED = tuple(field.attname for field in Message._meta.concrete_fields if not field.primary_key)
+"""What is written of a new message, in the order of its row."""
+
+
+@dataclass(frozen=True)
+class Statements:
+    """Statements with ``%s`` for each parameter.
+
+    Those about one conversation are by the column that names it: ``"id"``, or ``"memory_id"`` (and the owner's key).
+    """
+
+    lock: dict[str, tuple[str, ...]]
+    """Only the last one gives a row, with the columns :data:`WINDOW_SETTINGS` and :data:`COUNTERS`."""
+
+    lock_whole: dict[str, tuple[str, ...]]
+    """The same with all columns."""
+
+    memory: dict[str, str]
+    """Type, text, payload and tokens of each message, then model, window and limit of the conversation."""
+
+    oldest: str
+    """By primary key, limit and offset: whole rows of the memory, in its order."""
+
+    counters: str
+    """Sets :data:`COUNTERS` and ``updated_at`` of a primary key."""
+
+    if_unchanged: str
+    """Follows ``counters``: only if the columns :data:`WINDOW_SETTINGS` and :data:`COUNTERS` have these values."""
+
+    snapshot: dict[str, str]
+    """With the key twice, and a limit between: primary key, :data:`WINDOW_SETTINGS` and :data:`COUNTERS` of the
+    conversation with each of its oldest rows in memory, or with nulls if there is none."""
+
+    insert: str
+    """Up to ``VALUES``."""
+
+    upsert: str
+    """What follows the values if some of them are stored rows, to be marked as evicted."""
+
+    returning: str
+    """Gives position and primary key of each row written; empty where the database cannot."""
+
+    at_once: tuple[str, str, str] | None
+    """What precedes, is between and follows the values where ``counters``, ``if_unchanged`` and ``insert`` are one
+    statement, and the values of the first row need types."""
+
+
+def _column_of(model: type[models.Model], name: str) -> str:
+    """The column of a field."""
+    field = model._meta.get_field(name)
+    assert isinstance(field, models.Field)
+    return str(field.column)
+
+
+@cache
+def statements(database: str) -> Statements:
+    """Those for the database with this alias."""
+    connection = connections[database]
+    ops, features = connection.ops, connection.features
+    quote = ops.quote_name
+    conversations, messages = quote(Conversation._meta.db_table), quote(Message._meta.db_table)
+
+    # Short, for Django reads through the text of every statement: no tables before columns where one is meant.
+    def of_conversation(*names: str, prefix: str = "") -> list[str]:
+        return [prefix + quote(_column_of(Conversation, name)) for name in names]
+
+    def of_message(*names: str, prefix: str = "") -> list[str]:
+        return [prefix + quote(_column_of(Message, name)) for name in names]
+
+    text = models.CharField(max_length=255).cast_db_type(connection)
+
+    def where(prefix: str = "") -> dict[str, str]:
+        key, memory_id, owner_key = of_conversation("id", "memory_id", "owner_key", prefix=prefix)
+        # The database makes a text of the owner's key as it did for the column: a UUID has another one on each.
+        return {"id": f"{key} = %s", "memory_id": f"{memory_id} = %s AND {owner_key} = CAST(%s AS {text})"}
+
+    def retained(prefix: str = "") -> str:
+        evicted_in, memory_order = of_message("evicted_in", "memory_order", prefix=prefix)
+        # evicted_in is null in all of these; ordering by it lets PostgreSQL read the index in order.
+        return f"{evicted_in} IS NULL ORDER BY {evicted_in}, {memory_order}"
+
+    def lock(names: list[str]) -> dict[str, tuple[str, ...]]:
+        select = f"SELECT {', '.join(of_conversation(*names))} FROM {conversations} WHERE {{}}"
+        if features.has_select_for_update:
+            no_key = features.has_select_for_no_key_update
+            parts = [f"{select} {ops.for_update_sql(no_key=no_key)}"]
+        else:
+            # Only a write takes SQLite's lock, and one that comes after a read may be refused.
+            (version,) = of_conversation("version")
+            parts = [f"UPDATE {conversations} SET {version} = {version} WHERE {{}}", select]
+            if features.can_return_columns_from_insert:
+                parts = [f"{parts[0]} RETURNING {', '.join(of_conversation(*names))}"]
+        return {name: tuple(part.format(condition) for part in parts) for name, condition in where().items()}
+
+    (key,), (conversation,) = of_conversation("id"), of_message("conversation")
+    read = [
+        *of_message("type", "text", "payload", "token_count", prefix="m."),
+        *of_conversation("model", "window", "limit", prefix="c."),
+    ]
+    memory = f"SELECT {', '.join(read)} FROM {messages} m INNER JOIN {conversations} c ON m.{conversation} = c.{key}"
+    whole = [field.attname for field in Message._meta.concrete_fields]
+    oldest = f"SELECT {', '.join(of_message(*whole))} FROM {messages} WHERE {conversation} = {{}} AND {retained()}"
+    both = [*of_conversation("id", *WINDOW_SETTINGS, *COUNTERS, prefix="c."), *of_message(*whole, prefix="m.")]
+    snapshot = {
+        name: f"SELECT {', '.join(both)} FROM {conversations} c LEFT JOIN ("
+        f"{oldest.format(f'(SELECT {key} FROM {conversations} WHERE {where()[name]})')} LIMIT %s) m ON 1 = 1 "
+        f"WHERE {condition} ORDER BY {of_message('memory_order', prefix='m.')[0]}"
+        for name, condition in where("c.").items()
+    }
+    settings = ", ".join(f"{name} = %s" for name in of_conversation(*COUNTERS, "updated_at"))
+    counters = f"UPDATE {conversations} SET {settings} WHERE {where()['id']}"
+    if_unchanged = "".join(f" AND {name} = %s" for name in of_conversation(*WINDOW_SETTINGS, *COUNTERS))
+    inserted = of_message(*INSERTED)
+    insert = f"INSERT INTO {messages} ({', '.join(inserted)}) "
+    returning = ", ".join(of_message("position", "id"))
+    return Statements(
+        lock=lock([*WINDOW_SETTINGS, *COUNTERS]),
+        lock_whole=lock([field.attname for field in Conversation._meta.concrete_fields]),
+        memory={name: f"{memory} WHERE {condition} AND {retained('m.')}" for name, condition in where("c.").items()},
+        oldest=f"{oldest.format('%s')} LIMIT %s OFFSET %s",
+        counters=counters,
+        if_unchanged=if_unchanged,
+        snapshot=snapshot,
+        insert=f"{insert}VALUES ",
+        upsert=" "
+        + ops.on_conflict_suffix_sql(
+            inserted,
+            OnConflict.UPDATE,
+            [_column_of(Message, name) for name in _EVICTION],
+            [_column_of(Message, name) for name in ("conversation", "position")],
+        ),
+        returning=f" RETURNING {returning}" if features.can_return_rows_from_bulk_insert else "",
+        at_once=_at_once(connection, f"{counters}{if_unchanged} RETURNING 1", insert),
+    )
+
+
+def _at_once(connection: BaseDatabaseWrapper, counters: str, insert: str) -> tuple[str, str, str] | None:
+    if connection.vendor != "postgresql":
+        return None
+    types = [Message._meta.get_field(name).cast_db_type(connection) for name in INSERTED]  # type: ignore[union-attr]
+    first = ", ".join(f"CAST(%s AS {type})" for type in types)
+    select = f"{insert}SELECT given.* FROM (VALUES ({first})"
+    return f"WITH counted AS ({counters}) {select}", ", ", ") given CROSS JOIN counted"

@@ -1,0 +1,123 @@
+"""The conversation that an operation changes: found, locked, changed in one transaction, and tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connections, router, transaction
+
+from chatmemory.database.change import Change
+from chatmemory.database.key import Key
+from chatmemory.database.retry import retried
+from chatmemory.database.sql.queries import lock
+from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation
+
+__all__ = [
+    "Target",
+    "target_on",
+]
+
+
+@dataclass(frozen=True)
+class Target:
+    """The conversation to change, on the database that is written to, and what to insert where it may be missing."""
+
+    key: Key
+
+    new: Callable[[], Conversation] | None = None
+    """Makes the unsaved row, for a conversation that may be missing."""
+
+    instance: Conversation | None = None
+    """The caller's object, which learns what its row has become."""
+
+    precondition: Callable[[Conversation], None] | None = None
+    """Called with the locked row before anything changes; what it raises ends the change."""
+
+    @classmethod
+    def of(cls, conversation: Conversation, precondition: Callable[[Conversation], None] | None = None) -> Target:
+        """An existing conversation.
+
+        Raises:
+            ValueError: it was never saved.
+        """
+        if conversation._state.adding:
+            raise ValueError("save the conversation before you change its memory")
+        database = router.db_for_write(Conversation, instance=conversation)
+        return cls(Key.of(conversation, database), instance=conversation, precondition=precondition)
+
+    @classmethod
+    def named(
+        cls,
+        owner: Any,
+        memory_id: str,
+        new: Callable[[], Conversation] | None,
+        precondition: Callable[[Conversation], None] | None = None,
+    ) -> Target:
+        """The conversation that ``owner`` has under ``memory_id``."""
+        database = router.db_for_write(Conversation)
+        return cls(Key.named(owner, memory_id, database), new, precondition=precondition)
+
+    def change(self, work: Callable[[Change], None]) -> Change:
+        """Do ``work`` on the locked row, within one transaction.
+
+        Args:
+            work: fills the empty change that it gets. It is called again with another one if the database had to undo
+                the transaction, so it must not rely on what it did before.
+
+        Raises:
+            Conversation.DoesNotExist: the conversation is missing, and must not be made.
+        """
+        database = self.key.database
+
+        def transact() -> Change | None:
+            with transaction.atomic(using=database):
+                conversation = lock(self.key, None if self.precondition is not None else self.instance)
+                if conversation is None:
+                    return None
+                self._check(conversation)
+                change = Change(conversation)
+                work(change)
+                self.learn(change)  # before receivers hear of it, who may use the caller's object
+                return change
+
+        for _attempt in range(10):
+            change = retried(database, transact)
+            if change is not None:
+                break
+            retried(database, self._make)
+        else:
+            raise Conversation.DoesNotExist("the conversation is erased whenever it is made")
+        return change
+
+    def learn(self, change: Change) -> None:
+        """Let the caller's object know what its row has become."""
+        if self.instance is not None:
+            for name in (*WINDOW_SETTINGS, *COUNTERS, "updated_at"):
+                setattr(self.instance, name, getattr(change.conversation, name))
+
+    def _check(self, conversation: Conversation) -> None:
+        if self.precondition is not None:
+            self.precondition(conversation)
+
+    def _make(self) -> None:
+        if self.new is None:
+            raise Conversation.DoesNotExist("the conversation has been erased")
+        new = self.new()
+        self._check(new)
+        # Another process may make it first. An error at that would leave a lock behind on MariaDB, by which two
+        # transactions of callers could deadlock; an upsert does not, and changes nothing of a row that is there.
+        with_target = connections[self.key.database].features.supports_update_conflicts_with_target
+        Conversation.objects.using(self.key.database).bulk_create(
+            [new],
+            update_conflicts=True,
+            update_fields=["memory_id"],
+            unique_fields=["memory_id", "owner_key"] if with_target else None,
+        )
+
+
+def target_on(conversation: Conversation, precondition: Callable[[Conversation], None] | None = None) -> Target:
+    """The conversation to change, on the very database that it was read from."""
+    key = Key.of(conversation, conversation._state.db or "default")
+    return Target(key, instance=conversation, precondition=precondition)

@@ -1,0 +1,135 @@
+"""How a change gets into the rows of a conversation: lock, write, tell.
+
+The first statement of every change locks the conversation's row, on SQLite the whole file, so changes of one
+conversation queue. Inside a transaction of the caller's the lock is held until that one ends; there a collision with
+other transactions reaches the caller, who alone can begin anew. Elsewhere the change is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from chatmemory import signals
+from chatmemory.conf import setting
+from chatmemory.database.change import Change, Gone, MemorySize, _mark_evicted
+from chatmemory.database.rows import _ROWS_AT_ONCE, chunks, rows_of
+from chatmemory.database.sql.raw_rows import Row, essentials, long_texts, primary_key
+from chatmemory.database.sql.writes import MOST_ROWS, save
+from chatmemory.models import Conversation, Message
+
+__all__ = [
+    "after_commit",
+    "write",
+]
+
+
+_CHARS_AT_ONCE = 1_000_000
+
+
+def write(
+    change: Change,
+    added: list[Message],
+    evicted: Sequence[Gone],
+    *,
+    rewritten: bool = False,
+) -> None:
+    """Write rows and counters of a locked conversation, as one version, and tell the receivers when it is committed.
+
+    Args:
+        change: becomes the account of it.
+        added: unsaved rows that have their places.
+        evicted: stored rows, or some of ``added``.
+        rewritten: whether the memory was set anew.
+    """
+    account(change, added, evicted)
+    _write_rows(change.conversation, added, stored(evicted))
+    tell(change, rewritten=rewritten)
+
+
+def account(change: Change, added: list[Message], evicted: Sequence[Gone]) -> None:
+    """Count what is to be written, see :func:`write`."""
+    conversation = change.conversation
+    now = conversation.updated_at = timezone.now()
+    if added or evicted:
+        conversation.version += 1
+    for row in added:
+        row.conversation = conversation
+        row.added_in = conversation.version
+        row.created_at = now
+        conversation.message_count += not row.synthetic
+        conversation.retained_count += 1
+        conversation.retained_tokens += row.token_count
+    for gone, reason in evicted:
+        conversation.retained_count -= 1
+        if isinstance(gone, Message):
+            conversation.retained_tokens -= gone.token_count
+            _mark_evicted(gone, conversation.version, now, reason)
+        else:
+            conversation.retained_tokens -= essentials(gone)[-1]
+    change.added, change.gone = added, list(evicted)
+    change.size, change.moment = MemorySize.of(conversation), now
+
+
+def stored(evicted: Sequence[Gone]) -> list[Gone]:
+    """Those that are in the database already."""
+    return [(row, reason) for row, reason in evicted if not isinstance(row, Message) or row.pk is not None]
+
+
+def tell(change: Change, *, rewritten: bool = False) -> None:
+    """Tell the receivers of a change when it is committed."""
+    conversation = change.conversation
+    if change.gone and signals.messages_evicted.has_listeners(Conversation):
+        after_commit(signals.messages_evicted, conversation, messages=change.evicted)
+    if rewritten:
+        after_commit(signals.memory_rewritten, conversation, messages=change.added)
+    elif change.added:
+        after_commit(signals.messages_added, conversation, messages=change.added)
+
+
+def fits_one_statement(added: Sequence[Message], evicted: Sequence[Gone]) -> bool:
+    """Whether so many rows, as long as they are, can be written in one statement."""
+    chars = sum(map(_chars, added)) + sum(_chars(row) for row, _ in evicted)
+    return len(added) + len(evicted) <= MOST_ROWS and chars <= _CHARS_AT_ONCE
+
+
+def _write_rows(conversation: Conversation, added: list[Message], evicted: list[Gone]) -> None:
+    if not setting("KEEP_HISTORY"):
+        for chunk in chunks(evicted):
+            rows_of(conversation).filter(pk__in=[_key(row) for row, _ in chunk]).delete()
+        kept = [row for row in added if row.evicted_in is None]
+        conversation.purged_count += len(evicted) + len(added) - len(kept)
+        added, evicted = kept, []
+    if fits_one_statement(added, evicted):
+        save(conversation, added, evicted)
+        return
+    longest = max(map(_chars, added), default=0)
+    batch_size = max(1, min(_ROWS_AT_ONCE, _CHARS_AT_ONCE // max(1, longest)))
+    Message.objects.using(conversation._state.db).bulk_create(added, batch_size=batch_size)
+    for reason in sorted({reason for _, reason in evicted}):
+        for keys in chunks([_key(row) for row, why in evicted if why is reason]):
+            rows_of(conversation).filter(pk__in=keys).update(
+                evicted_in=conversation.version, evicted_at=conversation.updated_at, eviction_reason=reason.value
+            )
+    save(conversation, [], [])
+
+
+def _key(row: Row | Message) -> Any:
+    return row.pk if isinstance(row, Message) else primary_key(row)
+
+
+def _chars(row: Row | Message) -> int:
+    long = (row.text, row.payload, row.native) if isinstance(row, Message) else long_texts(row)
+    return sum(len(text or "") for text in long)
+
+
+def after_commit(signal: Any, conversation: Conversation, **kwargs: Any) -> None:
+    """Send a signal once the transaction is committed."""
+    if not signal.has_listeners(Conversation):
+        return
+    send = partial(signal.send_robust, sender=Conversation, conversation=conversation, **kwargs)
+    transaction.on_commit(send, using=conversation._state.db, robust=True)

@@ -1,0 +1,40 @@
+"""Anthropic's Messages: ``to_anthropic`` gives what ``client.messages.create`` takes, ``from_anthropic`` reads it.
+
+``from_anthropic`` also reads what the SDK dumps: ``response.model_dump()``.
+
+Anthropic wants turns of the user and of the model by turns, the user's first, and the system text apart. So
+
+- system messages are written as ``system``, wherever they are; several become several blocks
+- neighbours of one role become one turn: results of tools and what the user says after them, above all
+- what :mod:`chatmemory.formats.validity` says is repaired, and reported
+- white space at the end of the last turn, if that is an answer, is left out, and reported
+
+Not written, for Anthropic has no place for it and the model needs none of it:
+
+- thinking without a signature, and thinking after which nothing is said: Anthropic refuses both. The signature is the
+  attribute ``thinking_signature``, redacted thinking the attribute ``redacted_thinking``, as in LangChain4j
+- a blank text of an answer
+- other ``attributes``, but for what ``from_anthropic`` put there; ``name`` of a user message
+- ``tool_name`` of a tool result
+- ``detail_level`` and ``revised_prompt`` of an image, and its Base64 and MIME type when it has a URL
+- ``url`` of a PDF file that is here as data, and its MIME type
+
+Everything else that has no place is an ``UnsupportedContentError``. Base64 is not checked.
+
+What ``from_anthropic`` finds that messages here have no place for is kept aside, in the attribute ``anthropic``: the
+content blocks of an answer as they came, if it has several texts or thoughts, citations, tools that ran at Anthropic,
+or another order than thinking, text, calls; and those of a user, if documents have titles, contexts or citations, or
+are text, which is read as text (in tool results, for good). They are written again as long as the message says what
+they say.
+
+Not kept by ``from_anthropic``: ``cache_control``, ``"caller": {"type": "direct"}``, and what an answer says of itself
+(``id``, ``model``, ``usage``, ``stop_reason`` …). Several texts of an answer become one, several blocks of ``system``
+one message, with an empty line between them. A turn that was made of several messages is read as one.
+
+Source: ``anthropic.types`` of the SDK, 2.12; https://platform.claude.com/docs/en/api/messages.
+"""
+
+from chatmemory.formats.anthropic.reader import from_anthropic
+from chatmemory.formats.anthropic.writer import to_anthropic
+
+__all__ = ["from_anthropic", "to_anthropic"]

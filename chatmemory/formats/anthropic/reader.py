@@ -1,0 +1,203 @@
+"""The strict reader of Anthropic's messages; see :mod:`chatmemory.formats.anthropic`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Any
+
+from chatmemory.core.contents import Content, TextContent
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.messages import (
+    AiMessage,
+    ChatMessage,
+    SystemMessage,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+from chatmemory.core.serialization.format_fields import Fields, expected
+from chatmemory.core.serialization.storable import require_json
+from chatmemory.formats.anthropic.block_reader import (
+    ANSWER_BLOCKS,
+    SYSTEM_BLOCKS,
+    USER_BLOCKS,
+    Redacted,
+    Thought,
+    read_parts,
+    read_tool_result,
+)
+from chatmemory.formats.anthropic.block_writer import (
+    REDACTED_THINKING,
+    THINKING_SIGNATURE,
+    answer_blocks,
+    content_block,
+)
+
+__all__ = ["KEPT_UNDER", "from_anthropic", "read_answer", "read_contents"]
+
+KEPT_UNDER = "anthropic"
+"""The attribute under which the blocks that messages here cannot express are kept, as ``content``."""
+
+_OF_THE_ANSWER = (
+    "id",
+    "type",
+    "model",
+    "usage",
+    "stop_reason",
+    "stop_sequence",
+    "stop_details",
+    "container",
+    "context_management",
+    "diagnostics",
+)
+
+
+def from_anthropic(data: Any, place: str = "") -> list[ChatMessage]:
+    """Messages from ``{"system": …, "messages": […]}``, from a list of messages, or from one answer that the SDK dumps.
+
+    ``null`` is the same as a field that is not there. A tool result is given the name of the tool that an earlier
+    message calls by its ID.
+
+    Args:
+        place: what the data is called in errors, ``body`` say.
+
+    Raises:
+        InvalidMessageError: a ``ValueError`` that names the place: ``messages[3].content[0].tool_use_id``.
+    """
+    if isinstance(data, (list, tuple)):
+        return _messages(data, place)
+    if not isinstance(data, Mapping):
+        raise expected("an object or a list of messages", data, place)
+    if "role" in data:
+        return Fields(data, place).build(_message)
+    dot = f"{place}." if place else ""
+    unknown = next((str(key) for key in data if key not in ("system", "messages")), None)
+    if unknown is not None:
+        raise InvalidMessageError("unknown field; leave it out", f"{dot}{unknown[:100]}")
+    if not isinstance(data.get("messages"), (list, tuple)):
+        raise expected("a list of messages", data.get("messages"), f"{dot}messages")
+    system: list[ChatMessage] = []
+    if data.get("system") is not None:
+        require_json(data["system"], f"{dot}system")
+        text = _system_text(data["system"], f"{dot}system")
+        system = [_system(text, f"{dot}system")] if text else []
+    return system + _messages(data["messages"], f"{dot}messages")
+
+
+def _messages(data: Iterable[Any], place: str) -> list[ChatMessage]:
+    messages: list[ChatMessage] = []
+    tools: dict[str | None, str | None] = {}
+    for index, item in enumerate(data):
+        for message in Fields(item, f"{place}[{index}]").build(_message):
+            if isinstance(message, AiMessage):
+                tools.update({request.id: request.name for request in message.tool_execution_requests})
+            elif isinstance(message, ToolExecutionResultMessage):
+                message = ToolExecutionResultMessage(
+                    message.id, tools.get(message.id), contents=message.contents, is_error=message.is_error
+                )
+            messages.append(message)
+    return messages
+
+
+def _message(fields: Fields) -> list[ChatMessage]:
+    role = fields.choice("role", ("user", "assistant", "system"))
+    place = fields.at("content")
+    content = fields.content_blocks("content")
+    if role == "system":
+        return [_system(_system_text(content, place), place)]
+    if role == "user":
+        return _user(content, place)
+    for key in _OF_THE_ANSWER:
+        fields.leave(key)
+    return [_kept_beside(read_answer(content, place), _clean(content))]
+
+
+def _system(text: str, place: str) -> SystemMessage:
+    try:
+        return SystemMessage(text)
+    except ValueError as error:
+        raise InvalidMessageError(str(error), place) from error
+
+
+def _system_text(content: Any, place: str) -> str:
+    if not isinstance(content, (str, list, tuple)):
+        raise expected("a string or a list of blocks", content, place)
+    return "\n\n".join(part.text for part in read_parts(content, place, SYSTEM_BLOCKS))
+
+
+def _user(content: Any, place: str) -> list[ChatMessage]:
+    if isinstance(content, str):
+        return [UserMessage(content)]
+    if not content:
+        raise InvalidMessageError("expected at least one block, got none", place)
+    blocks = list(enumerate(content))
+    messages: list[ChatMessage] = []
+    for is_result, group in groupby(blocks, lambda item: _type(item[1]) == "tool_result"):
+        some = list(group)
+        if is_result:
+            messages += [Fields(block, f"{place}[{index}]").build(read_tool_result) for index, block in some]
+        else:
+            contents = [_user_part(block, f"{place}[{index}]") for index, block in some]
+            kept = _clean([block for _, block in some])
+            same = kept == [content_block(content) for content in contents]
+            messages.append(
+                UserMessage(contents=contents, attributes=None if same else {KEPT_UNDER: {"content": kept}})
+            )
+    return messages
+
+
+def read_contents(blocks: list[Any]) -> list[Content]:
+    """What blocks of a user, which are no tool results, say."""
+    return [_user_part(block, f"[{index}]") for index, block in enumerate(blocks)]
+
+
+def _user_part(block: Any, place: str) -> Content:
+    content: Content = read_parts([block], place, USER_BLOCKS, at=place)[0]
+    return content
+
+
+def read_answer(content: Any, place: str = "") -> AiMessage:
+    """What the blocks of an answer say, but for what has no place in it."""
+    parts = read_parts(content, place, ANSWER_BLOCKS)
+    texts = [part.text for part in parts if isinstance(part, TextContent)]
+    thoughts = [part for part in parts if isinstance(part, Thought)]
+    signature = "\n".join(thought.signature for thought in thoughts)
+    redacted = [part.data for part in parts if isinstance(part, Redacted)]
+    attributes: dict[str, Any] = {}
+    if signature:
+        attributes[THINKING_SIGNATURE] = signature
+    if redacted:
+        attributes[REDACTED_THINKING] = redacted
+    return AiMessage(
+        "".join(texts) if texts else None,
+        [part for part in parts if isinstance(part, ToolExecutionRequest)],
+        thinking="\n".join(thought.thinking for thought in thoughts) if thoughts else None,
+        attributes=attributes,
+    )
+
+
+def _kept_beside(answer: AiMessage, blocks: list[dict[str, Any]]) -> AiMessage:
+    """The answer, with its blocks if they cannot be had from it again."""
+    if answer_blocks(answer) == blocks:
+        return answer
+    attributes = {**answer.attributes, KEPT_UNDER: {"content": blocks}}
+    return AiMessage(answer.text, answer.tool_execution_requests, thinking=answer.thinking, attributes=attributes)
+
+
+def _clean(content: Any) -> list[dict[str, Any]]:
+    """The blocks without what says nothing."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [
+        {
+            key: value
+            for key, value in block.items()
+            if value is not None and key != "cache_control" and (key, value) != ("caller", {"type": "direct"})
+        }
+        for block in content
+    ]
+
+
+def _type(block: Any) -> Any:
+    return block.get("type") if isinstance(block, Mapping) else None

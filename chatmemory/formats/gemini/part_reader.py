@@ -1,0 +1,231 @@
+"""What the parts of Gemini's contents are read as; see :mod:`chatmemory.formats.gemini`."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+from chatmemory.core.contents import (
+    AudioContent,
+    Content,
+    DetailLevel,
+    ImageContent,
+    PdfFileContent,
+    TextContent,
+    VideoContent,
+)
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.json_text import dumps
+from chatmemory.core.messages import ToolExecutionRequest, ToolExecutionResultMessage
+from chatmemory.core.serialization.format_fields import Fields
+from chatmemory.core.serialization.storable import require_json
+from chatmemory.formats.gemini.part_writer import can_be_fetched
+from chatmemory.formats.media import is_base64
+
+__all__ = ["ANSWER_PARTS", "NO_SIGNATURE", "USER_PARTS", "Thought", "clean_part", "read_part"]
+
+NO_SIGNATURE = "skip_thought_signature_validator"
+"""What Gemini takes as the signature of a call that it did not make."""
+
+_OBJECTS = (
+    "inlineData",
+    "fileData",
+    "functionCall",
+    "functionResponse",
+    "videoMetadata",
+    "mediaResolution",
+    "executableCode",
+    "codeExecutionResult",
+    "toolCall",
+    "toolResponse",
+)
+
+
+class Thought(NamedTuple):
+    text: str
+
+
+def clean_part(part: Any, place: str) -> Any:
+    """A part with the names of the REST API, without what says nothing."""
+    if not isinstance(part, Mapping):
+        return part
+    cleaned = {
+        key: _clean_object(value, f"{place}.{key}") if key in _OBJECTS and isinstance(value, Mapping) else value
+        for key, value in _in_camel_case(part, place).items()
+    }
+    if "functionCall" in cleaned and cleaned.get("thoughtSignature") == NO_SIGNATURE:
+        del cleaned["thoughtSignature"]
+    require_json(cleaned, place, 4)  # it becomes {"attributes": {"gemini": {"parts": [part]}}}
+    return cleaned
+
+
+def _clean_object(value: Mapping[str, Any], place: str) -> dict[str, Any]:
+    cleaned = _in_camel_case(value, place)
+    if isinstance(cleaned.get("parts"), (list, tuple)):
+        parts = enumerate(cleaned["parts"])
+        cleaned["parts"] = [clean_part(part, f"{place}.parts[{index}]") for index, part in parts]
+    return cleaned
+
+
+def _in_camel_case(data: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """The fields that have a value. The SDK has bytes and enums, and writes names with underscores."""
+    result: dict[str, Any] = {}
+    for key, value in data.items():
+        name = re.sub("_([a-z])", lambda found: found[1].upper(), str(key))
+        if value is None:
+            continue
+        if name in result:
+            raise InvalidMessageError("given twice", f"{place}.{name[:100]}")
+        if isinstance(value, bytes):
+            value = base64.urlsafe_b64encode(value).decode() if name == "thoughtSignature" else _base64(value)
+        result[name] = value.value if isinstance(value, Enum) else value
+    return result
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def read_part(part: Any, place: str, readers: Mapping[str, Callable[[Fields], Any]]) -> Any:
+    """What a clean part is read as."""
+
+    def read(fields: Fields) -> Any:
+        if fields.has("thoughtSignature"):
+            _base64_text(fields, "thoughtSignature")
+        for key in ("videoMetadata", "mediaResolution", "partMetadata"):
+            if fields.has(key):
+                fields.value(key, Mapping, "an object")
+        kind = next((key for key in readers if fields.has(key)), None)
+        if kind is None:
+            raise InvalidMessageError(f"expected one of {', '.join(readers)}", place)
+        return readers[kind](fields)
+
+    return Fields(part, place).build(read)
+
+
+def _base64_text(fields: Fields, key: str) -> str:
+    text = fields.text(key)
+    if not is_base64(text):
+        raise InvalidMessageError("expected Base64", fields.at(key))
+    return text
+
+
+def _text(fields: Fields) -> TextContent:
+    return TextContent(fields.text("text"))
+
+
+def _text_or_thought(fields: Fields) -> TextContent | Thought:
+    is_thought = fields.has("thought") and fields.value("thought", bool, "true or false")
+    text = fields.text("text")
+    return Thought(text) if is_thought else TextContent(text)
+
+
+def _function_call(fields: Fields) -> ToolExecutionRequest:
+    fields.leave("thought")
+    return fields.object("functionCall", _call)
+
+
+def _call(fields: Fields) -> ToolExecutionRequest:
+    fields.leave("partialArgs")
+    fields.leave("willContinue")
+    id, name = fields.optional_text("id"), fields.text("name")
+    return ToolExecutionRequest(
+        id, name, dumps(fields.value("args", Mapping, "an object") if fields.has("args") else {})
+    )
+
+
+def _function_response(fields: Fields) -> ToolExecutionResultMessage:
+    return fields.object("functionResponse", _result)
+
+
+def _result(fields: Fields) -> ToolExecutionResultMessage:
+    fields.leave("willContinue")
+    fields.leave("scheduling")
+    id, name = fields.optional_text("id"), fields.text("name")
+    response = fields.value("response", Mapping, "an object") if fields.has("response") else {}
+    place = fields.at("parts")
+    parts = fields.value("parts", (list, tuple), "a list") if fields.has("parts") else []
+    media = [read_part(part, f"{place}[{index}]", _MEDIA) for index, part in enumerate(parts)]
+    texts, is_error = _said(response)
+    contents: list[Content] = [*map(TextContent, texts), *media]
+    return ToolExecutionResultMessage(id, name, contents=contents or [TextContent("")], is_error=is_error)
+
+
+def _said(response: Mapping[str, Any]) -> tuple[list[str], bool | None]:
+    """The texts of a response, and whether it is an error."""
+    if not response:
+        return [], None
+    if len(response) == 1:
+        for key, is_error in (("output", None), ("error", True)):
+            said = response.get(key)
+            if isinstance(said, str):
+                return [said], is_error
+            if isinstance(said, (list, tuple)) and all(isinstance(text, str) for text in said):
+                return list(said), is_error
+    return [dumps(response)], True if "error" in response and "output" not in response else None
+
+
+def _inline_data(fields: Fields) -> Content:
+    return fields.object("inlineData", _inline)
+
+
+def _inline(fields: Fields) -> Content:
+    fields.leave("displayName")
+    mime_type, data = fields.text("mimeType"), _base64_text(fields, "data")
+    return _media(fields, mime_type, {"base64_data": data, "mime_type": mime_type})
+
+
+def _file_data(fields: Fields) -> Content:
+    return fields.object("fileData", _file)
+
+
+def _file(fields: Fields) -> Content:
+    fields.leave("displayName")
+    url = fields.text("fileUri")
+    if not can_be_fetched(url):
+        raise InvalidMessageError("expected a URL of http, https or gs", fields.at("fileUri"))
+    if not fields.has("mimeType"):
+        return VideoContent(url)  # YouTube's have none
+    mime_type = fields.text("mimeType")
+    return _media(fields, mime_type, {"url": url, "mime_type": mime_type})
+
+
+def _media(fields: Fields, mime_type: str, media: dict[str, Any]) -> Content:
+    kind = mime_type.partition("/")[0].lower()
+    if kind == "image":
+        return ImageContent(**media, detail_level=DetailLevel.AUTO)  # nobody said how closely to look
+    if kind == "audio":
+        return AudioContent(**media)
+    if kind == "video":
+        return VideoContent(**media)
+    if mime_type.lower() == "application/pdf":
+        return PdfFileContent(**media)
+    raise InvalidMessageError("expected the type of an image, audio, a video or a PDF file", fields.at("mimeType"))
+
+
+def _whole(key: str) -> Callable[[Fields], None]:
+    def read(fields: Fields) -> None:
+        fields.value(key, Mapping, "an object")
+        fields.leave("thought")
+
+    return read
+
+
+_MEDIA: dict[str, Callable[[Fields], Any]] = {"inlineData": _inline_data, "fileData": _file_data}
+USER_PARTS: dict[str, Callable[[Fields], Any]] = {
+    "text": _text,
+    **_MEDIA,
+    "functionResponse": _function_response,
+}
+ANSWER_PARTS: dict[str, Callable[[Fields], Any]] = {
+    "text": _text_or_thought,
+    "functionCall": _function_call,
+    # What Gemini made or ran itself is nobody's to answer, and means something only as it came.
+    **{
+        key: _whole(key)
+        for key in ("inlineData", "fileData", "executableCode", "codeExecutionResult", "toolCall", "toolResponse")
+    },
+}

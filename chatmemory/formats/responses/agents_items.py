@@ -1,0 +1,260 @@
+"""Items of the Agents SDK as messages, and back; see :mod:`chatmemory.contrib.openai_agents`.
+
+Reading is lenient: whatever an item is, the item itself is kept beside the message, so the message says what it can.
+Source: ``openai.types.responses.ResponseInputItemParam`` of the SDK, 3.54.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from chatmemory.core.contents import AudioContent, Content, TextContent
+from chatmemory.core.messages import (
+    AiMessage,
+    ChatMessage,
+    CustomMessage,
+    SystemMessage,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+from chatmemory.core.serialization.format_fields import Fields
+from chatmemory.formats import CannotExpressError
+from chatmemory.formats.responses.item_reader import CONTENTS
+from chatmemory.formats.responses.item_writer import content_parts, text_or_parts
+
+__all__ = ["ATTRIBUTE", "Item", "answer", "groups", "items_of", "messages_of"]
+
+Item = dict[str, Any]
+"""An item as JSON has it."""
+
+ATTRIBUTE = "openai_agents"
+"""The attribute that lists the types of the items that a message cannot express."""
+
+# What follows these is not part of the same answer, but comes from outside: the call's output, or a human's approval.
+_CALLS = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "computer_call": "computer_call_output",
+    "local_shell_call": "local_shell_call_output",
+    "shell_call": "shell_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+    "tool_search_call": "tool_search_output",
+    "program": "program_output",
+    "mcp_approval_request": "mcp_approval_response",
+}
+_RESULTS = frozenset(_CALLS.values())
+# What ran at OpenAI, or was thought there, is part of the answer.
+_HOSTED = frozenset(
+    {
+        "reasoning",
+        "compaction",
+        "web_search_call",
+        "file_search_call",
+        "code_interpreter_call",
+        "image_generation_call",
+        "mcp_call",
+        "mcp_list_tools",
+        "hosted_tool_call",
+    }
+)
+
+
+def groups(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """The items, those of one answer of the model together.
+
+    They are what the model said without anything else in between. A message without an ID begins another answer if a
+    message or a call came before it: it was not a model that gave several of those at once.
+    """
+    group: list[Item] = []
+    for item in items:
+        if not _is_of_answer(item):
+            if group:
+                yield group
+            yield [item]
+            group = []
+            continue
+        if _is_message(item) and "id" not in item and any(_is_message(said) or _is_call(said) for said in group):
+            yield group
+            group = []
+        group.append(item)
+    if group:
+        yield group
+
+
+def messages_of(grouped: Iterable[list[Item]]) -> Iterator[ChatMessage]:
+    """A message for each group. A result is given the name of the tool that an earlier one of them calls."""
+    names: dict[str | None, str | None] = {}
+    for group in grouped:
+        if _is_of_answer(group[0]):
+            message = answer(group)
+            names |= {request.id: request.name for request in message.tool_execution_requests}
+            yield message
+        else:
+            yield _other(group[0], names)
+
+
+def answer(items: list[Item]) -> AiMessage:
+    """What the items of one answer say."""
+    texts = [_answer_text(item) for item in items if _is_message(item)]
+    thoughts = [text for item in items if item.get("type") == "reasoning" for text in _thoughts(item)]
+    silent = [
+        item["type"] for item in items if not (_is_message(item) or _is_call(item) or item["type"] == "reasoning")
+    ]
+    return AiMessage(
+        "\n".join(texts) if texts else None,
+        [_request(item) for item in items if _is_call(item)],
+        thinking="\n".join(thoughts) if thoughts else None,
+        attributes={ATTRIBUTE: silent} if silent else None,
+    )
+
+
+def items_of(message: ChatMessage) -> list[Item]:
+    """The items that say what a message of any framework does, at least one."""
+    match message:
+        case SystemMessage():
+            return [{"role": "system", "content": message.text}]
+        case UserMessage():
+            return [{"role": "user", "content": _content(message.contents)}]
+        case AiMessage():
+            calls = [_call(request) for request in message.tool_execution_requests]
+            said = [{"role": "assistant", "content": message.text or ""}] if message.text or not calls else []
+            return said + calls
+        case ToolExecutionResultMessage():
+            output = _content(message.contents)
+            return [{"type": "function_call_output", "call_id": message.id, "output": output}]
+    attributes = message.attributes if isinstance(message, CustomMessage) else {}
+    return [{"role": "user", "content": f"[custom message: {_json(attributes)}]"}]
+
+
+def _call(request: ToolExecutionRequest) -> Item:
+    arguments = "{}" if request.arguments is None else request.arguments
+    return {"type": "function_call", "call_id": request.id, "name": request.name or "_", "arguments": arguments}
+
+
+def _is_message(item: Item) -> bool:
+    return item.get("type") in (None, "message") and item.get("role") == "assistant"
+
+
+def _is_call(item: Item) -> bool:
+    # A search that OpenAI makes has its output in the same answer.
+    return item.get("type") in _CALLS and not _is_search_at_openai(item)
+
+
+def _is_search_at_openai(item: Item) -> bool:
+    is_search = item.get("type") in ("tool_search_call", "tool_search_output")
+    return is_search and (item.get("execution") == "server" or not item.get("call_id"))
+
+
+def _is_of_answer(item: Item) -> bool:
+    return _is_message(item) or _is_call(item) or item.get("type") in _HOSTED or _is_search_at_openai(item)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _answer_text(item: Item) -> str:
+    content = item.get("content")
+    if isinstance(content, str):
+        return content
+    parts = [part for part in content or [] if isinstance(part, Mapping)]
+    return "".join(_text(part.get("text")) or _text(part.get("refusal")) or "" for part in parts)
+
+
+def _thoughts(item: Item) -> Iterator[str]:
+    for part in item.get("content") or item.get("summary") or []:
+        text = _text(part.get("text")) if isinstance(part, Mapping) else None
+        if text is not None:
+            yield text
+
+
+def _request(item: Item) -> ToolExecutionRequest:
+    kind = item["type"]
+    if kind == "mcp_approval_request":
+        return ToolExecutionRequest(_text(item.get("id")), _text(item.get("name")), _text(item.get("arguments")))
+    id = _text(item.get("call_id"))
+    if kind == "function_call":
+        return ToolExecutionRequest(id, _text(item.get("name")), _text(item.get("arguments")))
+    if kind == "custom_tool_call":
+        return ToolExecutionRequest(id, _text(item.get("name")), _json({"input": item.get("input")}))
+    said = {key: value for key, value in item.items() if key not in ("type", "id", "call_id", "status")}
+    return ToolExecutionRequest(id, kind.removesuffix("_call"), _json(said))
+
+
+def _other(item: Item, names: Mapping[str | None, str | None]) -> ChatMessage:
+    """What a user, a system or a tool says."""
+    kind, role = item.get("type"), item.get("role")
+    if kind in _RESULTS:
+        id = next((found for key in ("call_id", "approval_request_id", "id") if (found := _text(item.get(key)))), None)
+        return ToolExecutionResultMessage(id, names.get(id), contents=_contents(_output(item)))
+    if kind in (None, "message") and "content" in item:
+        contents = _contents(item["content"])
+        if role == "user":
+            return UserMessage(contents)
+        text = "".join(content.text for content in contents if isinstance(content, TextContent))
+        if role in ("system", "developer") and text.strip():
+            return SystemMessage(text)
+    return CustomMessage({ATTRIBUTE: [str(kind)]})
+
+
+def _output(item: Item) -> Any:
+    for key in ("output", "result"):
+        if key in item:
+            return item[key]
+    keys = ("type", "id", "call_id", "status", "approval_request_id")
+    return {key: value for key, value in item.items() if key not in keys}
+
+
+def _contents(value: Any) -> list[Content]:
+    """At least one content. What is no content is shown as JSON."""
+    if isinstance(value, str):
+        return [TextContent(value)]
+    if isinstance(value, Mapping) and value.get("type") == "computer_screenshot":
+        value = [value]
+    is_content = isinstance(value, list) and all(isinstance(part, Mapping) and "type" in part for part in value)
+    return [_part(part) for part in value] if is_content and value else [TextContent(_json(value))]
+
+
+def _part(part: Mapping[str, Any]) -> Content:
+    """The content; one that has no form here, such as a file that OpenAI holds, is named in a text."""
+    kind = part["type"]
+    text = _text(part.get("text"))
+    if text is not None:
+        return TextContent(text)
+    try:
+        if kind == "computer_screenshot":
+            return Fields({"image_url": part.get("image_url")}, "").build(CONTENTS["input_image"])
+        if kind == "input_audio":
+            audio = part["input_audio"]
+            return AudioContent(base64_data=audio["data"], mime_type=f"audio/{audio['format']}")
+        if kind in CONTENTS:
+            return Fields({key: value for key, value in part.items() if key != "type"}, "").build(CONTENTS[kind])
+    except (KeyError, TypeError, ValueError):
+        pass
+    name = next((found for key in ("filename", "file_id") if (found := _text(part.get(key)))), None)
+    return TextContent(f"[{kind} {name}]" if name else f"[{kind}]")
+
+
+def _content(contents: tuple[Content, ...]) -> str | list[Item]:
+    try:
+        return text_or_parts(contents)
+    except CannotExpressError:
+        return [part for content in contents for part in _named(content)]
+
+
+def _named(content: Content) -> list[Item]:
+    """The part of a content; of one that has none, a text that names it."""
+    if isinstance(content, AudioContent) and content.audio is not None and content.audio.base64_data:
+        format = (content.audio.mime_type or "audio/wav").partition("/")[2]
+        return [{"type": "input_audio", "input_audio": {"data": content.audio.base64_data, "format": format}}]
+    try:
+        return content_parts([content])
+    except CannotExpressError:
+        return [{"type": "input_text", "text": f"[{content.type.lower()}]"}]

@@ -1,0 +1,76 @@
+"""The items of OpenAI's Responses, as they are written; see :mod:`chatmemory.formats.responses`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from chatmemory.core.contents import Content, DetailLevel, ImageContent, PdfFileContent, TextContent
+from chatmemory.core.messages import AiMessage
+from chatmemory.formats import CannotExpressError
+
+__all__ = ["answer_items", "content_parts", "text_or_parts"]
+
+_DETAILS = {
+    DetailLevel.LOW: "low",
+    DetailLevel.MEDIUM: "auto",
+    DetailLevel.HIGH: "high",
+    DetailLevel.ULTRA_HIGH: "original",
+    DetailLevel.AUTO: "auto",
+}
+
+
+def answer_items(message: AiMessage, ids: Iterable[str | None]) -> list[dict[str, Any]]:
+    """The items of an answer: its text, and its calls with these IDs."""
+    items: list[dict[str, Any]] = [{"role": "assistant", "content": message.text}] if message.text else []
+    for request, id in zip(message.tool_execution_requests, ids, strict=True):
+        if request.name is None:
+            raise CannotExpressError("OpenAI needs the name of the tool that is called")
+        arguments = "{}" if request.arguments is None else request.arguments
+        items.append({"type": "function_call", "call_id": id, "name": request.name, "arguments": arguments})
+    return items
+
+
+def text_or_parts(contents: tuple[Content, ...]) -> str | list[dict[str, Any]]:
+    """What a user or a tool says."""
+    if len(contents) == 1 and isinstance(contents[0], TextContent):
+        return contents[0].text
+    return content_parts(contents)
+
+
+def content_parts(contents: Iterable[Content]) -> list[dict[str, Any]]:
+    return [_part(content) for content in contents]
+
+
+def _part(content: Content) -> dict[str, Any]:
+    match content:
+        case TextContent():
+            return {"type": "input_text", "text": content.text}
+        case ImageContent():
+            return {"type": "input_image", "image_url": _image_url(content), "detail": _DETAILS[content.detail_level]}
+        case PdfFileContent():
+            return {"type": "input_file", **_file(content)}
+    raise CannotExpressError(f"OpenAI's Responses take no {content.type}")
+
+
+def _image_url(content: ImageContent) -> str:
+    image = content.image
+    if image.url:
+        return image.url
+    if not image.base64_data:
+        raise CannotExpressError("OpenAI needs the URL or the data of an image")
+    if not image.mime_type:
+        raise CannotExpressError("OpenAI needs the MIME type of an image that is given as data")
+    return f"data:{image.mime_type};base64,{image.base64_data}"
+
+
+def _file(content: PdfFileContent) -> dict[str, str]:
+    file = content.pdf_file
+    if file is not None and file.base64_data:
+        # OpenAI refuses data without a name.
+        return {"filename": "file.pdf", "file_data": f"data:application/pdf;base64,{file.base64_data}"}
+    if file is None or not file.url:
+        raise CannotExpressError("OpenAI needs the URL or the data of a PDF file")
+    if file.url[:5].lower() == "data:":
+        return {"filename": "file.pdf", "file_data": file.url}
+    return {"file_url": file.url}

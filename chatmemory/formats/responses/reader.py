@@ -1,0 +1,208 @@
+"""The strict reader of OpenAI's Responses; see :mod:`chatmemory.formats.responses`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from chatmemory.core.contents import TextContent
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.messages import (
+    AiMessage,
+    ChatMessage,
+    SystemMessage,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+from chatmemory.core.serialization.format_fields import Fields, expected
+from chatmemory.core.serialization.storable import require_json, require_storable
+from chatmemory.formats.responses.item_reader import (
+    ANSWER_ITEMS,
+    CONTENTS,
+    TEXTS,
+    AnswerPart,
+    Refusal,
+    Thought,
+    refuse_programs,
+)
+from chatmemory.formats.responses.item_writer import answer_items
+
+__all__ = ["KEPT_UNDER", "from_responses", "read_answer"]
+
+KEPT_UNDER = "openai_responses"
+"""The attribute under which the items of an answer that messages here cannot express are kept, as ``items``."""
+
+
+def from_responses(data: Any, place: str = "") -> list[ChatMessage]:
+    """Messages from ``{"instructions": …, "input": …}``, a list of items, a text, or a response that the SDK dumps.
+
+    ``null`` is the same as a field that is not there. A tool result is given the name of the tool that an earlier
+    item calls by its ID.
+
+    Args:
+        place: what the data is called in errors, ``body`` say.
+
+    Raises:
+        InvalidMessageError: a ``ValueError`` that names the place: ``input[3].content[0].text``.
+    """
+    if not isinstance(data, Mapping):
+        return _items(data, place, "a list of items, a text or an object")
+    dot = f"{place}." if place else ""
+    if "output" in data:
+        return _items(data["output"], f"{dot}output", "a list of items")
+    unknown = next((str(key) for key in data if key not in ("instructions", "input")), None)
+    if unknown is not None:
+        raise InvalidMessageError("unknown field; leave it out", f"{dot}{unknown[:100]}")
+    said = _items(data.get("input"), f"{dot}input", "a list of items or a text")
+    return [*_instructions(data.get("instructions"), f"{dot}instructions"), *said]
+
+
+def _instructions(text: Any, place: str) -> list[ChatMessage]:
+    if not text:
+        return []
+    if not isinstance(text, str):
+        raise expected("a string", text, place)
+    try:
+        return [SystemMessage(require_storable(text, place))]
+    except InvalidMessageError:
+        raise
+    except ValueError as error:
+        raise InvalidMessageError(str(error), place) from error
+
+
+def read_answer(items: Iterable[Any]) -> AiMessage:
+    """What the items of an answer say, but for what has no place in it."""
+    return _answer([part for index, item in enumerate(items) for part in _answer_parts(item, f"[{index}]")])
+
+
+def _items(data: Any, place: str, what: str) -> list[ChatMessage]:
+    if isinstance(data, str):
+        return [UserMessage(require_storable(data, place))]
+    if not isinstance(data, (list, tuple)):
+        raise expected(what, data, place)
+    messages: list[ChatMessage] = []
+    answer = _Answer()
+    tools: dict[str | None, str | None] = {}
+    for index, item in enumerate(data):
+        at = f"{place}[{index}]"
+        require_json(item, at, 4)  # it becomes {"attributes": {"openai_responses": {"items": [item]}}}
+        if _is_of_an_answer(item):
+            parts = _answer_parts(item, at)
+            if answer.is_said and "id" not in item and item.get("type") in (None, "message"):
+                messages.append(answer.message())
+                answer = _Answer()
+            answer.add(item, parts)
+            tools.update({part.id: part.name for part in parts if isinstance(part, ToolExecutionRequest)})
+            continue
+        if answer.items:
+            messages.append(answer.message())
+            answer = _Answer()
+        message = Fields(item, at).build(_other)
+        if isinstance(message, ToolExecutionResultMessage) and message.tool_name is None:
+            message = ToolExecutionResultMessage(message.id, tools.get(message.id), contents=message.contents)
+        messages.append(message)
+    return [*messages, answer.message()] if answer.items else messages
+
+
+class _Answer:
+    """Items of one answer that follow one another."""
+
+    def __init__(self) -> None:
+        self.items: list[dict[str, Any]] = []
+        self.is_said = False
+        """Whether there is a message or a call, rather than what comes before them."""
+        self._parts: list[AnswerPart] = []
+
+    def add(self, item: Mapping[str, Any], parts: list[AnswerPart]) -> None:
+        self.items.append(_clean(item))
+        self.is_said = self.is_said or item.get("type") in (None, "message", "function_call")
+        self._parts += parts
+
+    def message(self) -> AiMessage:
+        """The answer, with its items if they cannot be had from it again."""
+        answer = _answer(self._parts)
+        if answer_items(answer, [request.id for request in answer.tool_execution_requests]) == self.items:
+            return answer
+        kept = {KEPT_UNDER: {"items": self.items}}
+        return AiMessage(answer.text, answer.tool_execution_requests, thinking=answer.thinking, attributes=kept)
+
+
+def _answer(parts: list[AnswerPart]) -> AiMessage:
+    texts = [part.text for part in parts if isinstance(part, TextContent)]
+    refusals = [part.text for part in parts if isinstance(part, Refusal)]
+    thoughts = [part.text for part in parts if isinstance(part, Thought)]
+    return AiMessage(
+        "".join(texts or refusals) if texts or refusals else None,
+        [part for part in parts if isinstance(part, ToolExecutionRequest)],
+        thinking="\n".join(thoughts) if thoughts else None,
+    )
+
+
+def _is_of_an_answer(item: Any) -> bool:
+    if not isinstance(item, Mapping):
+        return False
+    kind = item.get("type")
+    if kind in (None, "message"):
+        return item.get("role") == "assistant"
+    return isinstance(kind, str) and kind in ANSWER_ITEMS
+
+
+def _answer_parts(item: Any, place: str) -> list[AnswerPart]:
+    fields = Fields(item, place)
+    kind = fields.choice("type", ANSWER_ITEMS) if fields.has("type") else "message"
+    return fields.build(ANSWER_ITEMS[kind])
+
+
+def _clean(value: Any, *, within: bool = False) -> Any:
+    """The item without what says nothing."""
+    if isinstance(value, Mapping):
+        cleaned = {
+            ("async" if key == _ASYNC else key): _clean(item, within=True)
+            for key, item in value.items()
+            if (item is not None or key in _MAY_BE_NULL)
+            and key not in ("parsed", "parsed_arguments")
+            and (key, item) != ("caller", {"type": "direct"})
+        }
+        if not within and "id" not in cleaned and cleaned.get("type") == "message":
+            del cleaned["type"]
+        return cleaned
+    return [_clean(item, within=True) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _other(fields: Fields) -> ChatMessage:
+    kind = fields.choice("type", ("message", "function_call_output"), _REFUSED) if fields.has("type") else "message"
+    for key in ("id", "status"):
+        fields.leave(key)
+    if kind == "function_call_output":
+        return _tool_result(fields)
+    if fields.choice("role", ("user", "system", "developer", "assistant")) == "user":
+        return UserMessage(fields.content(CONTENTS))
+    return _system(fields)
+
+
+def _system(fields: Fields) -> SystemMessage:
+    content = fields.content(TEXTS)
+    return SystemMessage(content if isinstance(content, str) else "".join(part.text for part in content))
+
+
+def _tool_result(fields: Fields) -> ToolExecutionResultMessage:
+    fields.leave("namespace")
+    refuse_programs(fields)
+    id, name, output = fields.text("call_id"), fields.optional_text("name"), fields.content(CONTENTS, "output")
+    if isinstance(output, str):
+        return ToolExecutionResultMessage(id, name, output)
+    return ToolExecutionResultMessage(id, name, contents=output)
+
+
+_ASYNC = "async_"  # as the SDK dumps async, unless by its alias
+_MAY_BE_NULL = ("code", "outputs", "result")  # of code_interpreter_call and image_generation_call, which need them
+_REFUSED = {
+    "item_reference": "only OpenAI knows what this refers to; give the item itself",
+    "custom_tool_call": "a call of a custom tool cannot be kept, only one of a function",
+    "custom_tool_call_output": "the result of a custom tool cannot be kept, only that of a function",
+    **dict.fromkeys(
+        ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request"),
+        "a call that waits for another answer than a function's cannot be kept",
+    ),
+}

@@ -1,0 +1,119 @@
+"""The writer of OpenAI's Responses; see :mod:`chatmemory.formats.responses`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from chatmemory.core.arguments import tuple_of
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
+from chatmemory.formats import CannotExpressError, UnsupportedContentError
+from chatmemory.formats.call_ids import CallIds
+from chatmemory.formats.plain import plain
+from chatmemory.formats.responses.item_writer import answer_items, text_or_parts
+from chatmemory.formats.responses.reader import KEPT_UNDER, read_answer
+from chatmemory.formats.rules import Names, Repair, RepairReason, Rules
+from chatmemory.formats.validity import make_valid
+
+__all__ = ["to_responses"]
+
+
+def to_responses(
+    messages: Iterable[ChatMessage],
+    on_repair: Callable[[Repair], object] | None = None,
+    *,
+    repair: bool = True,
+) -> list[dict[str, Any]]:
+    """The items, ready to be sent as ``input=``. OpenAI accepts the result whatever the memory holds.
+
+    Args:
+        on_repair: called with each repair, in the order of the messages.
+        repair: False writes every message given, and all that was kept aside, for a record of what was said rather
+            than a request. Then only IDs are made up, as :func:`chatmemory.formats.openai.to_openai` does.
+
+    Raises:
+        UnsupportedContentError: a ``ValueError``; the format cannot express a message. Nothing is left out in silence.
+        TypeError: something is no message.
+    """
+    given: tuple[ChatMessage, ...] = tuple_of(ChatMessage, messages, "messages")
+    written: Sequence[ChatMessage] = given
+    positions: Sequence[int] = range(len(given))
+    repairs: list[Repair] = []
+    if repair:
+        valid = make_valid(given, _RULES)
+        written, positions, repairs = valid.messages, valid.positions, valid.repairs
+        repairs += [
+            Repair(position, RepairReason.REASONING, _NOT_ENCRYPTED)
+            for position, message in zip(positions, written, strict=True)
+            if isinstance(message, AiMessage) and not _is_encrypted(_kept(message))
+        ]
+        repairs.sort(key=lambda done: done.position)
+    calls = CallIds(written)
+    items: list[dict[str, Any]] = []
+    for position, message in zip(positions, written, strict=True):
+        try:
+            items += _items(message, calls, repair)
+        except CannotExpressError as error:
+            raise UnsupportedContentError(str(error), position, given[position]) from None
+    if on_repair is not None:
+        for done in repairs:
+            on_repair(done)
+    return items
+
+
+def _items(message: ChatMessage, calls: CallIds, repair: bool) -> list[dict[str, Any]]:
+    match message:
+        case SystemMessage():
+            return [{"role": "system", "content": message.text}]
+        case UserMessage():
+            return [{"role": "user", "content": text_or_parts(message.contents)}]
+        case AiMessage():
+            items = _sent(message) if repair else _kept(message)
+            # In a record each message has a place, even one that says nothing.
+            return items or answer_items(message, calls.ids_of(message)) or [{"role": "assistant", "content": ""}]
+        case ToolExecutionResultMessage():
+            id, output = calls.id_answered_by(message), text_or_parts(message.contents)
+            return [{"type": "function_call_output", "call_id": id, "output": output}]
+    raise CannotExpressError("OpenAI has no such messages")
+
+
+def _sent(message: AiMessage) -> list[dict[str, Any]]:
+    """The items that ``from_responses`` kept aside, if OpenAI takes them; none otherwise."""
+    items = _kept(message)
+    if not _is_encrypted(items):
+        return []
+    while items and items[-1].get("type") == "reasoning":
+        items.pop()
+    return items
+
+
+def _is_encrypted(items: list[dict[str, Any]]) -> bool:
+    return all(item.get("encrypted_content") for item in items if item.get("type") == "reasoning")
+
+
+def _kept(message: AiMessage) -> list[dict[str, Any]]:
+    """The items that ``from_responses`` kept aside. Attributes are anybody's, so nothing is taken for sure."""
+    kept = message.attributes.get(KEPT_UNDER)
+    items = kept.get("items") if isinstance(kept, Mapping) else None
+    if not isinstance(items, (list, tuple)):
+        return []
+    try:
+        answer = read_answer(items)
+    except (InvalidMessageError, TypeError):
+        return []  # they are somebody else's
+    same = (answer.text, answer.thinking, answer.tool_execution_requests) == (
+        message.text,
+        message.thinking,
+        message.tool_execution_requests,
+    )
+    return [plain(item) for item in items] if same else []
+
+
+_NOT_ENCRYPTED = "Reasoning that is not encrypted was left out, with all but text and calls of its answer."
+_RULES = Rules(
+    ids=Names(None, 64),
+    unique_ids=False,
+    tool_names=Names(r"[^a-zA-Z0-9_-]", 128),
+    says_nothing=lambda message: not (_sent(message) or message.text),
+)

@@ -1,0 +1,39 @@
+"""IDs of conversations."""
+
+from __future__ import annotations
+
+import secrets
+import time
+import uuid
+
+from chatmemory.core.serialization.storable import require_storable
+
+__all__ = ["MEMORY_ID_CHARS", "memory_id_text", "new_memory_id", "uuid7"]
+
+MEMORY_ID_CHARS = 255
+
+
+def uuid7() -> uuid.UUID:
+    """A UUID that begins with the time, so that new rows go to the end of the index. Source: RFC 9562, 5.7."""
+    milliseconds = time.time_ns() // 1_000_000
+    value = (milliseconds << 80) | (0x7 << 76) | (secrets.randbits(12) << 64) | (0b10 << 62) | secrets.randbits(62)
+    return uuid.UUID(int=value)
+
+
+def new_memory_id() -> str:
+    """A memory ID for a conversation that was given none."""
+    return str(uuid7())
+
+
+def memory_id_text(memory_id: object) -> str:
+    """The text by which the database knows ``memory_id``: 1 and "1" are the same memory there.
+
+    Raises:
+        ValueError: it is None, longer than 255 characters, or no text that a database can hold.
+    """
+    if memory_id is None:
+        raise ValueError("memory_id cannot be null")
+    text = str(memory_id)
+    if len(text) > MEMORY_ID_CHARS:
+        raise ValueError(f"memory_id has {len(text)} characters; at most {MEMORY_ID_CHARS} are stored")
+    return require_storable(text, "memory_id")

@@ -1,0 +1,139 @@
+"""Conversations: list, create, read, change, erase."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.db import IntegrityError, router, transaction
+from django.urls import reverse
+from django.utils.http import urlencode
+from django_filters.rest_framework import DjangoFilterBackend
+from rest_framework import mixins, status
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from chatmemory.database import operations
+from chatmemory.database.change import Change
+from chatmemory.database.idempotency import find_key, fingerprint, scope_of_owner
+from chatmemory.database.retry import retried
+from chatmemory.database.target import Target
+from chatmemory.models import Conversation, ConversationQuerySet, IdempotencyKey
+from chatmemory.rest.filters import ConversationFilter, StrictOrderingFilter
+from chatmemory.rest.pagination import ConversationPagination
+from chatmemory.rest.permissions import single_owner
+from chatmemory.rest.preconditions import conversation_tag, not_modified, precondition
+from chatmemory.rest.problems import Conflict
+from chatmemory.rest.serializers import WINDOW_FIELDS, ConversationSerializer, items
+from chatmemory.rest.views.base import ChatMemoryViewSet
+
+__all__ = ["ConversationViewSet"]
+
+
+class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
+    """Your conversations."""
+
+    serializer_class = ConversationSerializer
+    pagination_class = ConversationPagination
+    filter_backends = [DjangoFilterBackend, StrictOrderingFilter]
+    filterset_class = ConversationFilter
+    ordering_fields = ["updated_at", "created_at"]
+    ordering = ["-updated_at", "-id"]
+
+    def get_queryset(self) -> ConversationQuerySet:
+        return self.conversations()
+
+    def create(self, request: Request, **kwargs: Any) -> Response:
+        """Make a conversation. The same ``Idempotency-Key`` never makes a second one."""
+        owner, key = single_owner(request, "add"), self.idempotency_key()
+        serializer = self.get_serializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        given = serializer.validated_data
+        asked = fingerprint(json.dumps(request.data, sort_keys=True))
+        database = router.db_for_write(Conversation)
+        keys = IdempotencyKey.objects.using(database).filter(scope=scope_of_owner(owner))
+        for _attempt in range(5):
+            try:
+                answer = self._make(database, owner, given, key, asked)
+                break
+            except IntegrityError:
+                found = find_key(keys, key, asked) if key else None
+                if found:
+                    answer = json.loads(found.account)
+                    break
+                self._refuse_taken(database, owner, given.get("memory_id"))
+        else:
+            raise Conflict("A conversation with this memory_id comes and goes. Try again.")
+        headers = {"Location": self._address(answer["id"])}
+        return Response(answer, status=status.HTTP_201_CREATED, headers=headers)
+
+    def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
+        """Its settings and counters."""
+        conversation = self.conversation()
+        tag = conversation_tag(conversation)
+        answer = Response(self.get_serializer(conversation).data, headers={"ETag": tag})
+        return not_modified(request, tag) or answer
+
+    def partial_update(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
+        """Change title, metadata or window. A smaller window evicts at once; the answer says what left."""
+        conversation = self.conversation()
+        target = Target.of(conversation, precondition(request, conversation_tag))
+        serializer = self.get_serializer(conversation, data=request.data, partial=True)
+        serializer.is_valid(raise_exception=True)
+        given = serializer.validated_data
+        window = {name: given[name] for name in WINDOW_FIELDS if name in given}
+        described = {name: given[name] for name in ("title", "metadata") if name in given}
+
+        def transact() -> Change:
+            with transaction.atomic(using=target.key.database):
+                change = operations.set_window(target, **window)
+                for name, value in described.items():
+                    setattr(change.conversation, name, value)
+                if described:
+                    change.conversation.save(update_fields=described)
+                change.conversation.refresh_from_db(using=target.key.database)
+            return change
+
+        change = retried(target.key.database, transact)
+        changed = change.conversation
+        answer = {**self.get_serializer(changed).data, "evicted": items(change.evicted, self.message_format)}
+        return Response(answer, headers={"ETag": conversation_tag(changed)})
+
+    def destroy(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
+        """Erase it and everything in it."""
+        operations.erase(Target.of(self.conversation(), precondition(request, conversation_tag)))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    def _make(self, database: str, owner: Any, given: dict[str, Any], key: str | None, asked: str) -> Any:
+        with transaction.atomic(using=database):
+            conversation = Conversation.objects.using(database).create(owner=owner, **given)
+            answer = self.get_serializer(conversation).data
+            if key is not None:
+                IdempotencyKey.objects.using(database).create(
+                    conversation=conversation,
+                    scope=scope_of_owner(owner),
+                    key=key,
+                    fingerprint=asked,
+                    account=JSONRenderer().render(answer).decode(),
+                )
+        return answer
+
+    def _refuse_taken(self, database: str, owner: Any, memory_id: str | None) -> None:
+        taken = Conversation.objects.using(database).owned_by(owner).filter(memory_id=memory_id).first()
+        if taken is not None:
+            raise Conflict(
+                f"There is a conversation with the memory_id {taken.memory_id!r} already. Use it, or take another ID.",
+                conversation=self._address(taken.pk),
+            )
+
+    def _address(self, conversation_id: Any) -> str:
+        """Where the conversation is, for the same user, wherever the project has put this API."""
+        match = self.request.resolver_match
+        assert match is not None
+        prefix = f"{match.namespace}:" if match.namespace else ""
+        arguments = {**match.kwargs, "conversation_id": conversation_id}
+        address = reverse(f"{prefix}conversation-detail", kwargs=arguments)
+        owner = self.request.query_params.get("owner")
+        query = f"?{urlencode({'owner': owner})}" if owner is not None else ""
+        return self.request.build_absolute_uri(address + query)

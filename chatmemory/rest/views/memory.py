@@ -1,0 +1,101 @@
+"""The memory of a conversation: what the model gets, now, in the past, or if."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from chatmemory.database import operations
+from chatmemory.database.model_input import written_memory
+from chatmemory.database.operations.try_window import fit_rows
+from chatmemory.database.rows import rows_of
+from chatmemory.database.target import Target
+from chatmemory.models import MAX_LIMIT, Conversation
+from chatmemory.rest.bodies import read_list, read_memory
+from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
+from chatmemory.rest.problems import invalid
+from chatmemory.rest.serializers import WindowSerializer, items, memory_to_data, trial_to_data
+from chatmemory.rest.views.base import ChatMemoryViewSet
+
+__all__ = ["MemoryViewSet"]
+
+
+class MemoryViewSet(ChatMemoryViewSet):
+    """What the model gets of a conversation."""
+
+    serializer_class = WindowSerializer
+    parameters = {"retrieve": {"at", "at_message"}}
+    whole_memory = {"retrieve"}
+
+    def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
+        """What the model gets now, or got at a past version."""
+        conversation = self.conversation()
+        version = self._version(conversation)
+        fresh = not_modified(request, self._tag(conversation, version))
+        if fresh:
+            return fresh
+        if version == conversation.version:
+            rows = fit_rows(conversation).retained
+            version = conversation.version
+        else:
+            rows = list(rows_of(conversation).in_memory_at(version))
+        messages = written_memory(conversation, [row.message for row in rows], self.format_name)
+        answer = memory_to_data(rows, messages, conversation, version)
+        return Response(answer, headers={"ETag": self._tag(conversation, version)})
+
+    def update(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
+        """Make the given messages the memory; those that are new are synthetic. History stays."""
+        target = Target.of(self.conversation(), precondition(request))
+        change = operations.rewrite(target, read_memory(request.data, self.message_format))
+        conversation = change.conversation
+        rows = list(rows_of(conversation).in_memory_at(conversation.version))
+        messages = self.message_format.write([row.message for row in rows], None)
+        answer = memory_to_data(rows, messages, conversation, conversation.version)
+        for name, changed in ("added", change.added), ("evicted", change.evicted):
+            answer[name] = items(changed, self.message_format)
+        return Response(answer, headers={"ETag": self._tag(conversation, conversation.version)})
+
+    def destroy(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
+        """Clear the memory. History stays."""
+        operations.clear(Target.of(self.conversation("change"), precondition(request)))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    def preview(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
+        """What another window, with perhaps messages that were not said yet, would do. Nothing is written."""
+        conversation = self.conversation("view")
+        if not isinstance(request.data, dict):
+            raise invalid("", "expected an object")
+        window = {name: value for name, value in request.data.items() if name != "messages"}
+        serializer = self.get_serializer(data=window)
+        serializer.is_valid(raise_exception=True)
+        given = request.data.get("messages", [])
+        messages = read_list(given, "messages", self.message_format, "MAX_BATCH")
+        trial = conversation.memory.try_window(**serializer.validated_data, messages=messages)
+        return Response(trial_to_data(trial, self.message_format))
+
+    def _tag(self, conversation: Conversation, version: int) -> str:
+        return memory_tag(conversation, version, self.request.query_params.get("format"))
+
+    def _version(self, conversation: Conversation) -> int:
+        at, position = (self._number(name) for name in ("at", "at_message"))
+        if at is not None and position is not None:
+            raise invalid("at_message", "give either at or at_message")
+        if position is not None:
+            added_in = rows_of(conversation).filter(position=position).values_list("added_in", flat=True).first()
+            if added_in is None:
+                raise invalid("at_message", f"there is no message at position {position}")
+            return int(added_in)
+        if at is not None and at > conversation.version:
+            raise invalid("at", f"there are versions from 0 to {conversation.version}, but no {at}")
+        return conversation.version if at is None else at
+
+    def _number(self, name: str) -> int | None:
+        text = self.request.query_params.get(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_LIMIT)) and int(text) <= MAX_LIMIT):
+            raise invalid(name, f"expected a whole number from 0 to {MAX_LIMIT}")
+        return int(text)

@@ -1,0 +1,67 @@
+"""Messages: the history, one of it, and adding to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django_filters.rest_framework import DjangoFilterBackend
+from rest_framework import status
+from rest_framework.exceptions import NotFound
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from chatmemory.database import operations
+from chatmemory.database.idempotency import keys_of
+from chatmemory.database.rows import rows_of
+from chatmemory.database.target import Target
+from chatmemory.models import MAX_LIMIT, Conversation
+from chatmemory.rest.bodies import read_batch
+from chatmemory.rest.filters import MessageFilter, StrictOrderingFilter
+from chatmemory.rest.pagination import MessagePagination
+from chatmemory.rest.preconditions import memory_tag, precondition
+from chatmemory.rest.serializers import MessageSerializer, change_to_data, items
+from chatmemory.rest.views.base import ChatMemoryViewSet
+
+__all__ = ["MessageViewSet"]
+
+
+class MessageViewSet(ChatMemoryViewSet):
+    """The history of a conversation."""
+
+    serializer_class = MessageSerializer
+    pagination_class = MessagePagination
+    filter_backends = [DjangoFilterBackend, StrictOrderingFilter]
+    filterset_class = MessageFilter
+    ordering_fields = ["position"]
+    ordering = ["position"]
+
+    def list(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
+        """The history, in pages."""
+        history = self.filter_queryset(self.conversation().messages.history())
+        page = self.paginate_queryset(history)
+        return self.get_paginated_response(items(page or [], self.message_format))
+
+    def create(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
+        """Add one message or a batch, all or none. The same ``Idempotency-Key`` never adds twice."""
+        conversation, key = self.conversation(), self.idempotency_key()
+        messages = read_batch(request.data, self.message_format)
+        demanded = precondition(request)
+
+        def check(row: Conversation) -> None:
+            # A repeated request moved the version itself.
+            repeated = key and keys_of(row).filter(key=key).exists()
+            if demanded and not repeated:
+                demanded(row)
+
+        change = operations.add(Target.of(conversation, demanded and check), messages, idempotency_key=key)
+        tag = memory_tag(change.conversation, change.conversation.version, request.query_params.get("format"))
+        answer = change_to_data(change, self.message_format)
+        return Response(answer, status=status.HTTP_201_CREATED, headers={"ETag": tag})
+
+    def retrieve(self, request: Request, conversation_id: str, position: str, **kwargs: Any) -> Response:
+        """One message, also if it is synthetic."""
+        known = position.isascii() and position.isdigit() and len(position) <= len(str(MAX_LIMIT))
+        row = rows_of(self.conversation()).filter(position=int(position)).first() if known else None
+        if row is None:
+            raise NotFound("There is no message at this position.")
+        return Response(items([row], self.message_format)[0])

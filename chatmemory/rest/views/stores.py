@@ -1,0 +1,89 @@
+"""The three methods of a ``ChatMemoryStore`` over HTTP, for programs that are written with LangChain4j."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from django.db import router
+from django.http import HttpResponse, HttpResponseBase
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.serialization.codec import messages_to_json
+from chatmemory.database import operations
+from chatmemory.database.read import read_rows
+from chatmemory.database.target import Target
+from chatmemory.models import Conversation
+from chatmemory.models.identifiers import memory_id_text
+from chatmemory.rest.bodies import read_list
+from chatmemory.rest.formats import DEFAULT_FORMAT
+from chatmemory.rest.permissions import single_owner
+from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
+from chatmemory.rest.problems import invalid
+from chatmemory.rest.views.base import ChatMemoryViewSet
+
+__all__ = ["StoreViewSet"]
+
+
+class StoreViewSet(ChatMemoryViewSet):
+    """A memory by its own ID, as the bare JSON array that LangChain4j reads and writes.
+
+    The window is the other program's: nothing is evicted but what it leaves out.
+    """
+
+    def initial(self, request: Request, *args: object, **kwargs: object) -> None:
+        super().initial(request, *args, **kwargs)
+        if self.format_name != DEFAULT_FORMAT:
+            raise invalid("format", f"stores speak {DEFAULT_FORMAT} only")
+        try:
+            self.memory_id = memory_id_text(self.kwargs["memory_id"])
+        except InvalidMessageError:
+            raise
+        except ValueError as error:
+            raise invalid("memory_id", str(error)) from error
+
+    def retrieve(self, request: Request, memory_id: str, **kwargs: object) -> HttpResponseBase:
+        """``getMessages``: all messages of the memory; ``[]`` where there is none."""
+        conversation = self._existing()
+        fresh = not_modified(request, self._tag(conversation))
+        if fresh:
+            return fresh
+        rows = read_rows(conversation) if conversation else []
+        text = messages_to_json(row.message for row in rows)
+        return HttpResponse(text, content_type="application/json", headers={"ETag": self._tag(conversation)})
+
+    def update(self, request: Request, memory_id: str, **kwargs: object) -> Response:
+        """``updateMessages``: what the list leaves out is evicted, what it appends was said."""
+        owner = single_owner(request)
+        if self._existing() is None:
+            single_owner(request, "add")
+        messages = read_list(request.data, "", self.message_format, "MAX_MEMORY_MESSAGES")
+        target = Target.named(
+            owner,
+            self.memory_id,
+            lambda: Conversation(owner=owner, memory_id=self.memory_id),
+            precondition(request, may_be_new=True),
+        )
+        change = operations.rewrite(target, messages, from_foreign_memory=True)
+        return Response(status=status.HTTP_204_NO_CONTENT, headers={"ETag": self._tag(change.conversation)})
+
+    def destroy(self, request: Request, memory_id: str, **kwargs: object) -> Response:
+        """``deleteMessages``: clears the memory, if there is one. History stays."""
+        owner = single_owner(request, "change")
+        self._existing("change")
+        with suppress(Conversation.DoesNotExist):
+            operations.clear(Target.named(owner, self.memory_id, None, precondition(request, may_be_new=True)))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    def _tag(self, conversation: Conversation | None) -> str:
+        return memory_tag(conversation or Conversation(memory_id=self.memory_id), "store")
+
+    def _existing(self, act: str | None = None) -> Conversation | None:
+        single_owner(self.request, act)
+        database = router.db_for_write(Conversation)
+        conversation = self.conversations(act).using(database).filter(memory_id=self.memory_id).first()
+        if conversation is not None:
+            self.check_object_permissions(self.request, conversation)
+        return conversation

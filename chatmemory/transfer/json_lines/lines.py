@@ -1,0 +1,130 @@
+"""The JSON objects on the lines of an export, field by field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+from uuid import UUID
+
+from django.utils.dateparse import parse_datetime
+
+from chatmemory.transfer.moments import here
+from chatmemory.transfer.reports import BadRecordError
+
+__all__ = [
+    "Line",
+    "blocks",
+]
+
+
+@dataclass
+class Line:
+    """One line. Its fields are taken out one by one; what is left over in the end is unknown."""
+
+    place: str
+
+    key: str
+    """Whose line it is: the primary key of a conversation."""
+
+    data: dict[str, Any]
+
+    problem: str = ""
+    """What is wrong if it is no JSON object with a key."""
+
+    def bad(self, problem: str) -> BadRecordError:
+        return BadRecordError(self.place, problem)
+
+    def has(self, name: str) -> bool:
+        return name in self.data
+
+    def take(self, name: str, kind: type, what: str, *, null: bool = False) -> Any:
+        """A value of one kind, or with ``null`` None.
+
+        Raises:
+            BadRecordError: it is another one, or missing.
+        """
+        if name not in self.data:
+            raise self.bad(f"{name} is missing")
+        value = self.data.pop(name)
+        if (null and value is None) or (isinstance(value, kind) and not (kind is int and isinstance(value, bool))):
+            return value
+        raise self.bad(f"{name}: expected {what}, got {json.dumps(value)[:100]}")
+
+    def text(self, name: str, *, null: bool = False) -> Any:
+        return self.encodable(name, self.take(name, str, "a text", null=null))
+
+    def encodable(self, name: str, text: str | None) -> str | None:
+        """
+        Raises:
+            BadRecordError: no database can hold the text.
+        """
+        try:
+            (text or "").encode()
+        except UnicodeEncodeError as error:
+            raise self.bad(f"{name}: has half of a surrogate pair at index {error.start}; take it out") from None
+        return text
+
+    def number(self, name: str, *, null: bool = False) -> Any:
+        return self.take(name, int, "a whole number", null=null)
+
+    def flag(self, name: str) -> Any:
+        return self.take(name, bool, "true or false")
+
+    def moment(self, name: str, *, null: bool = False) -> Any:
+        text = self.text(name, null=null)
+        if text is None:
+            return None
+        try:
+            found = parse_datetime(text)
+        except ValueError:
+            found = None
+        if found is None:
+            raise self.bad(f"{name}: expected a time such as 2026-01-31T12:00:00+00:00, got {text[:100]!r}")
+        return here(found)
+
+    def uuid(self) -> UUID:
+        try:
+            return UUID(self.key)
+        except ValueError:
+            raise self.bad(f"conversation: expected a UUID, got {self.key[:100]!r}") from None
+
+    def done(self) -> None:
+        """
+        Raises:
+            BadRecordError: there is a field that nobody knows.
+        """
+        if self.data:
+            raise self.bad(f"{next(iter(self.data))[:100]!r} is unknown; a newer version may have written this file")
+
+
+def blocks(lines: Iterable[tuple[str, str]]) -> Iterator[Iterator[Line]]:
+    """The lines of each conversation, up to its end. One that cannot be read belongs to the conversation before it."""
+    for _key, block in groupby(_numbered(_parsed(lines)), key=lambda item: (item[0], item[1].key)):
+        yield (line for _number, line in block)
+
+
+def _numbered(lines: Iterator[Line]) -> Iterator[tuple[int, Line]]:
+    """The lines, each with how many conversations had ended before it: a file of two exports may have one twice."""
+    ended = 0
+    for line in lines:
+        ends = line.has("end")  # before its fields are taken out
+        yield ended, line
+        ended += ends
+
+
+def _parsed(lines: Iterable[tuple[str, str]]) -> Iterator[Line]:
+    key = ""
+    for place, text in lines:
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            yield Line(place, key, {}, f"not JSON: {error}")
+            continue
+        if not isinstance(data, dict) or not isinstance(data.get("conversation"), str):
+            yield Line(place, key, {}, 'expected an object with the key "conversation"')
+            continue
+        key = data.pop("conversation")
+        yield Line(place, key, data)

@@ -1,0 +1,248 @@
+"""Conversations as they were, from the JSON lines of :mod:`chatmemory.transfer.json_lines.write`.
+
+Each conversation is one transaction: it is there with everything, or not at all. So an import that ended in the middle
+is gone on with by running it again: what is there already, with the same content, is left alone. Nothing is said anew,
+so no signals are sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import chain, zip_longest
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import DataError, IntegrityError, transaction
+
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.serialization.reader import read_message
+from chatmemory.core.serialization.storable import require_storable
+from chatmemory.database.idempotency import scope_of, scope_of_owner
+from chatmemory.models import Conversation, IdempotencyKey, Message
+from chatmemory.models.columns import to_columns
+from chatmemory.transfer.json_lines.lines import Line, blocks
+from chatmemory.transfer.json_lines.write import DESCRIBED, conversation_lines
+from chatmemory.transfer.owners import Owners, UnknownOwnerError
+from chatmemory.transfer.reports import BadRecordError, Reports
+
+__all__ = ["restore"]
+
+# What is inserted at once. SQLite bounds the parameters of a statement, MariaDB its bytes.
+_ROWS = 500
+_CHARS = 1_000_000
+
+
+def restore(
+    lines: Iterable[tuple[str, str]], reports: Reports, owners: Owners, *, database: str, dry_run: bool = False
+) -> Iterator[None]:
+    """Make the conversations of some lines; a step for each.
+
+    A conversation that has a bad line is left out whole, and reported.
+
+    Args:
+        lines: places and texts.
+        reports: counts what was done.
+        owners: whose they are.
+        database: the alias.
+        dry_run: write nothing.
+    """
+    for block in blocks(lines):
+        try:
+            _Block(block, owners, database, dry_run).restore(reports)
+        except BadRecordError as error:
+            reports.bad(error)
+        for line in block:
+            if line.problem:  # between two conversations, or in one that is left out anyway
+                reports.bad(line.bad(line.problem))
+        yield
+
+
+class _Block:
+    """The lines of one conversation."""
+
+    def __init__(self, lines: Iterator[Line], owners: Owners, database: str, dry_run: bool) -> None:
+        self._lines = lines
+        self._owners = owners
+        self._database = database
+        self._dry_run = dry_run
+
+    def restore(self, reports: Reports) -> None:
+        first = next(self._lines)
+        if first.problem:
+            raise first.bad(first.problem)
+        if not first.has("owner"):
+            raise first.bad("the first line of this conversation, with its settings, is missing")
+        key = first.uuid()
+        owner = self._owner(first, first.data["owner"])
+        found = Conversation.objects.using(self._database).filter(pk=key).first()
+        if found is not None:
+            self._compare(found, first, owner)
+            reports.unchanged += 1
+            return
+        conversation, created_at, updated_at = self._conversation(first, owner)
+        named = Conversation.objects.using(self._database).owned_by(owner)
+        if named.filter(memory_id=conversation.memory_id).exists():
+            raise first.bad(
+                f"the owner has another conversation with the memory ID {conversation.memory_id!r}; "
+                "erase or rename that one, or import for another owner"
+            )
+        if self._dry_run:
+            messages = self._contents(conversation)
+        else:
+            try:
+                with transaction.atomic(using=self._database):
+                    rows = Conversation.objects.using(self._database)
+                    rows.bulk_create([conversation])
+                    messages = self._contents(conversation)
+                    rows.filter(pk=key).update(created_at=created_at, updated_at=updated_at)
+            except (IntegrityError, DataError, OverflowError) as error:
+                raise first.bad(f"the database refuses this conversation: {error}") from error
+        reports.conversations += 1
+        reports.messages += messages
+
+    def _owner(self, line: Line, name: Any) -> Any:
+        if name is not None and not isinstance(name, str):
+            raise line.bad("owner: expected a user name or null")
+        try:
+            return self._owners.named(name)
+        except UnknownOwnerError as error:
+            raise line.bad(str(error)) from None
+
+    def _conversation(self, line: Line, owner: Any) -> tuple[Conversation, Any, Any]:
+        line.data.pop("owner")
+        conversation = Conversation(pk=line.uuid(), owner=owner)
+        for name in DESCRIBED:
+            known = getattr(conversation, name)
+            if name == "metadata":
+                value = line.take(name, dict, "an object")
+            elif isinstance(known, bool):
+                value = line.flag(name)
+            else:
+                value = line.number(name) if isinstance(known, int) else line.text(name)
+            setattr(conversation, name, value)
+        created_at, updated_at = line.moment("created_at"), line.moment("updated_at")
+        line.done()
+        try:
+            conversation.clean_fields(exclude=["owner"])
+            for name in ("memory_id", "title", "model"):
+                require_storable(getattr(conversation, name), name)
+        except ValidationError as error:
+            problems = (f"{name}: {' '.join(texts)}" for name, texts in error.message_dict.items())
+            raise line.bad("; ".join(problems)) from error
+        except InvalidMessageError as error:
+            raise line.bad(str(error)) from error
+        return conversation, created_at, updated_at
+
+    def _contents(self, conversation: Conversation) -> int:
+        """Insert messages and keys up to the last line; how many messages there are."""
+        inserted: list[Message] = []
+        messages = keys = chars = 0
+        for line in self._lines:
+            if line.problem:
+                raise line.bad(line.problem)
+            if line.has("end"):
+                self._insert(inserted)
+                self._check_end(line, {"messages": messages, "idempotency_keys": keys})
+                return messages
+            if line.has("position"):
+                row = _message(line, conversation)
+                inserted.append(row)
+                chars += sum(len(text or "") for text in (row.text, row.payload, row.native))
+                messages += 1
+                if len(inserted) >= _ROWS or chars >= _CHARS:
+                    self._insert(inserted)
+                    chars = 0
+            elif line.has("idempotency_key"):
+                self._key(line, conversation)
+                keys += 1
+            else:
+                raise line.bad("this is no line of a conversation: expected a position, an idempotency key or the end")
+        raise BadRecordError(str(conversation.pk), "the end of this conversation is missing; is the file cut off?")
+
+    def _insert(self, rows: list[Message]) -> None:
+        if not self._dry_run:
+            Message.objects.using(self._database).bulk_create(rows)
+        rows.clear()
+
+    def _check_end(self, line: Line, counted: dict[str, int]) -> None:
+        said = line.data.pop("end")
+        line.done()
+        if said != counted:
+            raise line.bad(f"expected {json.dumps(said)} in this conversation, found {json.dumps(counted)}")
+
+    def _key(self, line: Line, conversation: Conversation) -> None:
+        creator = line.text("creator", null=True)
+        scope = scope_of(conversation) if creator is None else scope_of_owner(self._owner(line, creator))
+        record = IdempotencyKey(
+            conversation=conversation,
+            scope=scope,
+            key=line.text("idempotency_key"),
+            fingerprint=line.text("fingerprint"),
+            account=line.text("account"),
+        )
+        created_at = line.moment("created_at")
+        line.done()
+        if self._dry_run:
+            return
+        records = IdempotencyKey.objects.using(self._database)
+        records.bulk_create([record])
+        records.filter(scope=scope, key=record.key).update(created_at=created_at)
+
+    def _compare(self, found: Conversation, first: Line, owner: Any) -> None:
+        """
+        Raises:
+            BadRecordError: what is there is not what the lines say.
+        """
+        place = first.place
+        ours = map(json.loads, conversation_lines([found.pk], database=self._database))
+        for line, own in zip_longest(chain([first], self._lines), ours):
+            if line is not None:
+                place = line.place
+                if line.problem:
+                    raise line.bad(line.problem)
+            same = line is not None and own is not None
+            if same:
+                del own["conversation"]
+                if "owner" in own and "owner" in line.data and found.owner_id == (owner and owner.pk):
+                    own["owner"] = line.data["owner"]
+                if "creator" in own:
+                    own["creator"] = line.data.get("creator")
+            if not same or own != line.data:
+                raise BadRecordError(
+                    place, f"conversation {found.pk} is there already, and differs; erase it to have it from this file"
+                )
+
+
+def _message(line: Line, conversation: Conversation) -> Message:
+    said = line.take("message", dict, "a message", null=True)
+    if line.has("problem"):
+        # Nobody could read the row, or not all of it; so it is what it was.
+        line.text("problem")
+        columns = {"type": line.text("type"), "text": line.text("text"), "payload": line.text("payload", null=True)}
+    else:
+        try:
+            columns = to_columns(read_message(said, "message"))
+        except (TypeError, ValueError) as error:
+            raise line.bad(str(error)) from error
+    native = line.data.pop("native", None)
+    if isinstance(native, str):
+        line.encodable("native", native)
+    elif native is not None:
+        native = json.dumps(native, separators=(",", ":"))
+    row = Message(
+        conversation=conversation,
+        **columns,
+        native=native,
+        position=line.number("position"),
+        token_count=line.number("token_count"),
+        synthetic=line.flag("synthetic"),
+        memory_order=line.number("memory_order"),
+        added_in=line.number("added_in"),
+        evicted_in=line.number("evicted_in", null=True),
+        evicted_at=line.moment("evicted_at", null=True),
+        eviction_reason=line.text("eviction_reason"),
+        created_at=line.moment("created_at"),
+    )
+    line.done()
+    return row

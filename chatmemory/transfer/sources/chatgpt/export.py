@@ -1,0 +1,106 @@
+"""The export of one's data that ChatGPT makes: ``conversations.json``, alone or in its zip archive.
+
+Each conversation is a tree, for questions are asked anew and answers made anew. What is imported is the branch that
+ChatGPT shows, from the root to ``current_node``. The conversation's metadata keep, under ``chatgpt``, the model, and
+how many messages of other branches and how many without any content there are, which are not imported. Each message
+keeps the ones of the export that it was made of, whole, as its native form ``chatgpt``:
+see :mod:`chatmemory.transfer.sources.chatgpt.messages`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from chatmemory.transfer.files import Source
+from chatmemory.transfer.found import Found, FoundConversation
+from chatmemory.transfer.moments import from_seconds
+from chatmemory.transfer.reports import BadRecordError
+from chatmemory.transfer.sources.chatgpt.messages import messages_of
+from chatmemory.transfer.sources.json_items import items
+
+__all__ = ["CHATGPT", "read_chatgpt"]
+
+CHATGPT = "chatgpt"
+"""What native forms and metadata of ChatGPT are kept under."""
+
+_KEPT = (
+    "default_model_slug",
+    "gizmo_id",
+    "conversation_template_id",
+    "is_archived",
+    "is_starred",
+    "conversation_origin",
+)
+
+
+def read_chatgpt(source: Source) -> Found:
+    """The conversations of a file, one in memory at a time."""
+    try:
+        for line, text in items(source.text):
+            place = f"{source.name}:{line}"
+            try:
+                yield _conversation(place, json.loads(text))
+            except (ValueError, RecursionError) as error:
+                yield BadRecordError(place, f"not JSON: {error}")
+            except BadRecordError as error:
+                yield error
+    except ValueError as error:
+        yield BadRecordError(source.name, str(error))
+
+
+def _conversation(place: str, data: Any) -> FoundConversation:
+    if not isinstance(data, dict) or not isinstance(data.get("mapping"), dict):
+        raise BadRecordError(place, 'expected a conversation of ChatGPT, an object with "mapping"')
+    memory_id = data.get("conversation_id") or data.get("id")
+    if not isinstance(memory_id, str):
+        raise BadRecordError(place, 'the conversation has no "conversation_id"')
+    here = f"{place}: conversation {memory_id[:100]}"
+    branch = _branch(here, data["mapping"], data.get("current_node"))
+    messages = messages_of(here, branch)
+    written = sum(1 for node in data["mapping"].values() if isinstance(node, dict) and node.get("message"))
+    kept = {name: data[name] for name in _KEPT if data.get(name)}
+    counts = {"other_branches": written - len(branch), "without_content": messages.empty}
+    title = data.get("title")
+    return FoundConversation(
+        place=here,
+        memory_id=memory_id,
+        title=title if isinstance(title, str) else "",
+        metadata={CHATGPT: {**kept, **{name: count for name, count in counts.items() if count}}},
+        created_at=from_seconds(data.get("create_time")),
+        framework=CHATGPT,
+        messages=messages.found,
+    )
+
+
+def _branch(place: str, mapping: dict[str, Any], current: Any) -> list[dict[str, Any]]:
+    """The messages from the root to the current node; without one, to the last child of the last child …"""
+    known = isinstance(current, str) and current in mapping
+    nodes = list(_upwards(place, mapping, current if known else _newest_leaf(place, mapping)))
+    return [node["message"] for node in reversed(nodes) if isinstance(node.get("message"), dict)]
+
+
+def _upwards(place: str, mapping: dict[str, Any], key: Any) -> Iterator[dict[str, Any]]:
+    for _step in range(len(mapping)):
+        node = mapping.get(key) if isinstance(key, str) else None
+        if not isinstance(node, dict):
+            return
+        yield node
+        key = node.get("parent")
+    if isinstance(key, str) and key in mapping:
+        raise BadRecordError(place, "its messages go round in a circle")
+
+
+def _newest_leaf(place: str, mapping: dict[str, Any]) -> str | None:
+    key = next((key for key, node in mapping.items() if isinstance(node, dict) and node.get("parent") is None), None)
+    for _step in range(len(mapping)):
+        node = mapping[key] if key is not None else None
+        children = node.get("children") if isinstance(node, dict) else None
+        children = [child for child in children or [] if isinstance(child, str) and child in mapping]
+        if not children:
+            return key
+        key = children[-1]
+    if mapping:
+        raise BadRecordError(place, "its messages go round in a circle")
+    return None

@@ -1,0 +1,103 @@
+"""Messages of OpenAI's chat completions, in the three shapes in which files hold them.
+
+A JSON array of messages; an object with ``messages``; or JSON lines of such objects, as for fine-tuning, each of them a
+conversation of its own. What an object has beside its messages, tools say, goes to the conversation's metadata under
+``openai``; the ``weight`` that fine-tuning gives an answer becomes an attribute of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
+from chatmemory.formats.openai.reader import KEPT_UNDER, from_openai
+from chatmemory.transfer.files import Source, numbered_lines
+from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
+from chatmemory.transfer.reports import BadRecordError
+from chatmemory.transfer.sources.json_items import items
+
+__all__ = ["read_openai"]
+
+_WEIGHT = "weight"
+
+_Item = tuple[str, Any] | BadRecordError
+"""A place, and what is there."""
+
+
+def read_openai(source: Source, memory_id: str) -> Found:
+    """The conversations of a file: JSON lines if its name ends in ``.jsonl``.
+
+    Those on lines have the memory ID with the number of the line: ``train-17``. An array is read message by message; an
+    object, or a line, at once.
+    """
+    if source.name.endswith(".jsonl"):
+        for place, line in numbered_lines(source):
+            yield _conversation(place, f"{memory_id}-{place.rpartition(':')[2]}", line)
+        return
+    first = source.text.read(1)
+    while first.isspace():
+        first = source.text.read(1)
+    source.text.seek(0)
+    if first == "[":
+        yield FoundConversation(place=source.name, memory_id=memory_id, messages=_messages(_array(source)))
+    else:
+        yield _conversation(source.name, memory_id, source.text.read())
+
+
+def _array(source: Source) -> Iterator[_Item]:
+    try:
+        for line, text in items(source.text):
+            place = f"{source.name}:{line}"
+            try:
+                yield place, json.loads(text)
+            except (ValueError, RecursionError) as error:
+                yield BadRecordError(place, f"not JSON: {error}")
+    except ValueError as error:
+        yield BadRecordError(source.name, str(error))
+
+
+def _conversation(place: str, memory_id: str, text: str) -> FoundConversation | BadRecordError:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return BadRecordError(place, f"not JSON: {error}; name a file of JSON lines .jsonl")
+    if not isinstance(data, dict) or not isinstance(data.get("messages"), list):
+        return BadRecordError(place, 'expected an object with the list "messages"')
+    messages = ((f"{place}: messages[{index}]", item) for index, item in enumerate(data.pop("messages")))
+    metadata = {KEPT_UNDER: data} if data else {}
+    return FoundConversation(place=place, memory_id=memory_id, metadata=metadata, messages=_messages(messages))
+
+
+def _messages(found: Iterable[_Item]) -> Iterator[FoundMessage | BadRecordError]:
+    tools: dict[str | None, str | None] = {}
+    for item in found:
+        if isinstance(item, BadRecordError):
+            yield item
+            continue
+        place, data = item
+        try:
+            message = _message(data)
+        except InvalidMessageError as error:
+            # It was the only one of its list.
+            at = error.place.removeprefix("[0]").removeprefix(".")
+            yield BadRecordError(place, f"{at}: {error.problem}" if at else error.problem)
+            continue
+        if isinstance(message, AiMessage):
+            tools.update({request.id: request.name for request in message.tool_execution_requests})
+        elif isinstance(message, ToolExecutionResultMessage):
+            message = ToolExecutionResultMessage(message.id, tools.get(message.id), contents=message.contents)
+        yield FoundMessage(place=place, message=message)
+
+
+def _message(data: Any) -> ChatMessage:
+    weight = data.get(_WEIGHT) if isinstance(data, dict) else None
+    if weight is None:
+        return from_openai([data])[0]
+    message = from_openai([{key: value for key, value in data.items() if key != _WEIGHT}])[0]
+    if not isinstance(message, AiMessage) or not isinstance(weight, int):
+        raise InvalidMessageError("only an answer can have one, and it is 0 or 1", _WEIGHT)
+    attributes = {**message.attributes, _WEIGHT: weight}
+    return AiMessage(message.text, message.tool_execution_requests, thinking=message.thinking, attributes=attributes)

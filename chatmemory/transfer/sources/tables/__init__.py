@@ -1,0 +1,1 @@
+"""The tables of other frameworks in a database."""

@@ -1,0 +1,56 @@
+"""The table of Spring AI's ``JdbcChatMemoryRepository``, in each of the shapes that its versions have made.
+
+Spring AI stores the text of a message and by whom it is, no tool calls, and nothing of what tools gave back: such rows
+become custom messages. It writes a conversation anew whenever it changes, with new times before version 2, so these may
+be later than what was said. It keeps no more of a conversation than its window, so that one is read at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chatmemory.core.messages import AiMessage, ChatMessage, CustomMessage, SystemMessage, UserMessage
+from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
+from chatmemory.transfer.moments import from_column
+from chatmemory.transfer.reports import BadRecordError
+from chatmemory.transfer.sources.tables.table import Row, Table
+
+__all__ = ["read_spring_ai"]
+
+_KNOWN = ("conversation_id", "content", "type", "timestamp", "sequence_id")
+
+
+def read_spring_ai(database: str, table: str = "SPRING_AI_CHAT_MEMORY") -> Found:
+    """The conversations; their IDs are the memory IDs."""
+    messages = Table(database, table)
+    messages.require("conversation_id", "content", "type")
+    order = next((name for name in ("sequence_id", "timestamp") if name in messages.columns), "")
+    messages.require(order or "sequence_id")
+    for id in messages.distinct("conversation_id"):
+        place = f"{messages.place}: conversation {id!r:.100}"
+        rows = messages.where(messages.columns, "conversation_id", id, order)
+        yield FoundConversation(place=place, memory_id=str(id), messages=_messages(place, rows))
+
+
+def _messages(place: str, rows: list[Row]) -> Iterator[FoundMessage | BadRecordError]:
+    for number, row in enumerate(rows, 1):
+        here = f"{place}, message {number}"
+        try:
+            yield FoundMessage(place=here, message=_message(row), said_at=from_column(row.get("timestamp")))
+        except (TypeError, ValueError) as error:
+            yield BadRecordError(here, str(error))
+
+
+def _message(row: Row) -> ChatMessage:
+    # Columns that a project, or a version to come, has beside these.
+    more = {name: value for name, value in row.items() if name not in _KNOWN and value is not None}
+    attributes = {"spring_ai": more} if more else None
+    match row["type"], row["content"] or "":
+        case "USER", text:
+            return UserMessage(text, attributes=attributes)
+        case "ASSISTANT", text:
+            return AiMessage(text, attributes=attributes)
+        case "SYSTEM", text if text.strip():
+            return SystemMessage(text)
+        case kind, text:
+            return CustomMessage({"framework": "spring_ai", "type": kind, "text": text, **more})

@@ -1,0 +1,274 @@
+"""The admin's pages in a real browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from chatmemory import (
+    AiMessage,
+    CustomMessage,
+    ImageContent,
+    SystemMessage,
+    TextContent,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+from chatmemory.database.operations.positions import ORDER_STEP
+from chatmemory.models import Conversation, Message
+from tests.support.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
+from tests.support.factories import ConversationFactory
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)> \u202egnp.exe " + "Z\u0351\u0343\u0342" * 200
+WIDE = {"width": 1400, "height": 900}
+PHONE = {"width": 360, "height": 740}
+
+
+@pytest.fixture
+def conversation() -> Conversation:
+    """A hundred messages of every kind, of which a window of ten retains the last."""
+    made = ConversationFactory(title="Tea " + "x" * 200, window="messages", limit=10)
+    call = AiMessage(None, [ToolExecutionRequest("1", "look_up", '{"what": "tea", "deep": {"er": [1, 2]}}')])
+    made.memory.add(SystemMessage("Be kind."), *(UserMessage(f"question {number}") for number in range(90)))
+    made.memory.add(
+        UserMessage([TextContent("look"), ImageContent("https://evil.example/pixel.png")]),
+        call,
+        ToolExecutionResultMessage("1", "look_up", "A leaf."),
+        UserMessage(EVIL),
+        UserMessage("a" * 400_000),
+        CustomMessage({"card": EVIL}),
+    )
+    made.refresh_from_db()
+    return made
+
+
+@pytest.fixture
+def signed_in(live_server: Any, admin_user: Any, new_page: Pages) -> Any:  # noqa: F811
+    """Opens pages that are signed in."""
+    client = Client()
+    client.force_login(admin_user)
+    cookie = {"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}
+
+    def open_page(**options: Any) -> Any:
+        page = new_page(base_url=live_server.url, **options)
+        page.context.add_cookies([cookie])
+        return page
+
+    return open_page
+
+
+def addresses(conversation: Conversation) -> list[str]:
+    base = f"/admin/chatmemory/conversation/{conversation.pk}"
+    return [
+        "/admin/chatmemory/",
+        "/admin/chatmemory/conversation/",
+        "/admin/chatmemory/message/",
+        f"{base}/change/",
+        f"{base}/change/?position=0",
+        f"{base}/memory/?version=1",
+        f"{base}/what-if/?window=messages&limit=5",
+        f"{base}/what-if/?window=messages&limit=0",
+        f"{base}/window/?window=messages&limit=5",
+        f"{base}/clear/",
+        f"{base}/delete/",
+        f"{base}/history/",
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+def test_every_page_is_accessible(signed_in: Any, conversation: Conversation, scheme: str, viewport: Any) -> None:
+    page = signed_in(color_scheme=scheme, viewport=viewport, bypass_csp=True)
+    found = {}
+    for address in addresses(conversation):
+        page.goto(address)
+        violations = axe_violations(
+            page,
+            runOnly=["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"],
+            rules={"label-title-only": {"enabled": False}},  # the admin's own field to search breaks it
+        )
+        if violations:
+            found[address] = sorted({violation[:300] for violation in violations})
+    assert found == {}
+
+
+def test_a_strict_policy_is_kept_and_nothing_is_fetched(
+    signed_in: Any,
+    conversation: Conversation,
+    new_page: Pages,  # noqa: F811
+    live_server: Any,
+) -> None:
+    page = signed_in(viewport=WIDE)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("dialog", lambda dialog: new_page.problems.append(dialog.message))
+    for address in addresses(conversation):
+        page.goto(address)
+        for summary in page.locator(".chatmemory-folded > summary").all():
+            summary.click()
+    assert new_page.problems == []
+    assert [url for url in asked if not url.startswith((live_server.url, "data:"))] == []
+
+
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+def test_nothing_makes_a_page_wider_than_the_screen(signed_in: Any, conversation: Conversation, viewport: Any) -> None:
+    page = signed_in(viewport=viewport)
+    for address in addresses(conversation)[3:10]:
+        page.goto(address)
+        assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], address
+
+
+def test_a_link_to_a_folded_message_opens_it(signed_in: Any, conversation: Conversation) -> None:
+    page = signed_in(viewport=WIDE)
+    page.goto(f"/admin/chatmemory/conversation/{conversation.pk}/change/?position=7#message-7")
+    expect(page.locator("#message-7")).to_be_visible()
+    expect(page.locator("#message-8")).to_be_hidden()
+
+
+def test_going_to_a_position_opens_it(signed_in: Any, conversation: Conversation) -> None:
+    page = signed_in(viewport=WIDE)
+    page.goto(f"/admin/chatmemory/conversation/{conversation.pk}/change/")
+    page.get_by_label("Go to position").fill("17")
+    page.get_by_role("button", name="Go", exact=True).click()
+    expect(page.locator("#message-17")).to_be_visible()
+    expect(page.locator("#message-17")).to_be_in_viewport()
+
+
+def test_a_long_message_can_be_had_whole(signed_in: Any, conversation: Conversation) -> None:
+    page = signed_in(viewport=WIDE)
+    page.goto(f"/admin/chatmemory/conversation/{conversation.pk}/what-if/?window=messages&limit=10")
+    page.get_by_role("link", name="Show the whole message").click()
+    expect(page.locator("#message-95")).to_be_in_viewport()
+    assert len(page.locator("#message-95 ~ .chatmemory-text").inner_text()) == 400_000
+
+
+def test_on_a_phone_the_strip_scrolls(signed_in: Any, conversation: Conversation) -> None:
+    conversation.memory.add(*(UserMessage("more") for _ in range(300)))
+    page = signed_in(viewport=PHONE)
+    page.goto(f"/admin/chatmemory/conversation/{conversation.pk}/change/")
+    page.locator(".chatmemory-strip-box").focus()  # which scrolls down to it
+    bars = page.locator(".chatmemory-bar")
+    assert bars.last.bounding_box()["width"] >= 4
+    expect(bars.last).to_be_in_viewport()
+    expect(bars.first).not_to_be_in_viewport()
+    page.keyboard.press("ArrowLeft")
+    box = page.locator(".chatmemory-strip-box")
+    tries = 0
+    while box.evaluate("box => box.scrollLeft") >= 0:  # a condition to wait for is more than the policy allows
+        tries += 1
+        assert tries < 100
+        page.wait_for_timeout(50)
+
+
+def test_with_the_keyboard_alone(signed_in: Any, conversation: Conversation) -> None:
+    """From a conversation to a changed window: each step by keys, with the focus seen."""
+    page = signed_in(viewport=WIDE)
+    page.goto(f"/admin/chatmemory/conversation/{conversation.pk}/change/")
+
+    def press_on(text: str) -> None:
+        for _ in range(200):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.innerText || document.activeElement.value || ''").strip() == text:
+                assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle !== 'none'"), text
+                with page.expect_navigation():
+                    page.keyboard.press("Enter")
+                return
+        raise AssertionError(f"no key leads to {text!r}")
+
+    press_on("What if")
+    page.locator("#id_limit").focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("4")
+    press_on("Try it")
+    expect(page.locator("#chatmemory-outcome")).to_contain_text("4 would stay")
+    press_on("Apply …")
+    press_on("Yes, change it")
+    expect(page.locator(".messagelist")).to_contain_text("6 messages were evicted")
+    assert conversation.messages.retained().count() == 4
+
+
+def test_acting_on_a_conversation(signed_in: Any, conversation: Conversation) -> None:
+    page = signed_in(viewport=WIDE)
+    address = f"/admin/chatmemory/conversation/{conversation.pk}/change/"
+    for name, suffix in (("Export JSON lines", ".jsonl"), ("Export for LangChain4j", "-langchain4j.json")):
+        page.goto(address)
+        page.get_by_text("Export", exact=True).click()
+        with page.expect_download() as download:
+            page.get_by_role("link", name=name).click()
+        assert download.value.suggested_filename.endswith(suffix)
+    page.get_by_role("link", name="Clear memory").click()
+    page.get_by_role("button", name="Yes, clear it").click()
+    expect(page.locator(".messagelist")).to_contain_text("10 messages were evicted")
+    expect(page.locator("#timeline")).to_contain_text("The memory is empty")
+    page.get_by_role("link", name="History", exact=True).click()
+    expect(page.locator("#change-history")).to_contain_text("The memory was cleared")
+    page.goto(address)
+    page.get_by_role("link", name="Erase").click()
+    page.get_by_role("button", name="Yes, erase it").click()
+    expect(page.locator("#changelist")).to_be_visible()
+    assert not Conversation.objects.exists()
+
+
+def test_finding_messages(signed_in: Any, conversation: Conversation) -> None:
+    page = signed_in(viewport=WIDE)
+    page.goto("/admin/chatmemory/message/")
+    page.fill("#searchbar", "question 42")
+    page.keyboard.press("Enter")
+    page.locator("#result_list tbody th a").click()
+    expect(page.locator("#message-43")).to_be_visible()
+    expect(page.locator("#message-43 + .chatmemory-text")).to_have_text("question 42")
+
+
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+def test_from_right_to_left(signed_in: Any, conversation: Conversation, viewport: Any, settings: Any) -> None:
+    settings.LANGUAGE_CODE = "ar"
+    page = signed_in(viewport=viewport)
+    for address in addresses(conversation)[:10]:
+        page.goto(address)
+        assert page.evaluate("document.documentElement.dir") == "rtl"
+        if "chatmemory/conversation/" in address and "change" in address:
+            assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], address
+
+
+def test_a_long_conversation_opens_as_fast_as_a_short_one(signed_in: Any) -> None:
+    """Side by side in one run, and the best of each, for this machine may be busy."""
+    moment = timezone.now()
+    opened: dict[int, list[float]] = {}
+    for size in (100, 100_000):
+        made = ConversationFactory(window="messages", limit=20)
+        Message.objects.bulk_create((row(made, position, size, moment) for position in range(size)), batch_size=2000)
+        Conversation.objects.filter(pk=made.pk).update(
+            version=size, next_position=size, message_count=size, retained_count=20, retained_tokens=180
+        )
+        opened[size] = []
+    page = signed_in(viewport=WIDE)
+    conversations = dict(Conversation.objects.values_list("message_count", "pk"))
+    for _ in range(12):
+        for size, times in opened.items():
+            page.goto(f"/admin/chatmemory/conversation/{conversations[size]}/change/")
+            times.append(page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd"))
+    assert min(opened[100_000]) <= 1.5 * min(opened[100]), opened
+
+
+def row(conversation: Conversation, position: int, size: int, moment: Any) -> Message:
+    """One of ``size`` messages, of which the last twenty are retained."""
+    leaves = position < size - 20
+    return Message(
+        conversation=conversation,
+        position=position,
+        type="USER",
+        text=f"message number {position} with some words",
+        token_count=9,
+        memory_order=position * ORDER_STEP,
+        added_in=position + 1,
+        evicted_in=position + 21 if leaves else None,
+        evicted_at=moment if leaves else None,
+        eviction_reason="window" if leaves else "",
+        created_at=moment,
+    )

@@ -1,0 +1,304 @@
+"""The adapter to the ``openai`` package, against a server that speaks its protocol."""
+
+# ruff: noqa: F811 - fixtures that are imported
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import openai
+import pytest
+
+from chatmemory import (
+    AiMessage,
+    CustomMessage,
+    MessageWindowChatMemory,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+from chatmemory.assistant import Assistant, ModelError
+from chatmemory.assistant.openai import OpenAiChatModel
+from chatmemory.formats import UnsupportedContentError
+from tests.support.openai_server import ModelServer, calls, model_server, says, thinks  # noqa: F401
+
+Way = Callable[..., Any]
+
+
+@pytest.fixture
+def client(model_server: ModelServer) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture
+def assistant(client: openai.OpenAI) -> Assistant:
+    return Assistant(
+        OpenAiChatModel("tiny", client=client, temperature=0),
+        memory=MessageWindowChatMemory(max_messages=20),
+        tools=[plus],
+    )
+
+
+def plus(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+def stream(assistant: Assistant, text: str | None = None) -> list[str]:
+    return [event for event in assistant.stream("default", text) if isinstance(event, str)]
+
+
+def astream(assistant: Assistant, text: str | None = None) -> list[str]:
+    return asyncio.run(_astream(assistant, text))
+
+
+async def _astream(assistant: Assistant, text: str | None) -> list[str]:
+    async with openai.AsyncOpenAI(max_retries=0) as client:
+        asynchronous = Assistant(
+            OpenAiChatModel("tiny", async_client=client, temperature=0),
+            memory=assistant.memory("default"),
+            tools=[plus],
+        )
+        return [event async for event in asynchronous.astream("default", text) if isinstance(event, str)]
+
+
+def chat(assistant: Assistant, text: str | None = None) -> list[str]:
+    return [assistant.chat("default", text).text or ""]
+
+
+def achat(assistant: Assistant, text: str | None = None) -> list[str]:
+    return asyncio.run(_achat(assistant, text))
+
+
+async def _achat(assistant: Assistant, text: str | None) -> list[str]:
+    async with openai.AsyncOpenAI(max_retries=0) as client:
+        asynchronous = Assistant(
+            OpenAiChatModel("tiny", async_client=client), memory=assistant.memory("default"), tools=[plus]
+        )
+        return [(await asynchronous.achat("default", text)).text or ""]
+
+
+streaming = pytest.mark.parametrize("way", [stream, astream])
+whole = pytest.mark.parametrize("way", [chat, achat])
+
+
+def completion(finish_reason: str = "stop", **message: Any) -> str:
+    choice = {"index": 0, "finish_reason": finish_reason, "message": {"role": "assistant", **message}}
+    return json.dumps({"id": "1", "object": "chat.completion", "created": 1, "model": "tiny", "choices": [choice]})
+
+
+def last(assistant: Assistant) -> Any:
+    return assistant.memory("default").messages()[-1]
+
+
+@streaming
+class TestStreaming:
+    def test_it_streams_and_calls_tools(self, assistant: Assistant, model_server: ModelServer, way: Way) -> None:
+        model_server.stream(calls(("a", "plus", '{"a": 1, "b": 2}'), ("b", "plus", '{"a": 3, "b": 4}')))
+        model_server.stream(says("Three ", "and ", "seven."))
+        assert way(assistant, "1+2, 3+4?") == ["Three ", "and ", "seven."]
+        assert assistant.memory("default").messages() == [
+            UserMessage("1+2, 3+4?"),
+            AiMessage(
+                tool_execution_requests=[
+                    ToolExecutionRequest("a", "plus", '{"a": 1, "b": 2}'),
+                    ToolExecutionRequest("b", "plus", '{"a": 3, "b": 4}'),
+                ]
+            ),
+            ToolExecutionResultMessage("a", "plus", "3"),
+            ToolExecutionResultMessage("b", "plus", "7"),
+            AiMessage("Three and seven."),
+        ]
+        first = model_server.requests[0]
+        assert (first["model"], first["stream"], first["temperature"]) == ("tiny", True, 0)
+        assert first["tools"][0]["function"]["name"] == "plus"
+        assert [message["role"] for message in model_server.requests[1]["messages"]] == [
+            "user",
+            "assistant",
+            "tool",
+            "tool",
+        ]
+
+    @pytest.mark.parametrize(
+        ("answer", "problem"),
+        [
+            (lambda server: server.break_off(says("Hel", finish=None)), "broke off"),
+            (lambda server: server.stream(says("Hel", finish=None)), "broke off"),
+            (lambda server: server.say(200, "text/html", "<title>It works</title>"), "Check OPENAI_BASE_URL"),
+            (lambda server: server.stream(says()), "empty answer"),
+            (
+                lambda server: server.stream([*calls(("a", "plus", '{"a"'))[:-1], *says(finish="length")]),
+                "were cut off: the model's limit was reached",
+            ),
+        ],
+    )
+    def test_what_is_no_whole_answer_is_not_stored(
+        self,
+        assistant: Assistant,
+        model_server: ModelServer,
+        way: Way,
+        answer: Callable[[ModelServer], None],
+        problem: str,
+    ) -> None:
+        answer(model_server)
+        with pytest.raises(ModelError, match=problem):
+            way(assistant, "Hi")
+        assert assistant.memory("default").messages() == [UserMessage("Hi")]
+        model_server.stream(says("Hello"))
+        assert way(assistant) == ["Hello"]
+
+    def test_calls_that_share_an_index_are_told_by_their_ids(
+        self, assistant: Assistant, model_server: ModelServer, way: Way
+    ) -> None:
+        chunks = calls(("a", "plus", '{"a": 1, "b": 2}'), ("b", "plus", '{"a": 3, "b": 4}'))
+        for chunk in chunks:
+            for piece in chunk["choices"][0]["delta"].get("tool_calls", ()):
+                piece["index"] = 0
+        model_server.stream(chunks)
+        model_server.stream(says("Three and seven."))
+        way(assistant, "1+2, 3+4?")
+        results = assistant.memory("default").messages()[2:4]
+        assert results == [
+            ToolExecutionResultMessage("a", "plus", "3"),
+            ToolExecutionResultMessage("b", "plus", "7"),
+        ]
+
+    def test_a_call_without_arguments_is_sent_back_as_json(
+        self, assistant: Assistant, model_server: ModelServer, way: Way
+    ) -> None:
+        model_server.stream(calls(("a", "plus", "")))
+        model_server.stream(says("Oh."))
+        assert way(assistant, "1+2?") == ["Oh."]
+        assert model_server.requests[1]["messages"][1]["tool_calls"][0]["function"]["arguments"] == "{}"
+
+    def test_a_text_that_was_cut_off_says_why(self, assistant: Assistant, model_server: ModelServer, way: Way) -> None:
+        model_server.stream(says("Once upon", finish="length"))
+        way(assistant, "Tell me a story")
+        assert last(assistant) == AiMessage("Once upon", attributes={"cut_off": "the model's limit was reached"})
+
+    def test_what_the_package_raises_comes_as_it_is(
+        self, assistant: Assistant, model_server: ModelServer, way: Way
+    ) -> None:
+        model_server.fail(429, "slow down")
+        with pytest.raises(openai.RateLimitError, match="slow down"):
+            way(assistant, "Hi")
+
+    def test_what_openai_has_no_place_for(self, assistant: Assistant, model_server: ModelServer, way: Way) -> None:
+        assistant.memory("default").add(CustomMessage({"a": 1}))
+        with pytest.raises(UnsupportedContentError):
+            way(assistant, "Hi")
+
+
+@whole
+class TestWhole:
+    def test_it_answers_and_calls_tools(self, assistant: Assistant, model_server: ModelServer, way: Way) -> None:
+        call = {"id": None, "type": "function", "function": {"name": "plus", "arguments": '{"a": 1, "b": 2}'}}
+        model_server.say(200, "application/json", completion("tool_calls", content=None, tool_calls=[call]))
+        model_server.say(200, "application/json", completion(content="3"))
+        assert way(assistant, "1+2?") == ["3"]
+        assert [message["role"] for message in model_server.requests[1]["messages"]] == ["user", "assistant", "tool"]
+        assert model_server.requests[1]["messages"][2]["content"] == "3"
+
+    def test_a_refusal_is_the_text(self, assistant: Assistant, model_server: ModelServer, way: Way) -> None:
+        model_server.say(200, "application/json", completion(content=None, refusal="I cannot."))
+        assert way(assistant, "Hi") == ["I cannot."]
+        assert last(assistant).attributes == {"openai": {"refusal": "I cannot."}}
+
+    def test_what_other_servers_add_is_no_problem(
+        self, assistant: Assistant, model_server: ModelServer, way: Way
+    ) -> None:
+        function = {"name": "plus", "arguments": '{"a": 1, "b": 2}', "parsed": {}}
+        call = {"id": "a", "type": "function", "function": function, "extra_content": {"google": {"signature": "x"}}}
+        answer = completion("tool_calls", content=None, tool_calls=[call], reasoning="Add.", reasoning_details=[{}])
+        model_server.say(200, "application/json", answer)
+        model_server.say(200, "application/json", completion(content="3", provider_specific_fields={"a": 1}))
+        assert way(assistant, "1+2?") == ["3"]
+        called = assistant.memory("default").messages()[1]
+        request = ToolExecutionRequest("a", "plus", '{"a": 1, "b": 2}')
+        assert called == AiMessage(tool_execution_requests=[request], thinking="Add.")
+
+    @pytest.mark.parametrize(
+        ("body", "problem"),
+        [
+            (completion(content=""), "empty answer"),
+            (completion("content_filter", content=None), "empty answer: a content filter"),
+            ('{"choices": []}', "did not answer with a chat completion. Check OPENAI_BASE_URL"),
+        ],
+    )
+    def test_what_is_no_answer(
+        self, assistant: Assistant, model_server: ModelServer, way: Way, body: str, problem: str
+    ) -> None:
+        model_server.say(200, "application/json", body)
+        with pytest.raises(ModelError, match=problem):
+            way(assistant, "Hi")
+        assert last(assistant) == UserMessage("Hi")
+
+
+@pytest.mark.parametrize("names", [["reasoning_content"], ["reasoning"], ["reasoning", "reasoning_content"]])
+@pytest.mark.parametrize("finish", ["stop", "length"])
+@pytest.mark.parametrize("way", [stream, astream, chat, achat])
+def test_thinking_is_kept_however_it_comes(
+    assistant: Assistant, model_server: ModelServer, way: Way, finish: str, names: list[str]
+) -> None:
+    if way in (stream, astream):
+        model_server.stream([*thinks(names, "Let me ", "see."), *says("Hello", finish=finish)])
+    else:
+        answer = completion(finish, content="Hello", **dict.fromkeys(names, "Let me see."))
+        model_server.say(200, "application/json", answer)
+    assert way(assistant, "Hi") == ["Hello"]
+    assert last(assistant).thinking == "Let me see."
+
+
+def test_thinking_is_sent_back_where_a_model_wants_it(client: openai.OpenAI, model_server: ModelServer) -> None:
+    model = OpenAiChatModel("deepseek", client=client, thinking_as="reasoning_content")
+    assistant = Assistant(model, memory=MessageWindowChatMemory(max_messages=20))
+    model_server.stream([*thinks(["reasoning_content"], "Let me see."), *says("Hello")])
+    stream(assistant, "Hi")
+    model_server.stream(says("Bye"))
+    stream(assistant, "Go")
+    assert [message.get("reasoning_content") for message in model_server.requests[1]["messages"]] == [
+        None,
+        "Let me see.",
+        None,
+    ]
+
+
+def test_who_leaves_an_async_stream_closes_the_connection(assistant: Assistant, model_server: ModelServer) -> None:
+    model_server.stream(says("Once ", "upon ", "a time"))
+
+    async def leave() -> None:
+        async with openai.AsyncOpenAI(max_retries=0) as client:
+            asynchronous = Assistant(OpenAiChatModel("tiny", async_client=client), memory=assistant.memory("default"))
+            events = asynchronous.astream("default", "Hi")
+            await anext(events)
+            assert await anext(events) == "Once "
+            await events.aclose()
+
+    asyncio.run(leave())
+    assert last(assistant) == UserMessage("Hi")
+
+
+def test_the_clients_are_made_when_they_are_needed(model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    model = OpenAiChatModel("tiny")
+    with pytest.raises(openai.OpenAIError, match="OPENAI_API_KEY"):
+        model.chat([UserMessage("Hi")], [])
+
+
+def test_one_model_serves_event_loops_one_after_the_other(model_server: ModelServer) -> None:
+    model = OpenAiChatModel("tiny")
+    assistant = Assistant(model, memory=MessageWindowChatMemory(max_messages=20))
+
+    async def twice() -> list[str | None]:
+        said = [(await assistant.achat("default", "Hi")).text for _ in range(2)]
+        await model._async_client.close()  # else its sockets would warn in whichever test they are collected
+        return said
+
+    for _ in range(3):
+        for _ in range(2):
+            model_server.say(200, "application/json", completion(content="Hello"))
+        assert asyncio.run(twice()) == ["Hello", "Hello"]

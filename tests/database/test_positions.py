@@ -1,0 +1,71 @@
+"""What a rewritten memory has in common with the old one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.database.operations.positions import longest_common_subsequence, orders_between
+
+SEQUENCES = st.lists(st.integers(0, 4), max_size=12)
+
+
+def naive_length(one: list[int], other: list[int]) -> int:
+    """The textbook's table."""
+    table = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]
+    for i, a in enumerate(one):
+        for j, b in enumerate(other):
+            table[i + 1][j + 1] = table[i][j] + 1 if a == b else max(table[i][j + 1], table[i + 1][j])
+    return table[-1][-1]
+
+
+class TestLongestCommonSubsequence:
+    @given(SEQUENCES, SEQUENCES)
+    def test_is_a_common_subsequence_and_the_longest(self, old: list[int], new: list[int]) -> None:
+        pairs = longest_common_subsequence(old, new)
+        assert all(old[i] == new[j] for i, j in pairs)
+        assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(pairs))
+        assert len(pairs) == naive_length(old, new)
+
+    @given(SEQUENCES)
+    def test_of_a_sequence_with_itself_is_all_of_it(self, sequence: list[int]) -> None:
+        assert longest_common_subsequence(sequence, sequence) == [(i, i) for i in range(len(sequence))]
+
+    def test_a_summary_in_front_keeps_the_rest(self) -> None:
+        assert longest_common_subsequence("abcdef", "Sdef") == [(3, 1), (4, 2), (5, 3)]
+
+    def test_nothing_in_common(self) -> None:
+        assert longest_common_subsequence("abc", "xyz") == []
+        assert longest_common_subsequence("", "xyz") == []
+
+    def test_ten_thousand_different_elements(self) -> None:
+        old = list(range(10_000))
+        assert len(longest_common_subsequence(old, old[5_000:] + old[:5_000])) == 5_000
+
+    def test_thousands_of_equal_elements_are_matched_in_order(self) -> None:
+        assert longest_common_subsequence([0] * 3000, [1, *[0] * 2000, 2]) == [(i, i + 1) for i in range(2000)]
+        pairs = longest_common_subsequence([3, *[0, 1] * 1500], [*[1, 0] * 1500, 4])
+        assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(pairs))
+        assert len(pairs) >= 2900
+
+
+class TestOrdersBetween:
+    @given(st.integers(1, 50), st.integers(-(2**40), 2**40), st.integers(0, 10_000))
+    def test_ascending_and_strictly_between(self, count: int, low: int, gap: int) -> None:
+        high = low + gap
+        orders = orders_between(count, low, high)
+        if gap <= count:
+            assert orders is None
+        else:
+            assert orders is not None
+            assert len(orders) == count
+            assert [low, *orders, high] == sorted({low, *orders, high})
+
+    def test_evenly_spread(self) -> None:
+        assert orders_between(3, 0, 400) == [100, 200, 300]
+
+    def test_the_last_room_is_used(self) -> None:
+        assert orders_between(1, 5, 7) == [6]
+        assert orders_between(2, 5, 7) is None

@@ -1,0 +1,140 @@
+"""How the databases run the statements of a turn: by an index, whatever the length of the history."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from chatmemory import AiMessage, SystemMessage, UserMessage
+from chatmemory.database.key import Key
+from chatmemory.database.operations.positions import ORDER_STEP
+from chatmemory.database.sql.statements import statements
+from chatmemory.models import Conversation, Message
+from chatmemory.recounting import recount
+from chatmemory.stores import DjangoChatMemoryStore
+from tests.support.factories import ConversationFactory
+
+# ANALYZE ends the transaction on MariaDB.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LENGTH = 3_000
+RETAINED = 20
+
+
+@pytest.fixture
+def conversation() -> Conversation:
+    """One of two long conversations, in tables that the database has statistics of."""
+    now = timezone.now()
+    for _ in range(2):
+        made = ConversationFactory(owner=None, window="messages", limit=RETAINED)
+        Message.objects.bulk_create(
+            [
+                Message(
+                    conversation=made,
+                    position=position,
+                    type="USER",
+                    text=f"message {position}",
+                    token_count=3,
+                    memory_order=position * ORDER_STEP,
+                    added_in=position + 1,
+                    created_at=now,
+                    evicted_in=position + 1 + RETAINED if position < LENGTH - RETAINED else None,
+                    evicted_at=now if position < LENGTH - RETAINED else None,
+                    eviction_reason="window" if position < LENGTH - RETAINED else "",
+                )
+                for position in range(LENGTH)
+            ],
+            batch_size=500,
+        )
+    with connection.cursor() as cursor:
+        for table in (Message._meta.db_table, Conversation._meta.db_table):
+            cursor.execute({"mysql": f"ANALYZE TABLE {table}"}.get(connection.vendor, f"ANALYZE {table}"))
+            if connection.vendor == "mysql":
+                cursor.fetchall()
+    return made
+
+
+def indexes_used(sql: str, params: Any) -> tuple[set[str], set[str]]:
+    """The names of indexes that a statement is run by, and the tables that are read from end to end."""
+    explain = {"sqlite": "EXPLAIN QUERY PLAN ", "postgresql": "EXPLAIN (FORMAT JSON) ", "mysql": "EXPLAIN "}
+    with connection.cursor() as cursor:
+        cursor.execute(explain[connection.vendor] + sql, params)
+        rows = cursor.fetchall()
+        columns = [column[0] for column in cursor.description]
+    indexes: set[str] = set()
+    whole: set[str] = set()
+    if connection.vendor == "sqlite":
+        for *_, step in rows:
+            words = step.split()
+            if "INDEX" in words:
+                indexes.add(words[words.index("INDEX") + 1])
+            elif words[0] == "SCAN" and words[1].startswith("chatmemory"):
+                whole.add(words[1])
+    elif connection.vendor == "mysql":
+        for row in (dict(zip(columns, row, strict=True)) for row in rows):
+            indexes.add(row["key"])
+            if row["type"] in ("ALL", "index") and not str(row["table"]).startswith("<"):
+                whole.add(row["table"])
+    else:
+        plan = rows[0][0]
+        pending = [step["Plan"] for step in (json.loads(plan) if isinstance(plan, str) else plan)]
+        while pending:
+            step = pending.pop()
+            pending += step.get("Plans", [])
+            indexes.add(step.get("Index Name", ""))
+            if step["Node Type"] == "Seq Scan":
+                whole.add(step["Relation Name"])
+    return indexes, whole
+
+
+@pytest.mark.parametrize("named", ["id", "memory_id"])
+def test_memory_and_its_old_end_are_read_by_their_index(conversation: Conversation, named: str) -> None:
+    by_id = Key.of(conversation, "default")
+    key = by_id if named == "id" else Key.named(None, conversation.memory_id, "default")
+    sql = statements("default")
+    for statement, params in (
+        (sql.memory[named], key.values),
+        (sql.snapshot[named], (*key.values, 4, *key.values)),
+        (sql.oldest, (*by_id.values, 8, 0)),
+    ):
+        indexes, whole = indexes_used(statement, params)
+        assert "chatmemory_msg_memory" in indexes, statement
+        assert Message._meta.db_table not in whole, statement
+
+
+def test_a_page_of_history_is_read_by_its_index(conversation: Conversation) -> None:
+    page = conversation.messages.history().filter(position__gt=1_000)[:50]
+    indexes, whole = indexes_used(*page.query.sql_with_params())
+    # SQLite has no name for the index of a constraint but a number.
+    assert indexes & {"chatmemory_msg_position_unique", "sqlite_autoindex_chatmemory_message_1"}
+    assert not whole
+
+
+def test_every_statement_names_its_conversation() -> None:
+    """Tables may be distributed by it: a statement that does not would ask every machine."""
+    conversation = ConversationFactory(owner=None, window="tokens", limit=60)
+    store = DjangoChatMemoryStore()
+
+    def turn() -> None:
+        conversation.memory.add(*[UserMessage(f"今日はいい天気 {number}") for number in range(6)])
+        for _ in range(2):
+            conversation.memory.add(AiMessage("answer"), idempotency_key="1")
+        conversation.memory.set([SystemMessage("Be brief."), *conversation.memory.messages()[-2:]])
+        conversation.memory.at(1)
+        conversation.memory.set_window(limit=30, model="gpt-4")
+        list(recount(Conversation.objects.filter(pk=conversation.pk), model="gpt-4o"))
+        store.update_messages(conversation.memory_id, [UserMessage("from elsewhere")])
+        conversation.memory.clear()
+
+    with CaptureQueriesContext(connection) as captured:
+        turn()
+    sqls = [query["sql"] for query in captured.captured_queries]
+    rest = [sql for sql in sqls if not sql.startswith(("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE"))]
+    names = (conversation.pk.hex, str(conversation.pk), conversation.memory_id)
+    assert len(rest) > 20
+    assert [sql for sql in rest if not any(name in sql for name in names)] == []

@@ -1,0 +1,291 @@
+"""The demo's chat in a real browser: what one does with it."""
+
+# ruff: noqa: F811 - fixtures that are imported
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
+from tests.support.demo_browser import (
+    PHONE,
+    WIDE,
+    answered,
+    bubbles,
+    cards,
+    history_of,
+    ready,
+    say,
+    sign_in,
+    slide,
+)
+
+pytestmark = pytest.mark.browser
+
+# Radio buttons are drawn by the text beside them.
+SEES_THE_FOCUS = """() => {
+    const active = document.activeElement;
+    const shown = active.matches("[type=radio]") ? active.nextElementSibling : active;
+    return active === document.body || getComputedStyle(shown).outlineStyle !== "none";
+}"""
+
+
+def test_a_newcomer_sees_the_model_forget(site: str, new_page: Pages) -> None:
+    page = new_page(viewport=WIDE)
+    sign_in(page, site)
+    page.get_by_text("Watch a model forget").wait_for()
+    expect(cards(page)).to_have_count(1)
+    suggestions = page.get_by_role("group", name="Suggestions").get_by_role("button")
+
+    suggestions.nth(0).click()
+    answered(page, 2)
+    expect(bubbles(page).nth(1)).to_contain_text("Noted")
+    expect(page.locator("#gauge-amount")).to_have_text("3 of 8 messages")
+    expect(page.locator("#gauge-share")).to_have_text("37 percent full")
+    expect(page.locator("#gauge-bar rect")).to_have_count(3)
+
+    suggestions.nth(1).click()
+    answered(page, 4)
+    expect(bubbles(page).last).to_contain_text("3*4 = 12. Order 1002")
+    expect(page.locator("#retained .call")).to_have_text(["calls calculator(3*4)", "calls look_up_order(1002)"])
+    expect(page.locator("#gauge-amount")).to_have_text("8 of 8 messages")
+
+    suggestions.nth(2).click()
+    leaving = page.locator("#retained .leaves", has_text="My name is Ann")
+    expect(leaving.locator(".why")).to_have_text("Forgotten: no room left")
+    leaving.wait_for(state="detached")
+    answered(page, 6)
+    expect(page.locator("#history .is-gone", has_text="My name is Ann")).to_contain_text("Forgotten")
+    expect(page.locator("#forgotten")).to_contain_text("older messages forgotten")
+
+    suggestions.nth(3).click()
+    answered(page, 8)
+    expect(bubbles(page).last).to_contain_text(
+        "Nothing in my memory tells me your name. If you told me, I have forgotten it"
+    )
+    expect(page.locator("#conversation option").first).to_have_text("My name is Ann")
+    page.reload()
+    ready(page)
+    expect(bubbles(page)).to_have_count(8)
+    expect(page.locator("#history .is-gone", has_text="My name is Ann")).to_be_visible()
+    assert new_page.problems == []
+
+
+def test_the_window_is_changed_live(open_chat: Callable[..., Any], new_page: Pages) -> None:
+    page = open_chat()
+    say(page, "My name is Ann")
+    say(page, "Remember the number 7")
+    expect(cards(page)).to_have_count(5)
+
+    slide(page, 4, release=False)
+    expect(page.locator("#preview")).to_have_text("Would forget 1 message")
+    expect(page.locator(".would-leave")).to_contain_text("My name is Ann")
+    expect(page.locator("#limit-shown")).to_have_text("4 messages")
+    assert all(item["state"] == "retained" for item in history_of(page))
+
+    slide(page, 4)
+    expect(page.locator(".leaves")).to_contain_text("My name is Ann")
+    expect(page.locator("#gauge-amount")).to_have_text("4 of 4 messages")
+    expect(cards(page)).to_have_count(4)
+    expect(page.locator("#history .is-gone")).to_contain_text("My name is Ann")
+
+    page.get_by_role("radio", name="Tokens").check()
+    expect(page.locator("#gauge-amount")).to_contain_text("tokens")
+    expect(cards(page)).to_have_count(4)
+    used, limit = (int(each) for each in page.locator("#tab-count").text_content().split("/"))
+    assert used <= limit < used + 40
+
+    slide(page, 80)
+    expect(page.locator("#gauge-amount")).to_contain_text("of 80 tokens")
+    expect(page.locator("#status")).to_contain_text("forgotten")
+    page.get_by_role("radio", name="Messages").check()
+    expect(page.locator("#gauge-amount")).to_contain_text("messages")
+    assert new_page.problems == []
+
+
+def test_history_scrolls_back_through_its_pages(site: str, cookies: Any, new_page: Pages) -> None:
+    page = new_page(storage_state=cookies, viewport=WIDE)
+    found = page.request.get(f"{site}/api/conversations/?memory_id=support-4711").json()["results"][0]
+    page.goto(f"{site}/chat/{found['id']}/")
+    ready(page)
+    entries = page.locator("#history > li")
+    expect(entries).to_have_count(30)
+    scroller = page.get_by_role("group", name="Messages", exact=True)
+    assert scroller.evaluate("box => Math.abs(box.scrollHeight - box.scrollTop - box.clientHeight) < 2")
+
+    watched = entries.first
+    position = watched.get_attribute("data-position")
+    scroller.evaluate("box => box.scrollTo(0, 150)")
+    before = watched.bounding_box()["y"]
+    expect(page.locator(f"#history > li:nth-child(31)[data-position='{position}']")).to_have_count(1)
+    assert abs(page.locator(f"[data-position='{position}']").first.bounding_box()["y"] - before) < 3
+
+    while page.locator("#older").is_visible():
+        scroller.evaluate("box => box.scrollTo(0, 0)")
+        page.wait_for_timeout(50)
+    positions = entries.evaluate_all("entries => entries.map(entry => Number(entry.dataset.position))")
+    assert positions == list(range(found["message_count"]))
+    assert new_page.problems == []
+
+
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(
+    open_chat: Callable[..., Any],
+    site: str,
+    new_page: Pages,
+    scheme: str,
+    viewport: dict[str, int],
+) -> None:
+    look = {"color_scheme": scheme, "viewport": viewport, "bypass_csp": True}
+    entrance = new_page(**look)
+    entrance.goto(site)
+    assert axe_violations(entrance) == []
+
+    page = open_chat(reduced_motion="reduce", **look)
+    assert axe_violations(page) == []
+    for text in ["My name is Ann", "Calculate 3*4 and look up order 77", "Where is order 1001?", "שלום"]:
+        say(page, text)
+    page.route("**/reply/", lambda route: route.abort())
+    page.get_by_label("Message", exact=True).fill("What is my name?")
+    page.get_by_role("button", name="Send").click()
+    page.get_by_role("alert").wait_for()
+    expect(page.locator(".leaves")).to_have_count(0)
+    assert axe_violations(page) == []
+    if viewport is PHONE:
+        page.get_by_role("tab", name="Memory").click()
+    slide(page, 5, release=False)
+    page.locator(".would-leave").first.wait_for()
+    assert axe_violations(page) == []
+    slide(page, 5)
+    page.locator(".leaves").first.wait_for()
+    assert axe_violations(page) == []
+
+
+def test_a_strict_policy_is_never_violated(site: str, new_page: Pages) -> None:
+    page = new_page(viewport=WIDE)
+    sign_in(page, site)
+    policy = page.request.get(page.url).headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    for text in ["My name is Ann", "Calculate 3*4 and look up order 1002", "Where is order 1001?"]:
+        say(page, text)
+    slide(page, 5)
+    expect(page.locator("#gauge-amount")).to_contain_text("of 5 messages")
+    page.get_by_role("button", name="Sign out").click()  # of a session of its own
+    page.get_by_role("heading", name="Sign in").wait_for()
+    assert new_page.problems == []
+    page.evaluate(
+        "document.body.insertAdjacentElement('beforeend', document.createElement('style')).textContent = 'b{}'"
+    )
+    page.wait_for_timeout(100)
+    assert "Content Security Policy" in new_page.problems[0], "the policy is what the browser heeds"
+
+
+def test_keyboard_only(site: str, new_page: Pages) -> None:
+    page = new_page(viewport=WIDE)
+    page.goto(site)
+    expect(page.get_by_label("Password")).to_be_focused()
+    page.keyboard.type("demo")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{site}/chat/**")
+    ready(page)
+
+    def tab_to(selector: str) -> None:
+        for _ in range(25):
+            page.keyboard.press("Tab")
+            assert page.evaluate(SEES_THE_FOCUS), page.evaluate("document.activeElement.outerHTML")
+            if page.locator(f"{selector}:focus").count():
+                return
+        raise AssertionError(f"Tab never gets to {selector}")
+
+    here = page.url
+    tab_to("#new")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: url != here)
+    ready(page)
+    expect(page.locator("#message")).to_be_focused()
+    page.keyboard.type("My name is Ann")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.type("Remember the number 7")
+    page.keyboard.press("Enter")
+    answered(page, 2)
+    expect(page.locator("#message")).to_be_focused()
+    tab_to("[name=window]")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#gauge-amount")).to_contain_text("tokens")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#gauge-amount")).to_have_text("3 of 8 messages")
+    tab_to("#limit")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#gauge-amount")).to_have_text("3 of 7 messages")
+    tab_to("#memory-scroller")
+    tab_to(".skip")
+    page.keyboard.press("Enter")
+    expect(page.locator("#message")).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    expect(page.locator("#suggestions button").last).to_be_focused()
+    page.keyboard.press("Enter")
+    answered(page, 4)
+    expect(bubbles(page).last).to_contain_text("Your name is Ann.")
+    assert new_page.problems == []
+
+
+def test_a_phone_has_two_tabs(open_chat: Callable[..., Any], new_page: Pages) -> None:
+    page = open_chat(viewport=PHONE, has_touch=True)
+
+    def fits() -> None:
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        for control in page.locator(
+            "button:visible, select:visible, textarea:visible, input[type=range]:visible"
+        ).all():
+            if control.evaluate("element => !element.closest('#suggestions')"):
+                box = control.bounding_box()
+                assert box["x"] >= 0, control
+                assert box["x"] + box["width"] <= PHONE["width"], control
+
+    for text in ["My name is Ann", "Calculate 3*4 and look up order 1002", "w" * 300]:
+        say(page, text)
+    fits()
+    expect(page.locator("#memory-panel")).to_be_hidden()
+    expect(page.get_by_role("tab", name="Memory")).to_contain_text("/8")
+    page.get_by_role("tab", name="Memory").tap()
+    expect(page.locator("#chat-panel")).to_be_hidden()
+    fits()
+    page.get_by_role("tab", name="Memory").press("ArrowLeft")
+    expect(page.get_by_role("tab", name="Chat")).to_be_focused()
+    expect(page.locator("#chat-panel")).to_be_visible()
+    page.set_viewport_size(WIDE)
+    expect(page.locator("#memory-panel")).to_be_visible()
+    expect(page.get_by_role("tab")).to_have_count(0)
+    assert new_page.problems == []
+
+
+def test_what_is_said_stays_text(open_chat: Callable[..., Any], new_page: Pages) -> None:
+    page = open_chat()
+    hostile = "My name is <img src=x onerror=alert(1)><script>alert(2)</script>"
+    say(page, hostile)
+    say(page, "What is my name?")
+    expect(bubbles(page).last).to_contain_text("Your name is <img src=x onerror=alert(1)>")
+    say(page, "שמי דוד")
+    assert bubbles(page).nth(4).evaluate("bubble => getComputedStyle(bubble).direction") == "rtl"
+    assert page.locator("main img, main script, select img").count() == 0
+    page.reload()
+    ready(page)
+    expect(page.locator("#conversation option").first).to_contain_text("<img src=x")
+    assert new_page.problems == []
+
+
+def test_little_motion_for_those_who_want_little(open_chat: Callable[..., Any]) -> None:
+    page = open_chat(reduced_motion="reduce")
+    say(page, "My name is Ann")
+    say(page, "Remember the number 7")
+    slide(page, 4)
+    leaving = page.locator(".leaves")
+    expect(leaving).to_contain_text("Forgotten: no room left")
+    assert leaving.evaluate("entry => getComputedStyle(entry).transitionDuration") == "0s"
+    assert page.evaluate("document.getAnimations().length") == 0
+    expect(leaving).to_have_count(0)

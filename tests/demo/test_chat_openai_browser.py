@@ -1,0 +1,122 @@
+"""The demo's chat in a real browser, with a model behind OpenAI's protocol."""
+
+# ruff: noqa: F811 - fixtures that are imported
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from tests.demo.test_command import Demo
+from tests.support.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
+from tests.support.demo_browser import (
+    MODELS,
+    answered,
+    bubbles,
+    history_of,
+    ready,
+    say,
+    served,
+)
+from tests.support.openai_server import ModelServer, calls, says
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ModelServer]:
+    server = ModelServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def site_of_model(
+    demo: Demo, cookies: Any, server: ModelServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    other = Demo(tmp_path_factory.mktemp("model"))
+    with closing(sqlite3.connect(demo.database)) as source, closing(sqlite3.connect(other.database)) as target:
+        source.backup(target)
+    values = ("tiny", "secret", server.url)
+    other.environment |= dict(zip(MODELS, values, strict=True))
+    with served(other) as address:
+        yield address
+
+
+class TestModelServer:
+    """The same page, and a model behind OpenAI's protocol."""
+
+    @pytest.fixture
+    def page(self, open_chat: Callable[..., Any], site_of_model: str) -> Any:
+        return open_chat(site_of_model)
+
+    def test_it_streams(self, page: Any, server: ModelServer, new_page: Pages) -> None:
+        go_on = threading.Event()
+        server.stream(says("Hello, ", "Ann", "!"), wait_for=go_on)
+        page.get_by_label("Message", exact=True).fill("I am Ann")
+        page.get_by_label("Message", exact=True).press("Enter")
+        expect(page.locator("#answering")).to_have_text("Hello, Ann!")
+        expect(bubbles(page)).to_have_count(1)
+        go_on.set()
+        answered(page, 2)
+        expect(page.locator("#status")).to_have_text("Model: Hello, Ann!")
+        expect(page.get_by_text("Model: tiny at 127.0.0.1")).to_be_visible()
+        assert new_page.problems == []
+
+    def test_it_calls_tools(self, page: Any, server: ModelServer) -> None:
+        server.stream(calls(("a", "calculator", '{"expression": "3*4"}'), ("b", "look_up_order", '{"number": "1001"}')))
+        server.stream(says("12, and on its way."))
+        say(page, "3*4, and where is order 1001?")
+        expect(page.locator("#history .tool")).to_have_text(
+            ["calculator 3*4 = 12", "look_up_order Order 1001: a blue teapot, on its way, arrives on Friday."]
+        )
+
+    def test_a_failure_is_shown_and_trying_again_duplicates_nothing(self, page: Any, server: ModelServer) -> None:
+        server.stream(calls(("a", "calculator", '{"expression": "3*4"}')))
+        server.fail(500, "out of memory")
+        server.break_off(says("Twel", finish=None))
+        server.stream(says("Twelve."))
+        page.get_by_label("Message", exact=True).fill("What is 3*4?")
+        page.get_by_role("button", name="Send").click()
+        alert = page.get_by_role("alert")
+        expect(alert).to_contain_text("failed (500). It said: out of memory")
+        expect(bubbles(page)).to_have_count(1)
+        page.get_by_role("button", name="Try again").click()
+        expect(alert).to_contain_text("broke off in the middle")
+
+        page.reload()
+        ready(page)
+        expect(alert).to_contain_text("no answer yet")
+        page.get_by_role("button", name="Get the answer").click()
+        answered(page, 2)
+        expect(bubbles(page).last).to_contain_text("Twelve.")
+        assert [item["type"] for item in history_of(page)] == ["SYSTEM", "USER", "AI", "TOOL_EXECUTION_RESULT", "AI"]
+        assert json.dumps(history_of(page)).count("Twel") == 2, "text and message of one"
+
+    def test_an_answer_can_be_stopped(self, page: Any, server: ModelServer) -> None:
+        go_on = threading.Event()
+        server.stream(says("Once ", "upon ", "a time"), wait_for=go_on)
+        server.stream(says("Short."))
+        page.get_by_label("Message", exact=True).fill("Tell me a story")
+        page.get_by_label("Message", exact=True).press("Enter")
+        expect(page.locator("#answering")).to_contain_text("Once")
+        page.wait_for_timeout(500)  # sooner it would be a double click on Send
+        page.get_by_role("button", name="Stop").click()
+        expect(page.locator("#message")).to_be_focused()
+        expect(page.get_by_role("alert")).to_contain_text("Stopped")
+        page.get_by_role("button", name="Ask again").click()
+        answered(page, 2)
+        expect(bubbles(page).last).to_contain_text("Short.")
+        go_on.set()
+
+    def test_an_answer_that_is_cut_off_is_marked(self, page: Any, server: ModelServer) -> None:
+        server.stream(says("Once upon", finish="length"))
+        say(page, "Tell me a story")
+        expect(bubbles(page).last).to_have_text("Once upon")
+        expect(page.get_by_text("Cut off: the model's limit was reached")).to_be_visible()

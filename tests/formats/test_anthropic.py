@@ -1,0 +1,507 @@
+"""Anthropic's messages: what is written is what its SDK takes, what is read is what its SDK gives, or a clear error."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from anthropic.types import Message
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chatmemory import (
+    AiMessage,
+    AudioContent,
+    ChatMessage,
+    Content,
+    CustomMessage,
+    Image,
+    ImageContent,
+    InvalidMessageError,
+    PdfFileContent,
+    SystemMessage,
+    TextContent,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+    VideoContent,
+    messages_from_json,
+    messages_to_json,
+)
+from chatmemory.core.json_text import dumps
+from chatmemory.formats import UnsupportedContentError
+from chatmemory.formats.anthropic import from_anthropic, to_anthropic
+from tests.support.any_json import changed
+from tests.support.provider_rules import assert_anthropic_accepts
+from tests.support.strategies import json_values, texts
+
+HI = UserMessage("Hi")
+PNG = ImageContent(base64_data="aGk=", mime_type="image/png", detail_level="AUTO")
+WEB_IMAGE = ImageContent("http://x/a.png", detail_level="AUTO")
+PDF = PdfFileContent(base64_data="aGk=")
+PDF_SOURCE = {"type": "base64", "media_type": "application/pdf", "data": "aGk="}
+PNG_BLOCK = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+CALL = AiMessage(None, [ToolExecutionRequest("t1", "now", '{"zone":"UTC"}')])
+USE = {"type": "tool_use", "id": "t1", "name": "now", "input": {"zone": "UTC"}}
+RESULT = ToolExecutionResultMessage("t1", "now", "noon")
+RESULT_BLOCK = {"type": "tool_result", "tool_use_id": "t1", "content": "noon"}
+
+
+def _turn(content: Any, role: str = "user") -> dict[str, Any]:
+    return {"role": role, "content": content}
+
+
+def _answer(*blocks: Any) -> dict[str, Any]:
+    return _turn(list(blocks), "assistant")
+
+
+def _text(text: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "text", "text": text, **fields}
+
+
+def _user(*contents: Content) -> UserMessage:
+    return UserMessage(contents=contents)
+
+
+SAME_BOTH_WAYS: dict[str, tuple[list[ChatMessage], dict[str, Any]]] = {
+    "system": ([SystemMessage("Be brief."), HI], {"system": "Be brief.", "messages": [_turn("Hi")]}),
+    "texts": ([_user(TextContent("a"), TextContent("b"))], {"messages": [_turn([_text("a"), _text("b")])]}),
+    "image": (
+        [_user(WEB_IMAGE)],
+        {"messages": [_turn([{"type": "image", "source": {"type": "url", "url": "http://x/a.png"}}])]},
+    ),
+    "image as data": ([_user(PNG)], {"messages": [_turn([PNG_BLOCK])]}),
+    "PDF": (
+        [_user(PdfFileContent("https://x/a.pdf"))],
+        {"messages": [_turn([{"type": "document", "source": {"type": "url", "url": "https://x/a.pdf"}}])]},
+    ),
+    "PDF as data": ([_user(PDF)], {"messages": [_turn([{"type": "document", "source": PDF_SOURCE}])]}),
+    "answer": ([HI, AiMessage("Hello")], {"messages": [_turn("Hi"), _turn("Hello", "assistant")]}),
+    "call": (
+        [HI, CALL, RESULT, AiMessage("Noon.")],
+        {"messages": [_turn("Hi"), _answer(USE), _turn([RESULT_BLOCK]), _turn("Noon.", "assistant")]},
+    ),
+    "call with text and thinking": (
+        [
+            HI,
+            AiMessage(
+                "Let me see.",
+                CALL.tool_execution_requests,
+                thinking="hm",
+                attributes={"thinking_signature": "s", "redacted_thinking": ["x", "y"]},
+            ),
+            RESULT,
+        ],
+        {
+            "messages": [
+                _turn("Hi"),
+                _answer(
+                    {"type": "thinking", "thinking": "hm", "signature": "s"},
+                    {"type": "redacted_thinking", "data": "x"},
+                    {"type": "redacted_thinking", "data": "y"},
+                    _text("Let me see."),
+                    USE,
+                ),
+                _turn([RESULT_BLOCK]),
+            ]
+        },
+    ),
+    "thinking that is not shown": (
+        [HI, AiMessage("x", thinking="", attributes={"thinking_signature": "s"})],
+        {"messages": [_turn("Hi"), _answer({"type": "thinking", "thinking": "", "signature": "s"}, _text("x"))]},
+    ),
+    "results and what the user says": (
+        [
+            HI,
+            AiMessage(None, [ToolExecutionRequest("a", "now", "{}"), ToolExecutionRequest("b", "now", "{}")]),
+            ToolExecutionResultMessage("b", "now", "x", is_error=True),
+            ToolExecutionResultMessage("a", "now", contents=[TextContent("x"), PNG, PDF], is_error=False),
+            HI,
+        ],
+        {
+            "messages": [
+                _turn("Hi"),
+                _answer(
+                    {"type": "tool_use", "id": "a", "name": "now", "input": {}},
+                    {"type": "tool_use", "id": "b", "name": "now", "input": {}},
+                ),
+                _turn(
+                    [
+                        {"type": "tool_result", "tool_use_id": "b", "content": "x", "is_error": True},
+                        {
+                            "type": "tool_result",
+                            "tool_use_id": "a",
+                            "content": [_text("x"), PNG_BLOCK, {"type": "document", "source": PDF_SOURCE}],
+                            "is_error": False,
+                        },
+                        _text("Hi"),
+                    ]
+                ),
+            ]
+        },
+    ),
+    "no output": (
+        [HI, CALL, ToolExecutionResultMessage("t1", "now", "")],
+        {"messages": [_turn("Hi"), _answer(USE), _turn([{"type": "tool_result", "tool_use_id": "t1"}])]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("messages", "data"), SAME_BOTH_WAYS.values(), ids=SAME_BOTH_WAYS.keys())
+class TestBothWays:
+    def test_written(self, messages: list[ChatMessage], data: dict[str, Any]) -> None:
+        assert to_anthropic((message for message in messages), pytest.fail) == data
+        assert_anthropic_accepts(data)
+
+    def test_read(self, messages: list[ChatMessage], data: dict[str, Any]) -> None:
+        assert from_anthropic(data) == messages
+
+
+KEPT: dict[str, dict[str, Any]] = {
+    "several thoughts": _answer(
+        {"type": "thinking", "thinking": "a", "signature": "s"},
+        {"type": "thinking", "thinking": "b", "signature": "t"},
+        _text("x"),
+    ),
+    "thinking between texts": _answer(
+        _text("a"), {"type": "thinking", "thinking": "a", "signature": "s"}, _text("b"), _text("c")
+    ),
+    "citations": _answer(
+        _text(
+            "x",
+            citations=[
+                {
+                    "type": "char_location",
+                    "cited_text": "x",
+                    "document_index": 0,
+                    "document_title": None,
+                    "start_char_index": 0,
+                    "end_char_index": 1,
+                }
+            ],
+        )
+    ),
+    "a tool that ran at Anthropic": _answer(
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}},
+        {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
+        _text("x"),
+    ),
+    "title of a document": _turn(
+        [{"type": "document", "source": PDF_SOURCE, "title": "x", "context": "y"}, _text("x")]
+    ),
+    "document of text": _turn(
+        [{"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}]
+    ),
+}
+
+
+class TestKeptAside:
+    @pytest.mark.parametrize("turn", KEPT.values(), ids=KEPT.keys())
+    def test_what_has_no_place_comes_back(self, turn: dict[str, Any]) -> None:
+        data = {"messages": [_turn("Hi"), _turn("x", "assistant"), turn]}
+        if turn["role"] == "assistant":
+            data["messages"][1:2] = []
+        read = messages_from_json(messages_to_json(from_anthropic(data)))
+        assert to_anthropic(read, pytest.fail) == data
+        assert_anthropic_accepts(data)
+
+    def test_what_it_says_is_there(self) -> None:
+        (answer,) = from_anthropic([KEPT["thinking between texts"]])
+        assert isinstance(answer, AiMessage)
+        assert (answer.text, answer.thinking) == ("abc", "a")
+        (document,) = from_anthropic([KEPT["document of text"]])
+        assert isinstance(document, UserMessage)
+        assert document.single_text() == "x"
+
+    def test_not_for_a_message_that_says_something_else(self) -> None:
+        (answer,) = from_anthropic([KEPT["several thoughts"]])
+        (document,) = from_anthropic([KEPT["title of a document"]])
+        assert to_anthropic(
+            [UserMessage("y", attributes=document.attributes), AiMessage("y", attributes=answer.attributes)]
+        ) == {"messages": [_turn("y"), _turn("y", "assistant")]}
+
+    @pytest.mark.parametrize(
+        "kept",
+        [
+            "x",
+            {"content": "x"},
+            {"content": ["x"]},
+            {"content": [{"type": "text"}]},
+            {"content": [{"type": ["text"], "text": "x"}]},
+            {"content": [{**USE, "input": {"x": object()}}]},
+        ],
+    )
+    def test_attributes_of_somebody_else_are_left_out(self, kept: Any) -> None:
+        attributes = {"anthropic": kept, "thinking_signature": 1, "redacted_thinking": [1, ""]}
+        assert to_anthropic(
+            [UserMessage("x", attributes=attributes), AiMessage("x", thinking="hm", attributes=attributes)]
+        ) == {"messages": [_turn("x"), _turn("x", "assistant")]}
+
+    def test_what_is_written_can_bechanged(self) -> None:
+        read = from_anthropic([KEPT["title of a document"]])
+        to_anthropic(read)["messages"][0]["content"][0]["source"]["data"] = "x"
+        assert to_anthropic(read)["messages"] == [KEPT["title of a document"]]
+
+
+class TestWritten:
+    def test_neighbours_become_one_turn(self) -> None:
+        assert to_anthropic([HI, UserMessage("there"), AiMessage("a"), CALL, RESULT, UserMessage("b")]) == {
+            "messages": [
+                _turn([_text("Hi"), _text("there")]),
+                _answer(_text("a"), USE),
+                _turn([RESULT_BLOCK, _text("b")]),
+            ]
+        }
+
+    def test_system_messages_are_apart(self) -> None:
+        assert to_anthropic([SystemMessage("a"), HI, SystemMessage("b")]) == {
+            "system": [_text("a"), _text("b")],
+            "messages": [_turn("Hi")],
+        }
+
+    def test_space_at_the_end_of_the_last_answer(self) -> None:
+        found: list[Any] = []
+        written = to_anthropic([HI, AiMessage("a "), HI, AiMessage("b \n")], found.append)
+        assert [turn["content"] for turn in written["messages"]] == ["Hi", "a ", "Hi", "b"]
+        assert [(repair.position, repair.reason) for repair in found] == [(3, "trailing_space")]
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            AiMessage(thinking="hm"),
+            AiMessage(" ", thinking="hm", attributes={"thinking_signature": "s"}),
+            AiMessage(attributes={"redacted_thinking": ["x"]}),
+        ],
+        ids=["unsigned", "signed", "redacted"],
+    )
+    def test_an_answer_of_nothing_but_thinking_is_left_out(self, answer: AiMessage) -> None:
+        found: list[Any] = []
+        assert to_anthropic([HI, answer], found.append) == {"messages": [_turn("Hi")]}
+        assert [(repair.position, repair.reason) for repair in found] == [(1, "blank")]
+
+    @pytest.mark.parametrize("signature", ["", "s\nt"], ids=["empty", "joined"])
+    def test_signatures_that_are_of_no_use(self, signature: str) -> None:
+        answer = AiMessage("x", thinking="a\nb", attributes={"thinking_signature": signature})
+        assert to_anthropic([HI, answer])["messages"][1] == _turn("x", "assistant")
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            ImageContent("data:image/png;base64,aGk="),
+            ImageContent(image=Image("", "aGk=", "IMAGE/PNG")),
+        ],
+    )
+    def test_data_of_images(self, content: ImageContent) -> None:
+        assert to_anthropic([_user(content)]) == {"messages": [_turn([PNG_BLOCK])]}
+
+    def test_jpg_is_jpeg(self) -> None:
+        written = to_anthropic([_user(ImageContent(base64_data="aGk=", mime_type="image/jpg"))])
+        assert written["messages"][0]["content"][0]["source"]["media_type"] == "image/jpeg"
+
+    def test_data_of_a_pdf(self) -> None:
+        written = to_anthropic([_user(PdfFileContent("data:application/pdf;base64,aGk="))])
+        assert written["messages"][0]["content"] == [{"type": "document", "source": PDF_SOURCE}]
+
+    @pytest.mark.parametrize(
+        ("message", "error"),
+        [
+            (CustomMessage({"k": 1}), "message 1 (CUSTOM): Anthropic has no such messages"),
+            (_user(VideoContent("http://x")), "message 1 (USER): Anthropic takes no VIDEO"),
+            (_user(AudioContent("http://x")), "message 1 (USER): Anthropic takes no AUDIO"),
+            (_user(PdfFileContent()), "message 1 (USER): Anthropic needs the URL or the data of a PDF file"),
+            (_user(ImageContent(image=Image())), "message 1 (USER): Anthropic needs the URL or the data of an image"),
+            (
+                _user(ImageContent(base64_data="aGk=", mime_type="image/bmp")),
+                "message 1 (USER): Anthropic takes images of image/jpeg, image/png, image/gif, image/webp, "
+                "but the MIME type is 'image/bmp'",
+            ),
+            (
+                _user(ImageContent("ftp://x/a.png")),
+                "message 1 (USER): Anthropic takes an image from http and https only, but the URL is 'ftp://x/a.png'",
+            ),
+            (
+                AiMessage(None, [ToolExecutionRequest("1")]),
+                "message 1 (AI): Anthropic needs the name of the tool that is called",
+            ),
+        ],
+        ids=lambda value: value[:60] if isinstance(value, str) else "",
+    )
+    def test_unsupported(self, message: ChatMessage, error: str) -> None:
+        with pytest.raises(UnsupportedContentError) as caught:
+            to_anthropic([HI, message, HI])
+        assert str(caught.value) == error
+        assert caught.value.index == 1
+
+
+class TestRead:
+    def test_what_the_sdk_dumps(self) -> None:
+        answer = Message.model_validate(
+            {
+                "id": "msg_1",
+                "type": "message",
+                "role": "assistant",
+                "model": "claude",
+                "stop_reason": "tool_use",
+                "usage": {"input_tokens": 1, "output_tokens": 2},
+                "content": [
+                    {"type": "thinking", "thinking": "hm", "signature": "s"},
+                    _text("Let me see."),
+                    {**USE, "caller": {"type": "direct"}},
+                ],
+            }
+        ).model_dump()
+        assert {"container", "stop_sequence", "usage"} <= answer.keys()
+        message = AiMessage(
+            "Let me see.",
+            CALL.tool_execution_requests,
+            thinking="hm",
+            attributes={"thinking_signature": "s"},
+        )
+        assert from_anthropic(answer) == from_anthropic([answer]) == [message]
+
+    def test_an_answer_of_nothing(self) -> None:
+        assert from_anthropic([_answer()]) == [AiMessage()]
+
+    def test_system_blocks_are_joined(self) -> None:
+        system = [_text("a", cache_control={"type": "ephemeral"}), _text("b")]
+        assert from_anthropic({"system": system, "messages": []}) == [SystemMessage("a\n\nb")]
+
+    def test_system_messages_in_between(self) -> None:
+        assert from_anthropic([_turn("a", "system"), _turn("Hi")]) == [SystemMessage("a"), HI]
+
+    @pytest.mark.parametrize("system", [None, "", []])
+    def test_no_system_text(self, system: Any) -> None:
+        assert from_anthropic({"system": system, "messages": [_turn("Hi")]}) == [HI]
+
+    def test_cache_control_is_left_out(self) -> None:
+        block = RESULT_BLOCK | {"cache_control": {"type": "ephemeral"}}
+        assert from_anthropic([_turn([block, _text("Hi", cache_control={"type": "ephemeral"})])]) == [
+            ToolExecutionResultMessage("t1", None, "noon"),
+            HI,
+        ]
+
+    @pytest.mark.parametrize(
+        ("data", "error"),
+        [
+            (None, "m: expected an object or a list of messages, got null"),
+            ({"system": "x"}, "m.messages: expected a list of messages, got null"),
+            ({"messages": [], "model": "x"}, "m.model: unknown field; leave it out"),
+            ({"messages": [], "system": 1}, "m.system: expected a string or a list of blocks, got a number"),
+            ({"messages": [], "system": " "}, "m.system: text cannot be null or blank"),
+            ({"messages": [], "system": [PNG_BLOCK]}, "m.system[0].type: expected one of text, got 'image'"),
+            ([_turn("x", "tool")], "m[0].role: expected one of user, assistant, system, got 'tool'"),
+            ([_turn(None)], "m[0].content: expected a string or a list of blocks, got null"),
+            ([_turn([])], "m[0].content: expected at least one block, got none"),
+            ([_turn("x\0")], "m[0].content: has U+0000 at index 1; take it out"),
+            ([_turn("x") | {"id": "1"}], "m[0].id: unknown field; leave it out"),
+            ([_turn(["x"])], "m[0].content[0]: expected an object, got a string"),
+            ([_turn([USE])], "m[0].content[0].type: expected one of text, image, document, got 'tool_use'"),
+            (
+                [_turn([{"type": "search_result"}])],
+                "m[0].content[0].type: search results cannot be kept; give them as text",
+            ),
+            (
+                [_turn([{"type": "image", "source": {"type": "file", "file_id": "x"}}])],
+                "m[0].content[0].source.type: a file that Anthropic holds cannot be kept; give its data",
+            ),
+            (
+                [_turn([{"type": "image", "source": {"type": "url", "url": "data:,"}}])],
+                "m[0].content[0].source.url: expected a URL of http or https",
+            ),
+            (
+                [_turn([{"type": "image", "source": {"type": "base64", "media_type": "image/bmp", "data": "x"}}])],
+                "m[0].content[0].source.media_type: expected one of image/jpeg, image/png, image/gif, image/webp, "
+                "got 'image/bmp'",
+            ),
+            ([_turn([_text("x"), RESULT_BLOCK | {"tool_use_id": 1}])], "m[0].content[1].tool_use_id: "),
+            (
+                [_turn([RESULT_BLOCK | {"is_error": 1}])],
+                "m[0].content[0].is_error: expected true or false, got a number",
+            ),
+            ([_turn([RESULT_BLOCK | {"content": [USE]}])], "m[0].content[0].content[0].type: expected one of text"),
+            ([_answer(USE | {"input": "{}"})], "m[0].content[0].input: expected an object, got a string"),
+            ([_answer(USE | {"id": None})], "m[0].content[0].id: expected a string, got null"),
+            ([_answer({"type": "thinking", "thinking": "x"})], "m[0].content[0].signature: expected a string, got"),
+            ([_answer(_text("x", more=1))], "m[0].content[0].more: unknown field; leave it out"),
+        ],
+        ids=lambda value: value[:60] if isinstance(value, str) else "",
+    )
+    def test_errors_name_the_place(self, data: Any, error: str) -> None:
+        with pytest.raises(InvalidMessageError) as caught:
+            from_anthropic(data, "m")
+        assert str(caught.value).startswith(error)
+
+    def test_the_place_starts_with_the_index_unless_it_is_given(self) -> None:
+        for data, place in [([_turn(1)], "[0].content"), ({"messages": [_turn(1)]}, "messages[0].content")]:
+            with pytest.raises(InvalidMessageError) as caught:
+                from_anthropic(data)
+            assert caught.value.place == place
+
+
+_CONTROLS = "".join(map(chr, range(0x21)))
+
+# Blank is what Java trims or what Anthropic does, and they differ in control characters and odd spaces.
+_some = texts(min_size=1, max_size=10).filter(lambda text: bool(text.strip(_CONTROLS).strip()))
+
+
+@st.composite
+def _conversations(draw: st.DrawFn) -> list[ChatMessage]:
+    """Turns that lose nothing in Anthropic's format."""
+    contents = st.builds(TextContent, _some) | st.sampled_from([PNG, WEB_IMAGE, PDF, PdfFileContent("http://x/a")])
+    users = st.builds(UserMessage, _some) | st.builds(UserMessage, st.lists(contents, min_size=1, max_size=3))
+    results = st.lists(contents, min_size=1, max_size=2)
+    given: list[ChatMessage] = [SystemMessage(draw(_some))] if draw(st.booleans()) else []
+    for turn in range(draw(st.integers(1, 3))):
+        if not isinstance(given[-1] if given else None, ToolExecutionResultMessage) or draw(st.booleans()):
+            given.append(draw(users))
+        attributes: dict[str, Any] = {}
+        thinking = draw(st.none() | texts(max_size=5))
+        if thinking is not None:
+            attributes["thinking_signature"] = draw(st.sampled_from(["s", "YQ=="]))
+        if draw(st.booleans()):
+            attributes["redacted_thinking"] = draw(st.lists(_some, min_size=1, max_size=2))
+        requests = [
+            ToolExecutionRequest(
+                f"{turn}_{index}", "now", dumps(draw(st.dictionaries(texts(max_size=3), json_values())))
+            )
+            for index in range(draw(st.integers(0, 2)))
+        ]
+        text = draw((st.none() | _some) if requests else _some.map(str.rstrip))
+        given.append(AiMessage(text, requests, thinking=thinking, attributes=attributes))
+        for request in requests:
+            error = draw(st.sampled_from([None, False]))
+            given.append(
+                ToolExecutionResultMessage(request.id, "now", contents=draw(results), is_error=error),
+            )
+    return given
+
+
+class TestAny:
+    @settings(deadline=None, max_examples=150)
+    @given(_conversations())
+    def test_what_can_be_written_comes_back(self, given: list[ChatMessage]) -> None:
+        written = to_anthropic(given, pytest.fail)
+        assert_anthropic_accepts(written)
+        assert from_anthropic(written) == given
+
+
+def _read_or_error(data: Any) -> list[ChatMessage] | InvalidMessageError:
+    try:
+        return from_anthropic(data, "m")
+    except InvalidMessageError as error:
+        return error
+
+
+class TestAnyJson:
+    @settings(deadline=None, max_examples=300)
+    @given(st.sampled_from([data for _, data in SAME_BOTH_WAYS.values()] + list(KEPT.values())), st.data())
+    def test_what_has_one_thing_changed_is_read_or_refused(self, whole: dict[str, Any], data: st.DataObject) -> None:
+        read = _read_or_error(changed(whole, data))
+        if isinstance(read, InvalidMessageError):
+            assert read.place.startswith("m")
+            str(read).encode()
+            return
+        messages_to_json(read).encode()
+        with contextlib.suppress(UnsupportedContentError):
+            to_anthropic(read)

@@ -1,0 +1,164 @@
+"""The description of the API, held against the API."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import Client, override_settings
+from django.urls import URLPattern
+from drf_spectacular.drainage import GENERATOR_STATS
+from drf_spectacular.validation import validate_schema
+from jsonschema import Draft202012Validator, FormatChecker
+
+from chatmemory.rest.openapi import openapi_document
+from chatmemory.urls import urlpatterns
+from tests.support.paths import ROOT
+from tests.tools.write_openapi import FILE, openapi_text
+
+DOCUMENT = openapi_document()
+ROUTES = [pattern for pattern in urlpatterns if pattern.name not in {"schema", "docs"}]
+OPERATIONS = {
+    operation["operationId"]: operation for methods in DOCUMENT["paths"].values() for operation in methods.values()
+}
+
+
+def test_the_committed_file_is_what_the_code_gives() -> None:
+    assert FILE.read_text(encoding="utf-8") == openapi_text(), "run: python -m tests.tools.write_openapi"
+
+
+def test_the_document_is_openapi_and_made_without_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+    GENERATOR_STATS.reset()
+    document = openapi_document()
+    assert not GENERATOR_STATS
+    assert capsys.readouterr().err == ""
+    assert document["openapi"].startswith("3.1.")
+    validate_schema(document)
+    for schema in document["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize("pattern", ROUTES, ids=lambda pattern: pattern.name)
+def test_every_route_is_described_with_every_method(pattern: URLPattern) -> None:
+    names = iter(pattern.pattern.converters)
+    parts = str(pattern.pattern).split("/")
+    path = "/" + "/".join(f"{{{next(names)}}}" if part.startswith("<") else part for part in parts)
+    assert set(DOCUMENT["paths"][path]) == set(pattern.callback.actions) - {"head"}  # type: ignore[attr-defined]
+
+
+def test_nothing_but_these_routes_is_described() -> None:
+    assert len(DOCUMENT["paths"]) == len(ROUTES)
+
+
+def deref(part: Any) -> Any:
+    if "$ref" not in part:
+        return part
+    _, *keys = part["$ref"].split("/")
+    found = DOCUMENT
+    for key in keys:
+        found = found[key]
+    return found
+
+
+def bodies() -> Iterator[Any]:
+    for name, operation in OPERATIONS.items():
+        if "requestBody" in operation:
+            yield pytest.param(operation["requestBody"], id=f"{name} request")
+        for status, response in operation["responses"].items():
+            if "content" in deref(response):
+                yield pytest.param(deref(response), id=f"{name} {status}")
+
+
+@pytest.mark.parametrize("body", list(bodies()))
+def test_every_body_has_examples_that_are_valid(body: dict[str, Any]) -> None:
+    for content in body["content"].values():
+        validator = Draft202012Validator(
+            {**content["schema"], "components": DOCUMENT["components"]}, format_checker=FormatChecker()
+        )
+        assert content["examples"]
+        for example in content["examples"].values():
+            validator.validate(example["value"])
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+def test_everything_is_explained(operation: dict[str, Any]) -> None:
+    assert operation["summary"]
+    assert all(parameter["description"] for parameter in operation["parameters"])
+    assert all(deref(response)["description"] for response in operation["responses"].values())
+    assert operation["security"]
+
+
+def test_links_lead_to_operations() -> None:
+    links = [
+        link for each in OPERATIONS.values() for r in each["responses"].values() for link in r.get("links", {}).values()
+    ]
+    assert len(links) > 12
+    for link in links:
+        known = {parameter["name"] for parameter in OPERATIONS[link["operationId"]]["parameters"]}
+        assert set(link["parameters"]) <= known
+
+
+def test_the_schema_is_served_with_the_place_of_the_api(api: Client) -> None:
+    answer = api.get("/api/schema/")
+    assert answer["Content-Type"] == "application/json"
+    assert answer.json() == json.loads(FILE.read_text(encoding="utf-8"))
+    assert answer.json()["servers"] == [{"url": "/api"}]
+    assert api.get("/api/schema/", headers={"Accept": "application/vnd.oai.openapi"}).content.startswith(
+        b"openapi: 3.1"
+    )
+
+
+def test_the_page_loads_nothing_from_elsewhere(api: Client) -> None:
+    page = api.get("/api/docs/").content.decode()
+    assert "../schema/" in page
+    assert "/static/drf_spectacular_sidecar/swagger-ui-dist/swagger-ui-bundle.js" in page
+    assert "https://" not in page
+
+
+@pytest.mark.django_db
+def test_both_are_behind_the_permissions_of_the_project(client: Client) -> None:
+    answer = client.get("/api/schema/")
+    assert (answer.status_code, answer["Content-Type"]) == (403, "application/problem+json")
+    assert answer.json()["status"] == 403
+    assert client.get("/api/docs/").status_code == 403
+    with override_settings(CHATMEMORY={"PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"]}):
+        assert client.get("/api/schema/").status_code == 200
+        assert client.get("/api/docs/").status_code == 200
+
+
+WITHOUT = """
+import sys
+{hide}
+import django
+from django.conf import settings
+from tests import settings as own
+
+names = {{name: getattr(own, name) for name in dir(own) if name.isupper()}}
+names["INSTALLED_APPS"] = [app for app in own.INSTALLED_APPS if not app.startswith("drf_spectacular")]
+settings.configure(**names)
+django.setup()
+from django.core.management import call_command
+from chatmemory.urls import urlpatterns
+
+call_command("check")
+found = [pattern.name for pattern in urlpatterns]
+assert "conversation-list" in found and "store" in found
+assert not set(found) & {{"schema", "docs"}}
+assert not [name for name in sys.modules if name.startswith("drf_spectacular.")]
+"""
+
+
+@pytest.mark.parametrize("hide", ["", "sys.modules['drf_spectacular'] = None"], ids=["installed", "not installed"])
+def test_without_the_app_the_rest_works(hide: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", WITHOUT.format(hide=hide)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,130 @@
+"""Every route as the OpenAPI document describes it: valid requests, invalid ones, and chains of linked ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from django.contrib.auth import get_user_model
+from django.core.signals import request_finished, request_started
+from django.core.wsgi import get_wsgi_application
+from django.db import close_old_connections
+from hypothesis import HealthCheck, Phase
+from hypothesis import settings as Settings
+from schemathesis.core.parameters import ParameterLocation
+
+from chatmemory import AiMessage, ToolExecutionRequest, UserMessage
+from chatmemory.models import Conversation
+from chatmemory.rest.openapi import openapi_document
+from tests.support.factories import UserFactory
+
+SETTINGS = Settings(
+    max_examples=4,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+CONFIG = schemathesis.Config.from_dict(
+    {
+        "auth": {"basic": {"username": "ann", "password": "secret"}},
+        "generation": {"deterministic": True, "allow-x00": False, "with-security-parameters": False},
+        # Only the links of the document, for those that schemathesis makes up depend on what was answered.
+        "phases": {"stateful": {"inference": {"algorithms": []}}},
+        "checks": {
+            # Beside 2xx: what depends on what is there, and on what OpenAI's format can express.
+            "positive_data_acceptance": {"expected-statuses": ["2xx", "304", "404", "406", "409", "412", "422"]},
+            "negative_data_rejection": {"expected-statuses": ["400", "404", "406", "412", "413", "415", "422"]},
+        },
+        "operations": [
+            # Emptied, not erased: what is read afterwards is an empty list.
+            {"include-path": path, "checks": {"use_after_free": {"enabled": False}}}
+            for path in ("/stores/{memory_id}/", "/conversations/{conversation_id}/memory/")
+        ],
+    }
+)
+API = schemathesis.openapi.from_dict(openapi_document(), config=CONFIG)
+API.app = get_wsgi_application()
+
+
+def agree(case: schemathesis.Case) -> None:
+    """Make a valid request hold to what OpenAPI cannot say."""
+    if case.meta is None or not case.meta.generation.mode.is_positive:
+        return
+    query = case.query or {}
+    query.pop("cursor", None)  # opaque: only the server makes one
+    query.pop("owner", None)  # somebody there is
+    query.pop("at_message", None)  # a position that is there, and not together with the next one
+    if "at" in query:
+        query["at"] = 0  # a version that is there
+    if isinstance(case.body, dict) and isinstance(case.body.get("limit"), float):
+        case.body["limit"] = int(case.body["limit"])  # 1.0 is a whole number to JSON Schema, not to the server
+    messages = case.body.get("messages", [case.body]) if isinstance(case.body, dict) else []
+    for message in messages:
+        parts = message.get("content") if isinstance(message, dict) else None
+        if isinstance(parts, list) and any(part.get("type") == "refusal" for part in parts):
+            message.pop("refusal", None)  # here or there, not both
+        if isinstance(message, dict) and message.get("reasoning_content"):
+            message.pop("reasoning", None)  # so is this
+    if any("role" in message for message in messages):
+        query["format"] = "openai"
+    elif any("type" in message for message in messages):
+        query.pop("format", None)
+    case.query = query
+    if case.headers and '"' not in case.headers.get("If-Match", '"'):
+        del case.headers["If-Match"]  # schemathesis's coverage phase has 0 for what has a pattern like this
+
+
+@pytest.fixture(autouse=True)
+def _one_connection() -> Iterator[None]:
+    """As Django's own test client: the transaction of the test stays open from one request to the next."""
+    for signal in request_started, request_finished:
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in request_started, request_finished:
+        signal.connect(close_old_connections)
+
+
+@pytest.fixture(autouse=True)
+def _ann(db: None, settings: Any) -> None:
+    settings.ALLOWED_HOSTS = ["localhost"]
+    ann = UserFactory(username="ann")
+    ann.set_password("secret")
+    ann.save()
+
+
+def aim(case: schemathesis.Case) -> None:
+    """Aim a request whose path is valid at what is there."""
+    if case.meta is None or case.meta.is_negative_at(ParameterLocation.PATH):
+        return
+    ann = get_user_model().objects.get(username="ann")
+    conversation, new = Conversation.objects.get_or_create(owner=ann, memory_id="support-42")
+    if new:
+        conversation.memory.add(UserMessage("Hello"), AiMessage("Hi", [ToolExecutionRequest("1", "look_up", "{}")]))
+    there = {"conversation_id": str(conversation.pk), "position": 0, "memory_id": "support-42"}
+    case.path_parameters.update({name: there[name] for name in case.path_parameters})
+
+
+@API.parametrize()
+@SETTINGS
+def test_every_route(case: schemathesis.Case) -> None:
+    aim(case)
+    agree(case)
+    case.call_and_validate()
+
+
+def test_linked_routes() -> None:
+    class Chat(API.as_state_machine()):
+        def setup(self) -> None:
+            super().setup()
+            Conversation.objects.all().delete()  # each chain has to find the same, to be repeatable
+
+        def before_call(self, case: schemathesis.Case) -> None:
+            agree(case)
+            if case.path_parameters.get("memory_id") == "":
+                case.path_parameters["memory_id"] = "support-42"  # an empty one has no address
+
+    Chat.run(settings=Settings(SETTINGS, max_examples=15, stateful_step_count=8))

@@ -1,0 +1,1 @@
+"""Django settings for the tests, the servers they start, and the benchmarks."""

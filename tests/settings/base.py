@@ -1,0 +1,85 @@
+"""The project that the tests run in. ``CHATMEMORY_TEST_DATABASE`` picks the engine: sqlite, postgres or mysql."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+SECRET_KEY = "only-for-tests"
+USE_TZ = True
+ROOT_URLCONF = "tests.support.urls"
+
+INSTALLED_APPS = [
+    "chatmemory",
+    "chatmemory.contrib.langgraph",
+    "rest_framework",
+    "django_filters",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+]
+MIDDLEWARE = [
+    "tests.support.csp.strict_admin",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+STATIC_URL = "/static/"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+_ENGINES: dict[str, dict[str, Any]] = {
+    # A file, for several processes write to it. Otherwise Django's default settings.
+    "sqlite": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": Path(tempfile.gettempdir()) / f"chatmemory-{os.getpid()}.sqlite3",
+        "TEST": {"NAME": str(Path(tempfile.gettempdir()) / f"chatmemory-test-{os.getpid()}.sqlite3")},
+    },
+    "postgres": {
+        "ENGINE": "django.db.backends.postgresql",
+        "HOST": os.environ.get("PGHOST", "127.0.0.1"),
+        "USER": os.environ.get("PGUSER", "root"),
+        "PASSWORD": os.environ.get("PGPASSWORD", ""),
+        "NAME": os.environ.get("PGDATABASE", "postgres"),
+        "TEST": {"NAME": f"test_chatmemory_{os.getpid()}"},
+    },
+    "mysql": {
+        "ENGINE": "django.db.backends.mysql",
+        "HOST": os.environ.get("MYSQL_HOST", "127.0.0.1"),
+        "USER": os.environ.get("MYSQL_USER", "root"),
+        "PASSWORD": os.environ.get("MYSQL_PASSWORD", ""),
+        "NAME": os.environ.get("MYSQL_DATABASE", "test"),
+        "OPTIONS": {"charset": "utf8mb4"},
+        "TEST": {"NAME": f"test_chatmemory_{os.getpid()}", "CHARSET": "utf8mb4"},
+    },
+}
+# The writers of the concurrency tests are processes of their own, and are told the test database by its name.
+if "CHATMEMORY_TEST_NAME" in os.environ:
+    for engine in _ENGINES.values():
+        engine["NAME"] = os.environ["CHATMEMORY_TEST_NAME"]
+if "CHATMEMORY_TEST_OPTIONS" in os.environ:
+    for engine in _ENGINES.values():
+        engine["OPTIONS"] = engine.get("OPTIONS", {}) | json.loads(os.environ["CHATMEMORY_TEST_OPTIONS"])
+DATABASES = {
+    "default": _ENGINES[os.environ.get("CHATMEMORY_TEST_DATABASE", "sqlite")],
+    "other": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"},
+}

@@ -1,0 +1,1 @@
+"""Programs that write committed files and pictures; run as ``python -m tests.tools.screenshots``."""

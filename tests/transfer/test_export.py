@@ -1,0 +1,461 @@
+"""Conversations out of the database and into another one, whole."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from chatmemory import AiMessage, CustomMessage, SystemMessage, ToolExecutionRequest, UserMessage, messages_from_json
+from chatmemory.contrib.common.native_memory import NativeMemory
+from chatmemory.formats.openai import from_openai
+from chatmemory.models import Conversation, IdempotencyKey, Message
+from chatmemory.retention import purge_evicted
+from chatmemory.transfer.json_lines.restore import restore
+from chatmemory.transfer.json_lines.write import conversation_lines
+from chatmemory.transfer.owners import Owners
+from chatmemory.transfer.reports import Reports
+from chatmemory.verification import verify
+from tests.support.factories import ConversationFactory, UserFactory
+from tests.support.strategies import json_values, messages, texts, tool_groups
+
+pytestmark = pytest.mark.django_db
+
+examples = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def export() -> str:
+    return "".join(conversation_lines(Conversation.objects.order_by("pk").values_list("pk", flat=True)))
+
+
+def imported(text: str, *, strict: bool = False, **options: Any) -> Reports:
+    """What comes of the lines of ``text``."""
+    said: list[str] = []
+    reports = Reports(say=said.append, strict=strict)
+    lines = ((f"f.jsonl:{number}", line) for number, line in enumerate(io.StringIO(text, newline="\n"), 1))
+    owners = Owners("default", options.pop("everybody", None), options.pop("mapped", None))
+    for _step in restore(lines, reports, owners, database="default", **options):
+        pass
+    reports.said = said  # type: ignore[attr-defined]
+    return reports
+
+
+def run(command: str, *args: str) -> str:
+    out = io.StringIO()
+    call_command(command, *args, stdout=out, stderr=out)
+    return out.getvalue()
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> list[Any]:
+    """What is done to a conversation, one after the other."""
+    additions = st.tuples(st.just("add"), st.lists(messages(), max_size=3) | tool_groups())
+    keyed = st.tuples(st.just("key"), st.lists(messages(), min_size=1, max_size=2))
+    natively = st.tuples(st.just("native"), messages(), json_values())
+    sets = st.tuples(st.just("set"), st.lists(messages(), max_size=3))
+    windows = st.tuples(st.just("window"), st.sampled_from(["messages", "tokens"]), st.integers(1, 60))
+    return draw(st.lists(additions | keyed | natively | sets | windows | st.just(("clear",)), max_size=5))
+
+
+def do(conversation: Conversation, all_steps: list[Any]) -> None:
+    for number, (what, *details) in enumerate(all_steps):
+        if what == "add":
+            conversation.memory.add(*details[0])
+        elif what == "key":
+            conversation.memory.add(*details[0], idempotency_key=f"key {number}")
+        elif what == "native":
+            NativeMemory("fw", conversation.memory_id, conversation.owner).add([details[0]], [details[1]])
+        elif what == "set":
+            conversation.memory.set([*conversation.memory.messages()[-2:], *details[0]])
+        elif what == "window":
+            conversation.memory.set_window(window=details[0], limit=details[1])
+        else:
+            conversation.memory.clear()
+
+
+class TestThereAndBack:
+    @examples
+    @given(
+        all_steps=st.lists(steps(), min_size=1, max_size=2),
+        title=texts(max_size=20),
+        metadata=st.dictionaries(texts(max_size=5), st.integers() | texts(max_size=5), max_size=3),
+    )
+    def test_any_conversation_is_the_same_again(
+        self, all_steps: list[list[Any]], title: str, metadata: dict[str, Any]
+    ) -> None:
+        with transaction.atomic():
+            owners = [UserFactory(), None]
+            for number, one in enumerate(all_steps):
+                made = ConversationFactory(
+                    owner=owners[number % 2], title=title, metadata=metadata, window="messages", limit=4
+                )
+                do(made, one)
+            first = export()
+            memories = {made.pk: made.memory.messages() for made in Conversation.objects.all()}
+            Conversation.objects.all().delete()
+            reports = imported(first)
+            assert (reports.said, reports.conversations) == ([], len(all_steps))  # type: ignore[attr-defined]
+            assert export() == first
+            assert list(verify()) == []
+            assert {made.pk: made.memory.messages() for made in Conversation.objects.all()} == memories
+            assert imported(first).unchanged == len(all_steps)
+            assert export() == first
+            transaction.set_rollback(True)
+
+    def test_goes_on_where_it_was(self) -> None:
+        """Adding, delivering again, and looking back work as if nothing had happened."""
+        made = ConversationFactory(window="messages", limit=2)
+        made.memory.add(UserMessage("a"), AiMessage("b"), idempotency_key="k")
+        made.memory.add(UserMessage("c"))
+        text = export()
+        Conversation.objects.all().delete()
+        imported(text)
+        again = Conversation.objects.get()
+        assert again.memory.add(UserMessage("a"), AiMessage("b"), idempotency_key="k").memory.version == 1
+        again.memory.add(AiMessage("d"))
+        assert again.memory.messages() == [UserMessage("c"), AiMessage("d")]
+        assert again.memory.at(1) == [UserMessage("a"), AiMessage("b")]
+        assert (again.message_count, again.version) == (4, 3)
+        assert list(verify()) == []
+
+    def test_what_was_purged_stays_purged(self) -> None:
+        made = ConversationFactory(window="messages", limit=1)
+        made.memory.add(*(UserMessage(str(number)) for number in range(5)))
+        moment = Message.objects.latest("created_at").created_at.replace(year=2100)
+        assert sum(step.messages for step in purge_evicted(moment)) == 4
+        text = export()
+        Conversation.objects.all().delete()
+        imported(text)
+        assert export() == text
+        assert list(verify()) == []
+
+    @pytest.mark.parametrize("payload", ["{broken", '{"attributes": {}, "of the future": 1}'])
+    def test_what_nobody_can_read_is_kept(self, payload: str) -> None:
+        made = ConversationFactory()
+        made.memory.add(UserMessage("a"), UserMessage("b"))
+        Message.objects.filter(position=1).update(payload=payload, native="{no JSON")
+        text = export()
+        Conversation.objects.all().delete()
+        assert imported(text).messages == 2
+        assert export() == text
+        row = Message.objects.get(position=1)
+        assert (row.payload, row.native, row.text) == (payload, "{no JSON", "b")
+
+    def test_what_is_nested_as_deep_as_may_be(self) -> None:
+        deep: object = 1
+        for _ in range(497):
+            deep = [deep]
+        made = ConversationFactory()
+        made.memory.add(AiMessage("x", attributes={"deep": deep}))
+        text = export()
+        Conversation.objects.all().delete()
+        assert imported(text).messages == 1
+        assert export() == text
+
+    @pytest.mark.skipif(connection.vendor != "sqlite", reason="other databases refuse it themselves")
+    def test_half_of_a_surrogate_pair_in_metadata(self) -> None:
+        ConversationFactory(metadata={"odd": "\ud800"})
+        text = export()
+        text.encode()
+        Conversation.objects.all().delete()
+        imported(text)
+        assert Conversation.objects.get().metadata == {"odd": "\ud800"}
+
+    def test_keys_of_creations_follow_the_owner(self, api: Any, user: Any) -> None:
+        first = api.post("/api/conversations/", {}, "application/json", headers={"Idempotency-Key": "k"}).json()
+        text = export()
+        Conversation.objects.all().delete()
+        get_user_model().objects.all().delete()
+        UserFactory()
+        new = UserFactory(username=user.username)
+        assert imported(text).problems == 0
+        api.force_login(new)
+        again = api.post("/api/conversations/", {}, "application/json", headers={"Idempotency-Key": "k"}).json()
+        assert again == first
+        assert export() == text
+
+    def test_what_is_said_meanwhile_is_not_in_it(self) -> None:
+        made = ConversationFactory(window="messages", limit=2)
+        made.memory.add(UserMessage("a"), UserMessage("b"))
+        before = export()
+        lines = conversation_lines([made.pk])
+        first = next(lines)
+        made.memory.add(UserMessage("c"), idempotency_key="late")
+        assert first + "".join(lines) == before
+
+    def test_an_erased_conversation_is_left_out(self) -> None:
+        assert list(conversation_lines([ConversationFactory.build().pk])) == []
+
+
+class TestBadLines:
+    @pytest.fixture
+    def lines(self) -> list[str]:
+        """A conversation of three messages, the first one evicted, and one of a single message."""
+        first = ConversationFactory(window="messages", limit=2, owner=UserFactory(username="ann"))
+        first.memory.add(UserMessage("a"), UserMessage("b"), UserMessage("c"), idempotency_key="k")
+        ConversationFactory(owner=None).memory.add(UserMessage("other"))
+        lines = export().splitlines(keepends=True)
+        Conversation.objects.all().delete()
+        assert len(lines) == 6 + 3
+        return lines
+
+    @pytest.mark.parametrize(
+        ("number", "change", "problem"),
+        [
+            (1, {"owner": "bob"}, "there is no user 'bob'; make one, or say --map-owner bob=ID or --owner ID"),
+            (1, {"owner": "\ud800"}, r"there is no user '\ud800'"),
+            (1, {"owner": "\x00"}, "there is no user"),
+            (1, {"owner": 5}, "owner: expected a user name or null"),
+            (1, {"window": "days"}, "window: Value 'days' is not a valid choice."),
+            (1, {"limit": 0}, "limit: Ensure this value is greater than or equal to 1."),
+            (1, {"limit": "4"}, 'limit: expected a whole number, got "4"'),
+            (1, {"version": True}, "version: expected a whole number, got true"),
+            (1, {"memory_id": "x" * 256}, "memory_id: Ensure this value has at most 255 characters (it has 256)."),
+            (1, {"title": "\x00"}, "title: has U+0000 at index 0; take it out"),
+            (1, {"created_at": "yesterday"}, "created_at: expected a time such as 2026-01-31T12:00:00+00:00"),
+            (1, {"created_at": "2026-13-31T12:00:00Z"}, "created_at: expected a time"),
+            (1, {"colour": "red"}, "'colour' is unknown; a newer version may have written this file"),
+            (1, {"conversation": "7"}, "conversation: expected a UUID, got '7'"),
+            (1, {"conversation": 7}, 'expected an object with the key "conversation"'),
+            (3, {"position": "1"}, 'position: expected a whole number, got "1"'),
+            (3, {"message": {"type": "USER"}}, "message: contents cannot be null or empty"),
+            (3, {"message": [1]}, "message: expected a message, got [1]"),
+            (3, {"synthetic": None}, "synthetic: expected true or false, got null"),
+            (3, {"mood": 1}, "'mood' is unknown"),
+            (3, {"native": "\ud800"}, "native: has half of a surrogate pair at index 0; take it out"),
+            (3, {"problem": "p", "type": "USER", "text": "\ud800", "payload": None}, "text: has half of a surrogate"),
+            (5, {"idempotency_key": "\ud800"}, "idempotency_key: has half of a surrogate pair"),
+            (5, {"creator": "\x00"}, "there is no user"),
+            (5, {"creator": "bob"}, "there is no user 'bob'"),
+            (6, {"end": {"messages": 4, "idempotency_keys": 1}}, 'expected {"messages": 4, "idempotency_keys": 1}'),
+        ],
+    )
+    def test_is_named_and_its_conversation_left_out(
+        self, lines: list[str], number: int, change: dict[str, Any], problem: str
+    ) -> None:
+        lines[number - 1] = json.dumps({**json.loads(lines[number - 1]), **change}) + "\n"
+        reports = imported("".join(lines))
+        said = reports.said[0]  # type: ignore[attr-defined]
+        assert said.startswith(f"f.jsonl:{number}: ")
+        assert problem in said
+        assert [row.text for row in Message.objects.all()] == ["other"]
+        assert Conversation.objects.count() == 1
+        assert not IdempotencyKey.objects.exists()
+
+    @pytest.mark.parametrize("text", ["{", "[]", "nonsense", '{"a": 1}'])
+    def test_one_that_is_no_line_of_a_conversation(self, lines: list[str], text: str) -> None:
+        lines[2] = f"{text}\n"
+        reports = imported("".join(lines))
+        (said,) = reports.said  # type: ignore[attr-defined]
+        assert said.startswith("f.jsonl:3: ")
+        assert Conversation.objects.count() == 1
+
+    def test_a_file_that_was_cut_off(self, lines: list[str]) -> None:
+        reports = imported("".join(lines[:5]))
+        (said,) = reports.said  # type: ignore[attr-defined]
+        assert "the end of this conversation is missing; is the file cut off?" in said
+        assert not Conversation.objects.exists()
+
+    def test_a_line_that_is_missing(self, lines: list[str]) -> None:
+        for gone, problem in ((0, "the first line of this conversation"), (1, "expected {"), (4, "expected {")):
+            reports = imported("".join(lines[:gone] + lines[gone + 1 :]))
+            assert problem in reports.said[0]  # type: ignore[attr-defined]
+            assert Conversation.objects.count() == 1
+
+    def test_a_line_that_comes_twice(self, lines: list[str]) -> None:
+        reports = imported("".join([*lines[:2], *lines[1:]]))
+        assert "the database refuses this conversation" in reports.said[0]  # type: ignore[attr-defined]
+        assert Conversation.objects.count() == 1
+
+    def test_a_line_after_the_end_is_named(self, lines: list[str]) -> None:
+        reports = imported("".join([*lines[:6], lines[3], *lines[6:]]))
+        assert reports.conversations == 2
+        assert reports.said == [  # type: ignore[attr-defined]
+            "f.jsonl:7: the first line of this conversation, with its settings, is missing"
+        ]
+
+    def test_two_exports_in_one_file(self, lines: list[str]) -> None:
+        lines = [*lines[:6] * 2, *lines[6:] * 2]
+        reports = imported("".join(lines))
+        assert (reports.conversations, reports.unchanged, reports.problems) == (2, 2, 0)
+        assert imported("".join(lines)).unchanged == 4
+
+    def test_strict_stops_at_the_first(self, lines: list[str], tmp_path: Path) -> None:
+        file = tmp_path / "f.jsonl"
+        file.write_text("".join(["{\n", *lines]))
+        with pytest.raises(SystemExit):
+            run("chatmemory_import", str(file), "--strict")
+        assert not Conversation.objects.exists()
+        with pytest.raises(SystemExit):
+            run("chatmemory_import", str(file))
+        assert Conversation.objects.count() == 2
+
+    def test_what_is_there_with_other_content_is_never_overwritten(self, lines: list[str]) -> None:
+        imported("".join(lines))
+        made = Conversation.objects.get(owner=None)
+        made.memory.add(UserMessage("new"))
+        before = export()
+        reports = imported("".join(lines))
+        (said,) = reports.said  # type: ignore[attr-defined]
+        assert (
+            said
+            == f"f.jsonl:7: conversation {made.pk} is there already, and differs; erase it to have it from this file"
+        )
+        assert reports.unchanged == 1
+        assert export() == before
+
+    def test_another_conversation_has_the_memory_id(self, lines: list[str]) -> None:
+        ConversationFactory(owner=None, memory_id=json.loads(lines[6])["memory_id"])
+        reports = imported("".join(lines))
+        (said,) = reports.said  # type: ignore[attr-defined]
+        assert said.startswith("f.jsonl:7: the owner has another conversation with the memory ID")
+        assert Conversation.objects.count() == 2
+
+
+class TestOwners:
+    def test_everybodys_become_one_users(self) -> None:
+        for name in ("ann", None):
+            ConversationFactory(owner=name and UserFactory(username=name)).memory.add(UserMessage("a"))
+        text = export()
+        Conversation.objects.all().delete()
+        new = UserFactory()
+        assert imported(text, everybody=new).conversations == 2
+        assert set(Conversation.objects.values_list("owner", flat=True)) == {new.pk}
+        assert imported(text, everybody=new).unchanged == 2
+
+    def test_one_users_become_anothers(self) -> None:
+        made = ConversationFactory(owner=UserFactory(username="ann"))
+        made.memory.add(UserMessage("a"), idempotency_key="k")
+        text = export()
+        get_user_model().objects.all().delete()
+        new = UserFactory()
+        assert imported(text).problems == 1
+        assert imported(text, mapped={"ann": new}).conversations == 1
+        assert Conversation.objects.get().owner == new
+        assert imported(text, mapped={"ann": new}).unchanged == 1
+
+    @pytest.mark.parametrize("name", ["ANN", "änn", "ann "])
+    def test_a_name_that_is_only_alike_is_unknown(self, name: str) -> None:
+        """On MariaDB they are equal."""
+        made = ConversationFactory(owner=UserFactory(username=name))
+        text = export()
+        made.owner.delete()
+        UserFactory(username="ann")
+        assert imported(text).problems == 1
+
+
+class TestTheCommands:
+    @pytest.fixture
+    def made(self, user: Any) -> Conversation:
+        made = ConversationFactory(owner=user, memory_id="tea/7")
+        made.memory.add(
+            SystemMessage("s"),
+            UserMessage("a"),
+            AiMessage(None, [ToolExecutionRequest("1", "find", "{}")]),
+            AiMessage("b"),
+        )
+        return made
+
+    def test_there_and_back(self, made: Conversation, tmp_path: Path) -> None:
+        file = tmp_path / "all.jsonl"
+        assert run("chatmemory_export", "--output", str(file)) == "Exported conversations: 1. Left out: 0.\n"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert file.read_text(encoding="utf-8") == export()
+        made.delete()
+        would = "Would import conversations: 1, messages: 4; there already: 0, left out: 0.\n"
+        assert run("chatmemory_import", str(file), "--dry-run") == would
+        assert not Conversation.objects.exists()
+        assert run("chatmemory_import", str(file)) == would.replace("Would import", "Imported")
+        assert file.read_text(encoding="utf-8") == export()
+        assert "there already: 1, left out: 0" in run("chatmemory_import", str(file))
+        assert run("chatmemory_import", str(file), "-v0") == ""
+
+    def test_to_standard_output_comes_nothing_but_the_lines(self, made: Conversation) -> None:
+        out, err = io.StringIO(), io.StringIO()
+        call_command("chatmemory_export", stdout=out, stderr=err)
+        assert out.getvalue() == export()
+        assert "Exported" in err.getvalue()
+
+    def test_only_some(self, made: Conversation, user: Any) -> None:
+        other = ConversationFactory()
+        text = run("chatmemory_export", "--owner", str(other.owner_id), "-v0")
+        assert {json.loads(line)["conversation"] for line in text.splitlines()} == {str(other.pk)}
+        text = run("chatmemory_export", "--conversation", str(made.pk), "-v0")
+        assert {json.loads(line)["conversation"] for line in text.splitlines()} == {str(made.pk)}
+
+    def test_for_langchain4j(self, made: Conversation, tmp_path: Path) -> None:
+        said = [row.message for row in made.messages.history()]
+        assert (
+            messages_from_json(
+                run("chatmemory_export", "--format", "langchain4j", "--conversation", str(made.pk), "-v0")
+            )
+            == said
+        )
+        run("chatmemory_export", "--format", "langchain4j", "--output", str(tmp_path / "out"))
+        (file,) = (tmp_path / "out").iterdir()
+        assert file.name == "tea%2F7.json"
+        made.delete()
+        run("chatmemory_import", "--format", "langchain4j", str(file))
+        again = Conversation.objects.get()
+        assert again.memory_id == "tea/7"
+        assert [row.message for row in again.messages.history()] == said
+
+    def test_for_openai(self, made: Conversation) -> None:
+        ConversationFactory().memory.add(CustomMessage({"a": 1}))
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.raises(SystemExit):
+            call_command("chatmemory_export", "--format", "openai", stdout=out, stderr=err)
+        (line,) = out.getvalue().splitlines()
+        assert from_openai(json.loads(line)["messages"]) == [row.message for row in made.messages.history()]
+        assert "message 0: " in err.getvalue()
+        assert "Exported conversations: 1. Left out: 1." in err.getvalue()
+
+    @pytest.mark.parametrize(
+        ("args", "problem"),
+        [
+            (["export", "--format", "langchain4j"], "name a directory"),
+            (["export", "--output", "/no/such/file"], "cannot write"),
+            (["export", "--owner", "0"], "there is no user with the primary key '0'"),
+            (["import", "f", "--owner", "0"], "--owner: there is no user with the primary key '0'"),
+            (["import", "f", "--map-owner", "ann"], "--map-owner: expected NAME=ID, got 'ann'"),
+            (["import", "f", "--map-owner", "ann=0"], "--map-owner: there is no user with the primary key '0'"),
+            (["import", "f", "g", "--memory-id", "m"], "--memory-id: is for one file"),
+            (["import", "f", "--memory-id", "m"], "--memory-id: is for --format langchain4j, openai; leave it out"),
+            (["import", "f", "--window", "tokens"], "--window: is for --format langchain4j, openai, chatgpt,"),
+            (["import", "f", "--format", "openai", "--table", "t"], "--table: is for --format langchain-sql,"),
+            (["import", "f", "--format", "openai", "--limit", "99999999999"], "--limit: must be at most"),
+            (
+                ["import", "f", "--format", "openai", "--model", " "],
+                "--model: model must be a string of 1 to 255 characters",
+            ),
+            (["import", "f", "--database", "nope"], "there is no 'nope'"),
+        ],
+    )
+    def test_options_that_cannot_be(self, args: list[str], problem: str) -> None:
+        with pytest.raises(CommandError, match=problem):
+            run(f"chatmemory_{args[0]}", *args[1:])
+
+    def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
+        err = io.StringIO()
+        with pytest.raises(SystemExit):
+            call_command("chatmemory_import", str(tmp_path / "none"), stdout=err, stderr=err)
+        assert "cannot be read" in err.getvalue()
+
+    def test_on_a_terminal_there_is_a_bar(self, made: Conversation, tmp_path: Path) -> None:
+        class Terminal(io.StringIO):
+            def isatty(self) -> bool:
+                return True
+
+        err = Terminal()
+        call_command("chatmemory_export", "--output", str(tmp_path / "f.jsonl"), stderr=err)
+        assert "[" in err.getvalue()
+        assert "%" in err.getvalue()
