@@ -17,7 +17,6 @@ from chatmemory.formats.registry import MessageFormat
 
 __all__ = ["check_settings"]
 
-
 _NAME = re.compile("[a-z0-9]+([-_][a-z0-9]+)*")
 _RATE = re.compile("[1-9][0-9]*/(s|sec|second|m|min|minute|h|hour|d|day)")
 

@@ -18,15 +18,15 @@ from django.db.models import Q
 
 from chatmemory import signals
 from chatmemory.conf import setting
-from chatmemory.core.asynchronous import in_thread
+from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.database.idempotency import scope_of_owner
-from chatmemory.database.retry import retried
+from chatmemory.database.retry import retry
 from chatmemory.database.rows import in_parts, pages, rows_of
-from chatmemory.database.target import target_on
+from chatmemory.database.target import Target
 from chatmemory.models import Conversation, IdempotencyKey, require_owner
 from chatmemory.models.identifiers import new_memory_id
 from chatmemory.retention import Erased
@@ -58,7 +58,7 @@ def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
 
 async def aexport_user(user: Any, *, database: str | None = None) -> AsyncIterator[str]:
     """Async twin of :func:`export_user`."""
-    async for line in in_thread(export_user(user, database=database)):
+    async for line in iterate_in_thread(export_user(user, database=database)):
         yield line
 
 
@@ -110,7 +110,7 @@ def erase_user(user: Any, *, how: str | None = None, database: str | None = None
     theirs = Conversation.objects.using(alias).filter(owner=user)
     while page := list(theirs.order_by("pk")[:100]):
         for conversation in page:
-            erased += retried(alias, partial(_erase, conversation, user, alias, manner))
+            erased += retry(alias, partial(_erase, conversation, user, alias, manner))
     keys = IdempotencyKey.objects.using(alias).filter(scope=scope_of_owner(user))
     return erased + Erased(keys=keys.delete()[0])
 
@@ -129,9 +129,9 @@ def _erase(conversation: Conversation, user: Any, database: str, manner: str) ->
     whole = Erased(conversations=1, messages=rows_of(conversation).count(), keys=keys.count())
     with transaction.atomic(using=database), suppress(Conversation.DoesNotExist):
         if manner == "erase":
-            operations.erase(target_on(conversation, require_theirs))
+            operations.erase(Target.as_read(conversation, require_theirs))
         else:
-            target_on(conversation, require_theirs).change(_anonymise)
+            Target.as_read(conversation, require_theirs).change(_anonymise)
             keys.delete()
         _forget_title(conversation)
         return whole

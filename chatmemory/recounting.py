@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
-from chatmemory.core.asynchronous import in_thread
+from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.core.tokens import stored_count
 from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.database.estimators import CUSTOM, check_model, estimator_for
 from chatmemory.database.rows import pages, read_in_parts, rows_of
-from chatmemory.database.target import target_on
+from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
 
 __all__ = ["Recounted", "arecount", "recount"]
@@ -78,7 +78,7 @@ async def arecount(
     dry_run: bool = False,
 ) -> AsyncIterator[Recounted]:
     """Async twin of :func:`recount`."""
-    async for step in in_thread(recount(conversations, model=model, batch_size=batch_size, dry_run=dry_run)):
+    async for step in iterate_in_thread(recount(conversations, model=model, batch_size=batch_size, dry_run=dry_run)):
         yield step
 
 
@@ -113,7 +113,7 @@ def _recount_one(conversation: Conversation, model: str | None, batch_size: int,
             yield Recounted(messages=len(counted))
             counted = []
     _write(conversation, counted)
-    change = operations.recount(target_on(conversation), model, since=since)
+    change = operations.recount(Target.as_read(conversation), model, since=since)
     rest = rows.retained().count() + len(change.evicted)
     yield Recounted(conversations=1, messages=len(counted) + rest, evicted=len(change.evicted))
 
@@ -124,4 +124,4 @@ def _write(conversation: Conversation, counted: list[Message]) -> None:
         rows_of(change.conversation).bulk_update(counted, ["token_count"], batch_size=500)
 
     if counted:
-        target_on(conversation).change(work)
+        Target.as_read(conversation).change(work)

@@ -15,12 +15,12 @@ from django.db import transaction
 from django.db.models import ProtectedError, QuerySet, RestrictedError
 
 from chatmemory import signals
-from chatmemory.core.asynchronous import in_thread
+from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.database import operations
 from chatmemory.database.change import Change
-from chatmemory.database.retry import retried
+from chatmemory.database.retry import retry
 from chatmemory.database.rows import chunks, on_primary, pages, rows_of
-from chatmemory.database.target import target_on
+from chatmemory.database.target import Target
 from chatmemory.models import Conversation, IdempotencyKey, Message, MessageQuerySet
 
 __all__ = [
@@ -81,7 +81,7 @@ async def apurge_conversations(
     before: datetime, conversations: QuerySet[Conversation] | None = None, *, dry_run: bool = False
 ) -> AsyncIterator[Erased]:
     """Async twin of :func:`purge_conversations`."""
-    async for step in in_thread(purge_conversations(before, conversations, dry_run=dry_run)):
+    async for step in iterate_in_thread(purge_conversations(before, conversations, dry_run=dry_run)):
         yield step
 
 
@@ -99,7 +99,7 @@ def _erase(conversation: Conversation, before: datetime, dry_run: bool) -> Erase
     if dry_run:
         return whole
     try:
-        operations.erase(target_on(conversation, require_unused))
+        operations.erase(Target.as_read(conversation, require_unused))
     except (_StillInUseError, Conversation.DoesNotExist):
         return Erased()
     except (ProtectedError, RestrictedError):
@@ -155,7 +155,7 @@ async def apurge_evicted(
     dry_run: bool = False,
 ) -> AsyncIterator[Erased]:
     """Async twin of :func:`purge_evicted`."""
-    async for step in in_thread(purge_evicted(before, conversations, batch_size=batch_size, dry_run=dry_run)):
+    async for step in iterate_in_thread(purge_evicted(before, conversations, batch_size=batch_size, dry_run=dry_run)):
         yield step
 
 
@@ -173,7 +173,7 @@ def _erase_messages(conversation: Conversation, old: MessageQuerySet, size: int)
         change.conversation.save(using=change.conversation._state.db, update_fields=["purged_count"])
 
     try:
-        target_on(conversation).change(work)
+        Target.as_read(conversation).change(work)
     except Conversation.DoesNotExist:
         return 0
     return gone
@@ -203,7 +203,7 @@ def purge_keys(
         return
     after = 0
     while keys := list(old.filter(pk__gt=after).order_by("pk").values_list("pk", flat=True)[:batch_size]):
-        yield Erased(keys=retried(database, partial(_erase_keys, database, keys)))
+        yield Erased(keys=retry(database, partial(_erase_keys, database, keys)))
         after = keys[-1]
 
 
@@ -215,7 +215,7 @@ async def apurge_keys(
     dry_run: bool = False,
 ) -> AsyncIterator[Erased]:
     """Async twin of :func:`purge_keys`."""
-    async for step in in_thread(purge_keys(before, conversations, batch_size=batch_size, dry_run=dry_run)):
+    async for step in iterate_in_thread(purge_keys(before, conversations, batch_size=batch_size, dry_run=dry_run)):
         yield step
 
 

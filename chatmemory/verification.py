@@ -13,12 +13,12 @@ from uuid import UUID
 from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum, Window
 from django.db.models.functions import Lag
 
-from chatmemory.core.asynchronous import in_thread
+from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.core.json_text import loads
 from chatmemory.database.change import Change
 from chatmemory.database.idempotency import scope_of
 from chatmemory.database.rows import in_parts, pages
-from chatmemory.database.target import target_on
+from chatmemory.database.target import Target
 from chatmemory.models import EVICTION_REASONS, Conversation, IdempotencyKey, Message
 
 __all__ = ["Finding", "averify", "verify"]
@@ -80,7 +80,7 @@ async def averify(
     conversations: QuerySet[Conversation] | None = None, *, repair: bool = False, accept_missing: bool = False
 ) -> AsyncIterator[Finding]:
     """Async twin of :func:`verify`."""
-    async for finding in in_thread(verify(conversations, repair=repair, accept_missing=accept_missing)):
+    async for finding in iterate_in_thread(verify(conversations, repair=repair, accept_missing=accept_missing)):
         yield finding
 
 
@@ -94,7 +94,7 @@ def _examine_locked(conversation: Conversation, accept_missing: bool, repair: bo
             findings[:] = _repair(locked, findings)
 
     try:
-        target_on(conversation).change(work)
+        Target.as_read(conversation).change(work)
     except Conversation.DoesNotExist:
         return []
     return findings

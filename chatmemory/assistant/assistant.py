@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from asgiref.sync import sync_to_async
 
 from chatmemory.assistant.driver import Driver
-from chatmemory.assistant.model import ChatModel, ModelFunction, model_of
+from chatmemory.assistant.model import ChatModel, ModelFunction, as_chat_model
 from chatmemory.assistant.steps import Plan, turn_steps
 from chatmemory.assistant.tools import Tool, Toolbox
 from chatmemory.assistant.turns.local import LocalTurn
@@ -89,7 +89,7 @@ class Assistant:
             raise ValueError(
                 "turn_timeout must be finite: so long a process that is killed keeps its conversations busy"
             )
-        self._model = model_of(model)
+        self._model = as_chat_model(model)
         self._memory = memory
         self._system_message = system_message
         self._tools = Toolbox(tools)

@@ -15,7 +15,7 @@ from chatmemory.assistant.model import ChatModel
 from chatmemory.assistant.steps import Ask, Do, Pause, RunTool, Steps
 from chatmemory.assistant.tools import Toolbox
 from chatmemory.assistant.turns.turn import Added, Turn
-from chatmemory.core.asynchronous import settled
+from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.messages import AiMessage, ChatMessage
 
 __all__ = ["Driver"]
@@ -80,7 +80,7 @@ class Driver:
                     case answer:
                         break
         finally:
-            await settled(self._turn.release)
+            await run_to_the_end(self._turn.release)
         for piece in self._said_before(answer):
             yield piece
         yield answer

@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from chatmemory.assistant.tools import ToolSpecification
 from chatmemory.core.messages import AiMessage, ChatMessage
 
-__all__ = ["ChatModel", "ModelFunction", "model_of"]
+__all__ = ["ChatModel", "ModelFunction", "as_chat_model"]
 
 ModelFunction: TypeAlias = Callable[
     [Sequence[ChatMessage], Sequence[ToolSpecification]], "AiMessage | Awaitable[AiMessage]"
@@ -74,7 +74,7 @@ class _AsyncFunction(ChatModel):
         return await self._function(messages, tools)
 
 
-def model_of(model: ChatModel | ModelFunction) -> ChatModel:
+def as_chat_model(model: ChatModel | ModelFunction) -> ChatModel:
     """``model``, or what makes a function one.
 
     Raises:

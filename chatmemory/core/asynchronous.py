@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 from asgiref.sync import sync_to_async
 
-__all__ = ["in_thread", "settled"]
+__all__ = ["iterate_in_thread", "run_to_the_end"]
 
 T = TypeVar("T")
 
 
-async def in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
+async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
     """What ``steps`` gives, each made in the thread where sync code may use the database."""
 
     def take() -> list[T]:
@@ -24,7 +24,7 @@ async def in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
         yield step[0]
 
 
-async def settled(method: Callable[..., T], *args: Any) -> T:
+async def run_to_the_end(method: Callable[..., T], *args: Any) -> T:
     """The result of ``method`` in a thread. Who is cancelled meanwhile hears of it when the work is done or undone."""
     task = asyncio.ensure_future(sync_to_async(method)(*args))
     cancelled: asyncio.CancelledError | None = None

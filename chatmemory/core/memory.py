@@ -16,12 +16,7 @@ from chatmemory.core.stores import ChatMemoryStore, SingleSlotChatMemoryStore, W
 from chatmemory.core.tokens import TokenCountEstimator, stored_count
 from chatmemory.core.window import Window, WindowKind, check_limit
 
-__all__ = [
-    "ChatMemory",
-    "MessageWindowChatMemory",
-    "TokenWindowChatMemory",
-    "WindowChatMemory",
-]
+__all__ = ["ChatMemory", "MessageWindowChatMemory", "TokenWindowChatMemory", "WindowChatMemory"]
 
 # A memory object is often built anew for each request, so the lock belongs to the memory it stands for. A fixed
 # number of locks, picked by hash, needs no bookkeeping; two memories that share one only wait for each other.

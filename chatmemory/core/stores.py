@@ -9,12 +9,7 @@ from typing import Any, Protocol
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.window import Window
 
-__all__ = [
-    "ChatMemoryStore",
-    "InMemoryChatMemoryStore",
-    "SingleSlotChatMemoryStore",
-    "WindowedChatMemoryStore",
-]
+__all__ = ["ChatMemoryStore", "InMemoryChatMemoryStore", "SingleSlotChatMemoryStore", "WindowedChatMemoryStore"]
 
 
 class ChatMemoryStore(Protocol):

@@ -12,13 +12,7 @@ from typing import Any, NoReturn, Self
 
 from chatmemory.core.json_text import MAX_NESTING
 
-__all__ = [
-    "FrozenDict",
-    "FrozenList",
-    "ShortRepr",
-    "freeze",
-]
-
+__all__ = ["FrozenDict", "FrozenList", "ShortRepr", "freeze"]
 
 _LONGEST = 120
 

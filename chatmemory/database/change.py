@@ -10,11 +10,7 @@ from chatmemory.core.eviction import EvictionReason
 from chatmemory.database.sql.raw_rows import Row, message_of
 from chatmemory.models import Conversation, Message
 
-__all__ = [
-    "Change",
-    "MemorySize",
-]
-
+__all__ = ["Change", "MemorySize"]
 
 Gone = tuple[Row | Message, EvictionReason]
 """What left the memory, and why."""
@@ -75,7 +71,7 @@ class Change:
         messages = []
         for row, reason in self.gone:
             message = row if isinstance(row, Message) else message_of(row, conversation._state.db or "default")
-            _mark_evicted(message, self.memory.version, self.moment, reason)
+            mark_evicted(message, self.memory.version, self.moment, reason)
             messages.append(message)
         return messages
 
@@ -85,7 +81,7 @@ class Change:
         return self.size or MemorySize.of(self.conversation)
 
 
-def _mark_evicted(message: Message, version: int, moment: datetime | None, reason: EvictionReason) -> None:
+def mark_evicted(message: Message, version: int, moment: datetime | None, reason: EvictionReason) -> None:
     message.evicted_in = version
     message.evicted_at = moment
     message.eviction_reason = reason.value

@@ -10,15 +10,7 @@ from chatmemory.core.tokens import OpenAiTokenCountEstimator, TokenCountEstimato
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.models import MAX_LIMIT, Conversation
 
-__all__ = [
-    "CUSTOM",
-    "check_model",
-    "estimator_for",
-    "estimator_of",
-    "model_of",
-    "settings_of",
-    "window_of",
-]
+__all__ = ["CUSTOM", "check_model", "estimator_for", "estimator_of", "model_name_of", "settings_of", "window_of"]
 
 CUSTOM = "custom:"
 """How the ``model`` of a conversation begins that an estimator of the project's own counts.
@@ -48,7 +40,7 @@ def estimator_for(model: str) -> TokenCountEstimator:
     return _openai(known, setting("FALLBACK_ENCODING"))
 
 
-def model_of(estimator: TokenCountEstimator) -> str:
+def model_name_of(estimator: TokenCountEstimator) -> str:
     """What a conversation that ``estimator`` counts has as its ``model``."""
     model = getattr(estimator, "model", "")
     if type(estimator) is OpenAiTokenCountEstimator:
@@ -78,5 +70,5 @@ def settings_of(window: Window, conversation: Conversation) -> dict[str, object]
         "window": window.kind.value,
         "limit": min(window.limit, MAX_LIMIT),
         "always_keep_system_message_first": window.always_keep_system_message_first,
-        "model": model_of(estimator_of(window, conversation.model)),
+        "model": model_name_of(estimator_of(window, conversation.model)),
     }

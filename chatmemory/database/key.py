@@ -10,9 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from chatmemory.models import Conversation
 
-__all__ = [
-    "Key",
-]
+__all__ = ["Key"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Key:
     @classmethod
     def of(cls, conversation: Conversation, database: str) -> Key:
         """By its primary key."""
-        return cls(database, "id", (_prepared_id(conversation, connections[database]),))
+        return cls(database, "id", (prepared_id(conversation, connections[database]),))
 
     @classmethod
     def named(cls, owner: Any, memory_id: str, database: str) -> Key:
@@ -42,10 +40,10 @@ class Key:
         return cls(database, "memory_id", (memory_id, prepared))
 
 
-def _prepared_id(conversation: Conversation, connection: BaseDatabaseWrapper) -> Any:
+def prepared_id(conversation: Conversation, connection: BaseDatabaseWrapper) -> Any:
     return Conversation._meta.pk.get_db_prep_value(conversation.pk, connection, prepared=False)
 
 
-def _connection(conversation: Conversation) -> tuple[BaseDatabaseWrapper, str]:
+def connection_of(conversation: Conversation) -> tuple[BaseDatabaseWrapper, str]:
     database = conversation._state.db or "default"
     return connections[database], database

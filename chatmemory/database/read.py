@@ -7,7 +7,7 @@ from chatmemory.core.eviction import Entry
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens import stored_count
 from chatmemory.core.window import Window, WindowKind
-from chatmemory.database.estimators import estimator_for, model_of
+from chatmemory.database.estimators import estimator_for, model_name_of
 from chatmemory.database.key import Key
 from chatmemory.database.rows import rows_of
 from chatmemory.database.sql.queries import read_memory
@@ -46,7 +46,7 @@ def read_window(key: Key, window: Window | None = None) -> list[ChatMessage]:
     messages = [from_columns(type, text, payload) for type, text, payload, *_ in rows]
     costs = [1] * len(rows)
     if window.kind is WindowKind.TOKENS and window.estimator is not None:
-        if model == model_of(window.estimator):
+        if model == model_name_of(window.estimator):
             costs = [row[3] for row in rows]
         else:
             costs = [stored_count(message, window.estimator) for message in messages]

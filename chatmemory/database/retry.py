@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from django.db import OperationalError, connections
 
-__all__ = ["has_collided", "retried"]
+__all__ = ["has_collided", "retry"]
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ def has_collided(error: OperationalError) -> bool:
     return bool(error.args) and error.args[0] in _MYSQL_CODES
 
 
-def retried(database: str, transaction: Callable[[], T]) -> T:
+def retry(database: str, transaction: Callable[[], T]) -> T:
     """What ``transaction`` gives, tried again as long as it collides with others, for half a minute at most.
 
     Within a transaction of the caller's it is tried once: only the caller can begin that anew.

@@ -11,20 +11,12 @@ from django.db.models.functions import Coalesce, Length
 
 from chatmemory.models import Conversation, ConversationQuerySet, Message, MessageQuerySet
 
-__all__ = [
-    "chunks",
-    "in_parts",
-    "on_primary",
-    "pages",
-    "read_in_parts",
-    "rows_of",
-]
-
+__all__ = ["chunks", "in_parts", "on_primary", "pages", "read_in_parts", "rows_of"]
 
 T = TypeVar("T")
 
 # SQLite bounds the parameters of a statement, MariaDB its bytes.
-_ROWS_AT_ONCE = 500
+ROWS_AT_ONCE = 500
 
 # What is read at once.
 _ROWS = 500
@@ -74,8 +66,8 @@ def rows_of(conversation: Conversation) -> MessageQuerySet:
 
 def chunks(rows: list[T]) -> Iterator[list[T]]:
     """``rows`` in parts that one statement can name."""
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        yield rows[start : start + _ROWS_AT_ONCE]
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        yield rows[start : start + ROWS_AT_ONCE]
 
 
 def read_in_parts(rows: QuerySet[Message]) -> Iterator[Message]:

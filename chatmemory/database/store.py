@@ -14,7 +14,7 @@ from chatmemory.core.messages import ChatMessage
 from chatmemory.core.stores import WindowedChatMemoryStore
 from chatmemory.core.window import Window
 from chatmemory.database import operations
-from chatmemory.database.estimators import model_of
+from chatmemory.database.estimators import model_name_of
 from chatmemory.database.key import Key
 from chatmemory.database.read import read_window
 from chatmemory.database.sql.queries import read_memory
@@ -120,7 +120,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
                 conversation.window = window.kind.value
                 conversation.limit = min(window.limit, MAX_LIMIT)
                 conversation.always_keep_system_message_first = window.always_keep_system_message_first
-                conversation.model = model_of(window.estimator) if window.estimator else setting("DEFAULT_MODEL")
+                conversation.model = model_name_of(window.estimator) if window.estimator else setting("DEFAULT_MODEL")
             return conversation
 
         return Target.named(self._owner, text, new if create else None)

@@ -10,14 +10,11 @@ from django.db import connections, router, transaction
 
 from chatmemory.database.change import Change
 from chatmemory.database.key import Key
-from chatmemory.database.retry import retried
+from chatmemory.database.retry import retry
 from chatmemory.database.sql.queries import lock
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation
 
-__all__ = [
-    "Target",
-    "target_on",
-]
+__all__ = ["Target"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +43,12 @@ class Target:
             raise ValueError("save the conversation before you change its memory")
         database = router.db_for_write(Conversation, instance=conversation)
         return cls(Key.of(conversation, database), instance=conversation, precondition=precondition)
+
+    @classmethod
+    def as_read(cls, conversation: Conversation, precondition: Callable[[Conversation], None] | None = None) -> Target:
+        """Return the target for an existing conversation, on the very database that it was read from."""
+        key = Key.of(conversation, conversation._state.db or "default")
+        return cls(key, instance=conversation, precondition=precondition)
 
     @classmethod
     def named(
@@ -79,19 +82,19 @@ class Target:
                 self._check(conversation)
                 change = Change(conversation)
                 work(change)
-                self.learn(change)  # before receivers hear of it, who may use the caller's object
+                self.update_instance(change)  # before receivers hear of it, who may use the caller's object
                 return change
 
         for _attempt in range(10):
-            change = retried(database, transact)
+            change = retry(database, transact)
             if change is not None:
                 break
-            retried(database, self._make)
+            retry(database, self._make)
         else:
             raise Conversation.DoesNotExist("the conversation is erased whenever it is made")
         return change
 
-    def learn(self, change: Change) -> None:
+    def update_instance(self, change: Change) -> None:
         """Let the caller's object know what its row has become."""
         if self.instance is not None:
             for name in (*WINDOW_SETTINGS, *COUNTERS, "updated_at"):
@@ -115,9 +118,3 @@ class Target:
             update_fields=["memory_id"],
             unique_fields=["memory_id", "owner_key"] if with_target else None,
         )
-
-
-def target_on(conversation: Conversation, precondition: Callable[[Conversation], None] | None = None) -> Target:
-    """The conversation to change, on the very database that it was read from."""
-    key = Key.of(conversation, conversation._state.db or "default")
-    return Target(key, instance=conversation, precondition=precondition)

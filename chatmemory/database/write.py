@@ -16,17 +16,13 @@ from django.utils import timezone
 
 from chatmemory import signals
 from chatmemory.conf import setting
-from chatmemory.database.change import Change, Gone, MemorySize, _mark_evicted
-from chatmemory.database.rows import _ROWS_AT_ONCE, chunks, rows_of
-from chatmemory.database.sql.raw_rows import Row, essentials, long_texts, primary_key
+from chatmemory.database.change import Change, Gone, MemorySize, mark_evicted
+from chatmemory.database.rows import ROWS_AT_ONCE, chunks, rows_of
+from chatmemory.database.sql.raw_rows import Row, message_columns, primary_key, text_columns
 from chatmemory.database.sql.writes import MOST_ROWS, save
 from chatmemory.models import Conversation, Message
 
-__all__ = [
-    "after_commit",
-    "write",
-]
-
+__all__ = ["after_commit", "write"]
 
 _CHARS_AT_ONCE = 1_000_000
 
@@ -46,12 +42,12 @@ def write(
         evicted: stored rows, or some of ``added``.
         rewritten: whether the memory was set anew.
     """
-    account(change, added, evicted)
-    _write_rows(change.conversation, added, stored(evicted))
-    tell(change, rewritten=rewritten)
+    update_counters(change, added, evicted)
+    _write_rows(change.conversation, added, already_stored(evicted))
+    send_signals(change, rewritten=rewritten)
 
 
-def account(change: Change, added: list[Message], evicted: Sequence[Gone]) -> None:
+def update_counters(change: Change, added: list[Message], evicted: Sequence[Gone]) -> None:
     """Count what is to be written, see :func:`write`."""
     conversation = change.conversation
     now = conversation.updated_at = timezone.now()
@@ -68,19 +64,19 @@ def account(change: Change, added: list[Message], evicted: Sequence[Gone]) -> No
         conversation.retained_count -= 1
         if isinstance(gone, Message):
             conversation.retained_tokens -= gone.token_count
-            _mark_evicted(gone, conversation.version, now, reason)
+            mark_evicted(gone, conversation.version, now, reason)
         else:
-            conversation.retained_tokens -= essentials(gone)[-1]
+            conversation.retained_tokens -= message_columns(gone)[-1]
     change.added, change.gone = added, list(evicted)
     change.size, change.moment = MemorySize.of(conversation), now
 
 
-def stored(evicted: Sequence[Gone]) -> list[Gone]:
+def already_stored(evicted: Sequence[Gone]) -> list[Gone]:
     """Those that are in the database already."""
     return [(row, reason) for row, reason in evicted if not isinstance(row, Message) or row.pk is not None]
 
 
-def tell(change: Change, *, rewritten: bool = False) -> None:
+def send_signals(change: Change, *, rewritten: bool = False) -> None:
     """Tell the receivers of a change when it is committed."""
     conversation = change.conversation
     if change.gone and signals.messages_evicted.has_listeners(Conversation):
@@ -108,7 +104,7 @@ def _write_rows(conversation: Conversation, added: list[Message], evicted: list[
         save(conversation, added, evicted)
         return
     longest = max(map(_chars, added), default=0)
-    batch_size = max(1, min(_ROWS_AT_ONCE, _CHARS_AT_ONCE // max(1, longest)))
+    batch_size = max(1, min(ROWS_AT_ONCE, _CHARS_AT_ONCE // max(1, longest)))
     Message.objects.using(conversation._state.db).bulk_create(added, batch_size=batch_size)
     for reason in sorted({reason for _, reason in evicted}):
         for keys in chunks([_key(row) for row, why in evicted if why is reason]):
@@ -123,7 +119,7 @@ def _key(row: Row | Message) -> Any:
 
 
 def _chars(row: Row | Message) -> int:
-    long = (row.text, row.payload, row.native) if isinstance(row, Message) else long_texts(row)
+    long = (row.text, row.payload, row.native) if isinstance(row, Message) else text_columns(row)
     return sum(len(text or "") for text in long)
 
 

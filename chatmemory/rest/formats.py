@@ -12,11 +12,7 @@ from rest_framework.request import Request
 from chatmemory.formats.registry import message_formats, one_for_one
 from chatmemory.rest.problems import invalid
 
-__all__ = [
-    "DEFAULT_FORMAT",
-    "MessageFormatNegotiation",
-    "asked_format",
-]
+__all__ = ["DEFAULT_FORMAT", "MessageFormatNegotiation", "asked_format"]
 
 DEFAULT_FORMAT = "langchain4j"
 """The format of messages unless another is asked for, and the only one of ``stores/``."""

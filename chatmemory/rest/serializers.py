@@ -23,8 +23,8 @@ __all__ = [
     "MessageSerializer",
     "WindowSerializer",
     "change_to_data",
-    "items",
     "memory_to_data",
+    "message_items",
     "trial_to_data",
 ]
 
@@ -147,7 +147,7 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
         return row.eviction_reason or None
 
 
-def items(rows: list[Message], format: MessageFormat) -> Any:
+def message_items(rows: list[Message], format: MessageFormat) -> Any:
     """History items of one conversation's rows. What the format cannot express has null as its message."""
     ordered = sorted(rows, key=lambda row: row.position)
     try:
@@ -175,8 +175,8 @@ def change_to_data(change: Change, format: MessageFormat) -> dict[str, Any]:
     """What an addition did."""
     memory = change.memory
     return {
-        "added": items(change.added, format),
-        "evicted": items(change.evicted, format),
+        "added": message_items(change.added, format),
+        "evicted": message_items(change.evicted, format),
         "memory": {
             "window": memory.window,
             "limit": memory.limit,
@@ -209,6 +209,6 @@ def trial_to_data(trial: WindowTrial, format: MessageFormat) -> dict[str, Any]:
         "window": trial.window,
         "limit": trial.limit,
         "version": trial.version,
-        "added": items(trial.added, format),
-        "evicted": items([row for row, _ in trial.evicted], format),
+        "added": message_items(trial.added, format),
+        "evicted": message_items([row for row, _ in trial.evicted], format),
     }

@@ -25,14 +25,14 @@ from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.database.key import Key
 from chatmemory.database.native_forms import NativeForms
-from chatmemory.database.retry import retried
+from chatmemory.database.retry import retry
 from chatmemory.database.rows import chunks, rows_of
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
 from chatmemory.models.columns import to_columns
 from chatmemory.models.identifiers import memory_id_text
 from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
-from chatmemory.transfer.moments import here
+from chatmemory.transfer.moments import as_stored
 from chatmemory.transfer.owners import Owners, UnknownOwnerError
 from chatmemory.transfer.reports import BadRecordError, Reports
 
@@ -219,14 +219,14 @@ class _Import:
                 new["version"] = conversation.version
                 columns: dict[str, Any] = {"metadata": {**conversation.metadata, IMPORTED: new}}
                 if mark is None and self._found.created_at is not None:
-                    columns["created_at"] = here(self._found.created_at)
+                    columns["created_at"] = as_stored(self._found.created_at)
                 if self._last_said is not None:
-                    columns["updated_at"] = here(self._last_said)
+                    columns["updated_at"] = as_stored(self._last_said)
                 Conversation.objects.using(self._database).filter(pk=conversation.pk).update(**columns)
             return new
 
         try:
-            return retried(self._database, transact)
+            return retry(self._database, transact)
         except Conversation.DoesNotExist:
             raise self._bad("the conversation was erased while it was imported; run the import again") from None
 
@@ -257,7 +257,7 @@ def _date(change: Change, batch: list[FoundMessage], times: list[datetime | None
         # A system message that is in memory already has no row.
         time = next(time for item, time in said if to_columns(item.message) == columns)
         if time is not None:
-            row.created_at = here(time)
+            row.created_at = as_stored(time)
             dated.append(row)
     for chunk in chunks(dated):
         by_position = [When(position=row.position, then=Value(row.created_at)) for row in chunk]

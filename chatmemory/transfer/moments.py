@@ -9,11 +9,7 @@ from django.conf import settings
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-__all__ = [
-    "from_column",
-    "from_seconds",
-    "here",
-]
+__all__ = ["as_stored", "from_column", "from_seconds"]
 
 
 def from_seconds(value: Any) -> datetime | None:
@@ -40,7 +36,7 @@ def from_column(value: Any) -> datetime | None:
     return value.replace(tzinfo=UTC) if value.tzinfo is None else value
 
 
-def here(moment: datetime) -> datetime:
+def as_stored(moment: datetime) -> datetime:
     """A time as this project stores it: with a time zone, or with ``USE_TZ = False`` without."""
     if settings.USE_TZ:
         return timezone.make_aware(moment) if timezone.is_naive(moment) else moment

@@ -8,10 +8,7 @@ from collections.abc import Iterator, Sequence
 from chatmemory import AiMessage, ChatMessage
 from chatmemory.assistant import AssistantError, ChatModel, ToolSpecification
 
-__all__ = [
-    "Speaker",
-    "SpeakerError",
-]
+__all__ = ["Speaker", "SpeakerError"]
 
 
 class Speaker(ChatModel):

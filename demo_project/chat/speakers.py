@@ -12,10 +12,7 @@ from chatmemory.assistant import ToolSpecification
 from demo_project.chat.bot import answer
 from demo_project.chat.speaker import Speaker
 
-__all__ = [
-    "EmbeddedBot",
-    "chosen_speaker",
-]
+__all__ = ["EmbeddedBot", "chosen_speaker"]
 
 PAUSE = 0.02
 """Seconds between the bot's words, so that they can be seen to come one by one."""

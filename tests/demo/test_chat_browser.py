@@ -10,18 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
-from tests.support.demo_browser import (
-    PHONE,
-    WIDE,
-    answered,
-    bubbles,
-    cards,
-    history_of,
-    ready,
-    say,
-    sign_in,
-    slide,
-)
+from tests.support.demo_browser import PHONE, WIDE, answered, bubbles, cards, history_of, ready, say, sign_in, slide
 
 pytestmark = pytest.mark.browser
 

@@ -15,15 +15,7 @@ import pytest
 
 from tests.demo.test_command import Demo
 from tests.support.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
-from tests.support.demo_browser import (
-    MODELS,
-    answered,
-    bubbles,
-    history_of,
-    ready,
-    say,
-    served,
-)
+from tests.support.demo_browser import MODELS, answered, bubbles, history_of, ready, say, served
 from tests.support.openai_server import ModelServer, calls, says
 
 pytestmark = pytest.mark.browser

@@ -23,7 +23,7 @@ from chatmemory.conf import setting
 from chatmemory.core.window import WindowKind
 from chatmemory.database import operations
 from chatmemory.database.change import Change
-from chatmemory.database.retry import retried
+from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 
@@ -183,7 +183,7 @@ def _logged(
                     model_admin.log_change(request, conversation, said)
             return change
 
-    return retried(database, transact)
+    return retry(database, transact)
 
 
 def _done(model_admin: Any, request: HttpRequest, conversation: Conversation, said: str) -> HttpResponse:

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from chatmemory.admin.views.selection import MOST_LISTED, Selection
 from chatmemory.database import operations
-from chatmemory.database.retry import retried
+from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
 
@@ -67,7 +67,7 @@ class Erasing(ModelAdmin):
     ) -> HttpResponse:
         view = partial(super().delete_view, request, object_id, {"title": _("Erase"), **(extra_context or {})})
         try:
-            return retried(router.db_for_write(Conversation), view)
+            return retry(router.db_for_write(Conversation), view)
         except Conversation.DoesNotExist as error:
             raise Http404 from error
         except (ProtectedError, RestrictedError):
@@ -107,7 +107,7 @@ def delete_selected(model_admin: Any, request: HttpRequest, queryset: QuerySet[C
     for part in selection.parts():
         for conversation in part:
             try:
-                retried(router.db_for_write(Conversation), partial(_erase, model_admin, request, conversation))
+                retry(router.db_for_write(Conversation), partial(_erase, model_admin, request, conversation))
             except Conversation.DoesNotExist:
                 selection.gone += 1
             except (ProtectedError, RestrictedError):

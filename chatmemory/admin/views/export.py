@@ -31,12 +31,7 @@ from chatmemory.formats.registry import message_formats
 from chatmemory.models import Conversation, Message
 from chatmemory.transfer.json_lines.write import conversation_lines, message_or_problem
 
-__all__ = [
-    "export_selected",
-    "in_format",
-    "json_lines",
-    "langchain4j",
-]
+__all__ = ["export_selected", "in_format", "json_lines", "langchain4j"]
 
 _PLAIN = Q(payload__isnull=True, type__in=[ChatMessageType.SYSTEM, ChatMessageType.USER, ChatMessageType.AI])
 

@@ -22,7 +22,6 @@ from chatmemory.models import Conversation, Message
 
 __all__ = ["show"]
 
-
 # What is longer is a file to download, for nobody copies it out of a box.
 _MOST_JSON_CHARS = 100_000
 

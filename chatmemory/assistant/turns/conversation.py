@@ -20,7 +20,7 @@ from chatmemory.core.window import Window
 from chatmemory.database import operations
 from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.key import Key
-from chatmemory.database.retry import retried
+from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from chatmemory.stores import DjangoChatMemoryStore
@@ -77,14 +77,14 @@ class ConversationTurn(Turn):
                     return 0
                 return row.values_list("turn", flat=True).get()
 
-        self._number = retried(self._key.database, take)
+        self._number = retry(self._key.database, take)
         if not self._number and not row.exists():
             self._target().change(lambda change: None)  # makes it, if that is allowed
         return bool(self._number)
 
     def renew(self) -> None:
         row = self._row().filter(turn=self._number)
-        if not retried(self._key.database, lambda: row.update(turn_until=self._end())):
+        if not retry(self._key.database, lambda: row.update(turn_until=self._end())):
             raise self._lost()
 
     def release(self) -> None:
@@ -93,14 +93,14 @@ class ConversationTurn(Turn):
         row = self._row().filter(turn=self._number)
         self._number = 0
         try:
-            retried(self._key.database, lambda: row.update(turn_until=None))
+            retry(self._key.database, lambda: row.update(turn_until=None))
         except DatabaseError:
             # What was added is added, and the turn ends by itself.
             _logger.exception("The turn of conversation %s could not be given back", self.name)
 
     def interrupt(self) -> None:
         row = self._row().filter(turn_until__isnull=False)
-        retried(self._key.database, lambda: row.update(turn=F("turn") + 1, turn_until=None))
+        retry(self._key.database, lambda: row.update(turn=F("turn") + 1, turn_until=None))
 
     def messages(self) -> list[ChatMessage]:
         return self._memory.messages()

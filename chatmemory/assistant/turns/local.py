@@ -12,10 +12,7 @@ from chatmemory.assistant.turns.turn import Added, Turn
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage
 
-__all__ = [
-    "LocalTurn",
-]
-
+__all__ = ["LocalTurn"]
 
 _SLOTS: WeakValueDictionary[Any, _Slot] = WeakValueDictionary()
 

@@ -8,9 +8,7 @@ from chatmemory.assistant.turns.local import LocalTurn
 from chatmemory.assistant.turns.turn import Turn
 from chatmemory.core.memory import ChatMemory
 
-__all__ = [
-    "open_turn",
-]
+__all__ = ["open_turn"]
 
 
 def open_turn(memory: ChatMemory, timeout: float) -> Turn:

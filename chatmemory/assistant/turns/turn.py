@@ -12,10 +12,7 @@ from chatmemory.core.messages import AiMessage, ChatMessage
 if TYPE_CHECKING:
     from chatmemory.database.change import Change
 
-__all__ = [
-    "Added",
-    "Turn",
-]
+__all__ = ["Added", "Turn"]
 
 
 @dataclass(frozen=True)

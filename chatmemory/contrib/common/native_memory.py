@@ -12,7 +12,7 @@ from chatmemory.core.messages import ChatMessage
 from chatmemory.database import operations
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.operations.take_back import Remainder, take_back
-from chatmemory.database.retry import retried
+from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message, MessageQuerySet, require_owner
 from chatmemory.models.identifiers import memory_id_text
@@ -56,7 +56,7 @@ class NativeMemory:
 
     def retained(self) -> list[Message]:
         """The rows of the memory, in its order."""
-        return retried(self.database, lambda: list(self.messages.retained()))
+        return retry(self.database, lambda: list(self.messages.retained()))
 
     def add(self, messages: Sequence[ChatMessage], forms: Sequence[Any]) -> None:
         """Add all of ``messages`` or none.

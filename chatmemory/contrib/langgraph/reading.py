@@ -14,7 +14,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Write
 from chatmemory.contrib.langgraph.threads import Threads
-from chatmemory.database.retry import retried
+from chatmemory.database.retry import retry
 
 __all__ = ["channel_values", "load", "read_latest", "read_pages"]
 
@@ -33,7 +33,7 @@ def read_latest(threads: Threads, serde: SerializerProtocol, config: RunnableCon
             "checkpoint_id": configurable.get("checkpoint_id"),
         }
     }
-    found = retried(threads.database, partial(_read_page, threads, serde, named, size=1))
+    found = retry(threads.database, partial(_read_page, threads, serde, named, size=1))
     return found[0][1] if found else None
 
 
@@ -50,7 +50,7 @@ def read_pages(
     while limit is None or limit > 0:
         size = _PAGE if limit is None else min(_PAGE, limit)
         read = partial(_read_page, threads, serde, config, filter, before, after=after, size=size)
-        page = retried(threads.database, read)
+        page = retry(threads.database, read)
         for _row, found in page:
             yield found
         if len(page) < size:

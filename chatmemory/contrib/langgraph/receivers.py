@@ -12,7 +12,7 @@ from typing import Any
 from django.dispatch import receiver
 
 from chatmemory.contrib.langgraph.models import Checkpoint, Namespace
-from chatmemory.database.target import target_on
+from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from chatmemory.signals import anonymising_conversation, exporting_conversation, purging_evicted
 
@@ -35,7 +35,7 @@ def purge_checkpoints(conversation: Conversation, before: datetime, **_: Any) ->
     rows = Checkpoint.objects.using(conversation._state.db)
     if not rows.filter(namespace__conversation=conversation, created_at__lt=before).exists():
         return
-    alter(target_on(conversation), lambda change: delete_old(change.conversation, before), active=False)
+    alter(Target.as_read(conversation), lambda change: delete_old(change.conversation, before), active=False)
 
 
 @receiver(exporting_conversation)

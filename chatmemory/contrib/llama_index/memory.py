@@ -17,7 +17,7 @@ from chatmemory.core.eviction import EvictionReason
 from chatmemory.database import operations
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.operations.archive import ARCHIVED, add_archived, empty_archive, take_out
-from chatmemory.database.retry import retried
+from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, ConversationQuerySet, Message, MessageQuerySet, require_owner
 
 __all__ = ["ArchivingMemory", "Conversations"]
@@ -40,12 +40,12 @@ class ArchivingMemory(NativeMemory):
 
     def read(self, rows: MessageQuerySet) -> list[ChatMessage]:
         """The messages of ``rows``."""
-        return list(map(from_row, retried(rows.db, lambda: list(rows))))
+        return list(map(from_row, retry(rows.db, lambda: list(rows))))
 
     def count(self, status: MessageStatus | None) -> int:
         """How many :meth:`rows` there are."""
         rows = self.rows(status)
-        return retried(rows.db, rows.count)
+        return retry(rows.db, rows.count)
 
     def put(self, messages: Sequence[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE) -> None:
         """Add to the memory, or to the archive.
@@ -130,7 +130,7 @@ class ArchivingMemory(NativeMemory):
             with transaction.atomic(using=database):
                 return work()
 
-        return retried(database, transact)
+        return retry(database, transact)
 
 
 class Conversations:
@@ -157,4 +157,4 @@ class Conversations:
         messages = Message.objects.using(database).filter(_OF_STATUS[status], conversation=OuterRef("pk"))
         found: ConversationQuerySet = Conversation.objects.using(database).owned_by(self._owner)
         keys = found.filter(Exists(messages)).order_by("pk").values_list("memory_id", flat=True)
-        return retried(database, lambda: list(keys))
+        return retry(database, lambda: list(keys))

@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.valid_memory import readable, with_call_ids
-from chatmemory.core.asynchronous import settled
+from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
 from chatmemory.database.native_forms import NativeForms
@@ -83,15 +83,15 @@ class DjangoSession:
             TypeError: an item has no JSON form.
             ValueError: the same, or a text that no database can hold.
         """
-        await settled(self._add, items)
+        await run_to_the_end(self._add, items)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the last item out of the memory, and only this caller gets it. History keeps it."""
-        return cast(TResponseInputItem | None, await settled(self._pop))
+        return cast(TResponseInputItem | None, await run_to_the_end(self._pop))
 
     async def clear_session(self) -> None:
         """Take all items out of the memory. History keeps them."""
-        await settled(self._memory.clear)
+        await run_to_the_end(self._memory.clear)
 
     def _items(self) -> list[Item]:
         return [item for row, message in readable(self._memory) for item in _items_of_row(row, message)]

@@ -12,18 +12,11 @@ from typing import Any
 
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps, loads
-from chatmemory.core.messages import (
-    ChatMessage,
-)
+from chatmemory.core.messages import ChatMessage
 from chatmemory.core.serialization.reader import read_message, read_messages
 from chatmemory.core.serialization.writer import message_to_data
 
-__all__ = [
-    "message_from_json",
-    "message_to_json",
-    "messages_from_json",
-    "messages_to_json",
-]
+__all__ = ["message_from_json", "message_to_json", "messages_from_json", "messages_to_json"]
 
 
 def message_to_json(message: ChatMessage | None) -> str:

@@ -15,7 +15,6 @@ from chatmemory.core.serialization.storable import require_json, require_storabl
 
 __all__ = []
 
-
 _NAMES: dict[type, str] = {
     bool: "true or false",
     str: "a string",

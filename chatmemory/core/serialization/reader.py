@@ -32,10 +32,7 @@ from chatmemory.core.messages import (
 )
 from chatmemory.core.serialization.fields import _expected, _Fields
 
-__all__ = [
-    "read_message",
-    "read_messages",
-]
+__all__ = ["read_message", "read_messages"]
 
 
 def read_messages(data: Any, place: str = "", *, strict: bool = True) -> list[ChatMessage]:

@@ -9,19 +9,15 @@ from typing import Any
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import MAX_NESTING
 
-__all__ = [
-    "require_json",
-    "require_storable",
-]
-
+__all__ = ["require_json", "require_storable"]
 
 # No database holds U+0000, and half of a surrogate pair has no UTF-8.
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def require_storable(text: str, place: str = "") -> str:
     """Raise ``InvalidMessageError`` for a text that no database can hold; give it back otherwise."""
-    found = _UNSTORABLE.search(text)
+    found = UNSTORABLE.search(text)
     if found:
         what = "U+0000" if found[0] == "\x00" else f"half of a surrogate pair (U+{ord(found[0]):04X})"
         raise InvalidMessageError(f"has {what} at index {found.start()}; take it out", place)
@@ -40,7 +36,7 @@ def _is_storable_json(value: Any, deepest: int) -> bool:
         below: list[Any] = []
         for item in level:
             if isinstance(item, str):
-                if _UNSTORABLE.search(item):
+                if UNSTORABLE.search(item):
                     return False
             elif isinstance(item, Mapping):
                 below.extend(map(str, item))

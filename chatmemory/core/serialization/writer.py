@@ -18,9 +18,7 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 
-__all__ = [
-    "message_to_data",
-]
+__all__ = ["message_to_data"]
 
 
 def message_to_data(message: ChatMessage) -> dict[str, Any]:

@@ -11,17 +11,13 @@ from chatmemory.database.estimators import window_of
 from chatmemory.database.idempotency import check_key, recall, remember
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.operations.add_without_lock import try_to_add
-from chatmemory.database.operations.change_window import (
-    _apply_window,
-)
+from chatmemory.database.operations.change_window import apply_window
 from chatmemory.database.operations.new_rows import _new_rows
-from chatmemory.database.operations.plan import _oldest_first, plan_addition
+from chatmemory.database.operations.plan import oldest_entries, plan_addition
 from chatmemory.database.target import Target
 from chatmemory.database.write import write
 
-__all__ = [
-    "add",
-]
+__all__ = ["add"]
 
 
 def add(
@@ -61,8 +57,8 @@ def add(
         if idempotency_key is not None and recall(change, idempotency_key, given):
             return
         bound = window or window_of(conversation)
-        _apply_window(conversation, bound)
-        oldest_first = _oldest_first(conversation, bound)
+        apply_window(conversation, bound)
+        oldest_first = oldest_entries(conversation, bound)
         added, gone = plan_addition(conversation, bound, new_rows(conversation, bound), oldest_first)
         if added:
             write(change, added, gone)

@@ -15,13 +15,13 @@ from chatmemory.core.window import Window
 from chatmemory.database.change import Change
 from chatmemory.database.estimators import settings_of, window_of
 from chatmemory.database.operations.new_rows import NewRows
-from chatmemory.database.operations.plan import entries, plan_addition
+from chatmemory.database.operations.plan import entries_of, plan_addition
 from chatmemory.database.retry import has_collided
 from chatmemory.database.sql.queries import read_snapshot
 from chatmemory.database.sql.raw_rows import Row
 from chatmemory.database.sql.writes import save_at_once
 from chatmemory.database.target import Target
-from chatmemory.database.write import account, fits_one_statement, stored, tell
+from chatmemory.database.write import already_stored, fits_one_statement, send_signals, update_counters
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS
 
 __all__ = ["try_to_add"]
@@ -60,17 +60,17 @@ def _add(target: Target, new_rows: NewRows, window: Window | None) -> Change | N
         return None
     guards = [getattr(conversation, name) for name in (*WINDOW_SETTINGS, *COUNTERS)]
     added, evicted = plan_addition(
-        conversation, bound, new_rows(conversation, bound), entries(_as_far_as_known(oldest), bound)
+        conversation, bound, new_rows(conversation, bound), entries_of(_as_far_as_known(oldest), bound)
     )
     change = Change(conversation)
     if added:
-        account(change, added, evicted)
-        gone = stored(evicted)
+        update_counters(change, added, evicted)
+        gone = already_stored(evicted)
         if not fits_one_statement(added, gone) or not save_at_once(conversation, added, gone, guards):
             return None
-    target.learn(change)  # before receivers hear of it, who may use the caller's object
+    target.update_instance(change)  # before receivers hear of it, who may use the caller's object
     if added:
-        tell(change)
+        send_signals(change)
     return change
 
 

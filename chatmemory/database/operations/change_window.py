@@ -10,18 +10,13 @@ from chatmemory.core.tokens import TokenCountEstimator, stored_count
 from chatmemory.core.window import Window, check_kind, check_limit
 from chatmemory.database.change import Change
 from chatmemory.database.estimators import check_model, estimator_for, estimator_of, settings_of, window_of
-from chatmemory.database.operations.plan import _oldest_first, evicted, retained
+from chatmemory.database.operations.plan import evicted_rows, memory_of, oldest_entries
 from chatmemory.database.rows import rows_of
 from chatmemory.database.target import Target
 from chatmemory.database.write import write
 from chatmemory.models import MAX_LIMIT, WINDOW_SETTINGS, Conversation, WindowSettings
 
-__all__ = [
-    "apply_window_settings",
-    "check_window_settings",
-    "recount",
-    "set_window",
-]
+__all__ = ["apply_window_settings", "check_window_settings", "recount", "set_window"]
 
 
 def set_window(target: Target, **settings: Unpack[WindowSettings]) -> Change:
@@ -37,12 +32,12 @@ def set_window(target: Target, **settings: Unpack[WindowSettings]) -> Change:
     def work(change: Change) -> None:
         conversation = change.conversation
         if apply_window_settings(conversation, settings):
-            _recount(conversation, estimator_for(conversation.model))
+            _count_again(conversation, estimator_for(conversation.model))
         conversation.save(using=conversation._state.db, update_fields=WINDOW_SETTINGS)
         bound = window_of(conversation)
-        memory = retained(conversation, bound, _oldest_first(conversation, bound))
+        memory = memory_of(conversation, bound, oldest_entries(conversation, bound))
         memory.evict()
-        write(change, [], evicted(memory))
+        write(change, [], evicted_rows(memory))
 
     return target.change(work)
 
@@ -62,7 +57,7 @@ def recount(target: Target, model: str | None = None, *, since: int) -> Change:
     def work(change: Change) -> None:
         conversation = change.conversation
         wanted = model if model is not None else conversation.model
-        differs = _recount(conversation, estimator_for(wanted), since)
+        differs = _count_again(conversation, estimator_for(wanted), since)
         if not differs and wanted == conversation.model:
             return
         conversation.model = wanted
@@ -70,9 +65,9 @@ def recount(target: Target, model: str | None = None, *, since: int) -> Change:
         conversation.version += 1
         conversation.save(using=conversation._state.db, update_fields=["model", "retained_tokens", "version"])
         bound = window_of(conversation)
-        memory = retained(conversation, bound, _oldest_first(conversation, bound))
+        memory = memory_of(conversation, bound, oldest_entries(conversation, bound))
         memory.evict()
-        if gone := evicted(memory):
+        if gone := evicted_rows(memory):
             # Nobody was active: a purge by age must not take it for that.
             row = Conversation.objects.using(conversation._state.db).filter(pk=conversation.pk)
             active = row.values_list("updated_at", flat=True).get()
@@ -83,7 +78,7 @@ def recount(target: Target, model: str | None = None, *, since: int) -> Change:
     return target.change(work)
 
 
-def _apply_window(conversation: Conversation, window: Window) -> None:
+def apply_window(conversation: Conversation, window: Window) -> None:
     """Make the row say what bounds the memory now, and its counts be by the window's estimator."""
     wanted = settings_of(window, conversation)
     estimator = estimator_of(window, conversation.model)
@@ -91,13 +86,13 @@ def _apply_window(conversation: Conversation, window: Window) -> None:
     for name in changed:
         setattr(conversation, name, wanted[name])
     if "model" in changed:
-        _recount(conversation, estimator)
+        _count_again(conversation, estimator)
     if changed:
         # At once, for the change that this is part of may turn out to change nothing.
         conversation.save(using=conversation._state.db, update_fields=[*changed, "retained_tokens"])
 
 
-def _recount(conversation: Conversation, estimator: TokenCountEstimator, since: int | None = None) -> bool:
+def _count_again(conversation: Conversation, estimator: TokenCountEstimator, since: int | None = None) -> bool:
     """Count what is retained again, and what was evicted after the version ``since``; whether any count is another."""
     counted = Q(evicted_in__isnull=True) if since is None else Q(evicted_in__isnull=True) | Q(evicted_in__gt=since)
     rows = list(rows_of(conversation).filter(counted))

@@ -9,9 +9,7 @@ from chatmemory.database.rows import rows_of
 from chatmemory.database.target import Target
 from chatmemory.database.write import after_commit, write
 
-__all__ = [
-    "clear",
-]
+__all__ = ["clear"]
 
 
 def clear(target: Target) -> Change:

@@ -9,9 +9,7 @@ from chatmemory.database.key import Key
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 
-__all__ = [
-    "erase",
-]
+__all__ = ["erase"]
 
 
 def erase(target: Target) -> None:

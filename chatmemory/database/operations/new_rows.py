@@ -8,18 +8,13 @@ from chatmemory.conf import setting
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens import TokenCountEstimator
 from chatmemory.core.window import Window
-from chatmemory.database.estimators import estimator_of, model_of
+from chatmemory.database.estimators import estimator_of, model_name_of
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
 from chatmemory.models.columns import to_columns
 
-__all__ = [
-    "NewRows",
-    "count_beforehand",
-    "new_rows",
-]
-
+__all__ = ["NewRows", "count_beforehand", "new_rows"]
 
 NewRows = Callable[[Conversation, Window], list[Message]]
 """Gives new rows, counted for a conversation under a window, that have no place yet; others at each call."""
@@ -66,7 +61,7 @@ def count_beforehand(
         return [estimator.estimate_token_count_in_message(message) for message in messages]
 
     estimator = estimator_of(window, model)
-    counted = {model_of(estimator): count(estimator)}
+    counted = {model_name_of(estimator): count(estimator)}
 
     def rows(conversation: Conversation, bound: Window) -> list[Message]:
         if conversation.model not in counted:

@@ -10,18 +10,11 @@ from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.change import Gone
 from chatmemory.database.operations.positions import ORDER_STEP
 from chatmemory.database.sql.queries import read_oldest
-from chatmemory.database.sql.raw_rows import Row, essentials
+from chatmemory.database.sql.raw_rows import Row, message_columns
 from chatmemory.models import Conversation, Message
 from chatmemory.models.columns import from_columns
 
-__all__ = [
-    "entries",
-    "entry",
-    "evicted",
-    "plan_addition",
-    "retained",
-]
-
+__all__ = ["entries_of", "entry_of", "evicted_rows", "memory_of", "plan_addition"]
 
 # Rows of the window's old end that are read at once when something must go. Should that not do, the next chunks are
 # larger, so that a system message anywhere in a large window is found in a few statements.
@@ -30,27 +23,27 @@ _CHUNK = 8
 _GROWTH = 8
 
 
-def entry(row: Message, window: Window) -> Entry:
+def entry_of(row: Message, window: Window) -> Entry:
     """A row as part of a memory."""
     return Entry(row.message, row.token_count if window.kind is WindowKind.TOKENS else 1, row)
 
 
-def entries(rows: Iterable[Row], window: Window) -> Iterator[Entry]:
+def entries_of(rows: Iterable[Row], window: Window) -> Iterator[Entry]:
     """Stored rows as parts of a memory."""
     tokens = window.kind is WindowKind.TOKENS
     for row in rows:
-        type, text, payload, token_count = essentials(row)
+        type, text, payload, token_count = message_columns(row)
         yield Entry(from_columns(type, text, payload), token_count if tokens else 1, row)
 
 
-def retained(conversation: Conversation, window: Window, oldest_first: Iterable[Entry]) -> Retained:
+def memory_of(conversation: Conversation, window: Window, oldest_first: Iterable[Entry]) -> Retained:
     """The memory of a conversation as its counters have it, whose entries are read as far as they are needed."""
     tokens = window.kind is WindowKind.TOKENS
     total = conversation.retained_tokens + window.overhead if tokens else conversation.retained_count
     return Retained(oldest_first, total=total, limit=window.limit)
 
 
-def evicted(memory: Retained) -> list[Gone]:
+def evicted_rows(memory: Retained) -> list[Gone]:
     """The rows that had to go."""
     return [(entry.row, reason) for entry, reason in memory.evicted]
 
@@ -63,22 +56,22 @@ def plan_addition(
     Returns:
         the rows that are added, for an equal system message adds nothing, and what had to go.
     """
-    memory = retained(conversation, window, oldest_first)
+    memory = memory_of(conversation, window, oldest_first)
     first = window.always_keep_system_message_first
     for row in rows:
-        memory.add(entry(row, window), system_message_first=first)
+        memory.add(entry_of(row, window), system_message_first=first)
     added = [entry.row for entry in memory.added]
     for row in added:
         row.position = conversation.next_position
         conversation.next_position += 1
         to_front = first and row.type == ChatMessageType.SYSTEM
         row.memory_order = (-row.position if to_front else row.position) * ORDER_STEP
-    return added, evicted(memory)
+    return added, evicted_rows(memory)
 
 
-def _oldest_first(conversation: Conversation, window: Window) -> Iterator[Entry]:
+def oldest_entries(conversation: Conversation, window: Window) -> Iterator[Entry]:
     """The retained rows, in memory order, read in chunks as far as somebody asks."""
     start, size = 0, _CHUNK
     while chunk := read_oldest(conversation, start, size):
-        yield from entries(chunk, window)
+        yield from entries_of(chunk, window)
         start, size = start + len(chunk), size * _GROWTH

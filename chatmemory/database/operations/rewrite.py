@@ -12,20 +12,16 @@ from chatmemory.core.window import Window
 from chatmemory.database.change import Change, Gone
 from chatmemory.database.estimators import window_of
 from chatmemory.database.native_forms import NativeForms
-from chatmemory.database.operations.change_window import _apply_window
+from chatmemory.database.operations.change_window import apply_window
 from chatmemory.database.operations.new_rows import _new_rows
-from chatmemory.database.operations.plan import entry, evicted
+from chatmemory.database.operations.plan import entry_of, evicted_rows
 from chatmemory.database.operations.positions import ORDER_STEP, longest_common_subsequence, orders_between
 from chatmemory.database.rows import rows_of
 from chatmemory.database.target import Target
 from chatmemory.database.write import write
 from chatmemory.models import Message
 
-__all__ = [
-    "Rewrite",
-    "plan_rewrite",
-    "rewrite",
-]
+__all__ = ["Rewrite", "plan_rewrite", "rewrite"]
 
 
 def rewrite(
@@ -58,14 +54,14 @@ def rewrite(
     def work(change: Change) -> None:
         conversation = change.conversation
         bound = window or window_of(conversation)
-        _apply_window(conversation, bound)
+        apply_window(conversation, bound)
         old = list(rows_of(conversation).retained())
         new = new_rows(conversation, bound)
         position = conversation.next_position
         plan = plan_rewrite(old, new, position, from_foreign_memory=from_foreign_memory, native=native)
         gone: list[Gone] = [(row, EvictionReason.REWRITTEN) for row in plan.left_out]
         if not from_foreign_memory:
-            gone += evicted(bound.fit([entry(row, bound) for row in plan.memory]))
+            gone += evicted_rows(bound.fit([entry_of(row, bound) for row in plan.memory]))
         if plan.inserted or gone:
             conversation.next_position += len(plan.inserted)
             rewritten = not from_foreign_memory or any(row.synthetic for row in plan.inserted)

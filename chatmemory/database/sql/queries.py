@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from django.db import connections
 
-from chatmemory.database.key import Key, _connection, _prepared_id
-from chatmemory.database.retry import retried
-from chatmemory.database.sql.raw_rows import Row, _instance, primary_key
+from chatmemory.database.key import Key, connection_of, prepared_id
+from chatmemory.database.retry import retry
+from chatmemory.database.sql.raw_rows import Row, instance_of, primary_key
 from chatmemory.database.sql.statements import statements
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation
 
-__all__ = [
-    "lock",
-    "read_memory",
-    "read_oldest",
-    "read_snapshot",
-]
-
+__all__ = ["lock", "read_memory", "read_oldest", "read_snapshot"]
 
 _CHANGING = (*WINDOW_SETTINGS, *COUNTERS)
 
@@ -36,7 +30,7 @@ def lock(key: Key, known: Conversation | None = None) -> Conversation | None:
     if not rows:
         return None
     if known is None:
-        return _instance(Conversation, rows[0], key.database)
+        return instance_of(Conversation, rows[0], key.database)
     return _as_it_is(known, rows[0], key.database)
 
 
@@ -71,9 +65,9 @@ def _as_it_is(known: Conversation, changing: Row, database: str) -> Conversation
 
 def read_oldest(conversation: Conversation, start: int, size: int) -> list[Row]:
     """``size`` rows of the memory, in its order, after the first ``start``."""
-    connection, database = _connection(conversation)
+    connection, database = connection_of(conversation)
     with connection.cursor() as cursor:
-        cursor.execute(statements(database).oldest, [_prepared_id(conversation, connection), size, start])
+        cursor.execute(statements(database).oldest, [prepared_id(conversation, connection), size, start])
         return list(cursor.fetchall())
 
 
@@ -85,4 +79,4 @@ def read_memory(key: Key) -> list[Row]:
             cursor.execute(statements(key.database).memory[key.column], key.values)
             return list(cursor.fetchall())
 
-    return retried(key.database, read)
+    return retry(key.database, read)

@@ -10,27 +10,20 @@ from django.db import connections, models
 
 from chatmemory.models import Message
 
-__all__ = [
-    "Row",
-    "essentials",
-    "long_texts",
-    "message_of",
-    "primary_key",
-]
-
+__all__ = ["Row", "message_columns", "message_of", "primary_key", "text_columns"]
 
 Row = tuple[Any, ...]
 """A message with all its columns, as the driver gave it."""
 
-_COLUMNS = [field.attname for field in Message._meta.concrete_fields]
+COLUMNS = [field.attname for field in Message._meta.concrete_fields]
 
-essentials = itemgetter(*map(_COLUMNS.index, ("type", "text", "payload", "token_count")))
+message_columns = itemgetter(*map(COLUMNS.index, ("type", "text", "payload", "token_count")))
 """Type, text, payload and tokens of a row."""
 
-long_texts = itemgetter(*map(_COLUMNS.index, ("text", "payload", "native")))
+text_columns = itemgetter(*map(COLUMNS.index, ("text", "payload", "native")))
 """What of a row has no bound but that of a message."""
 
-primary_key = itemgetter(_COLUMNS.index("id"))
+primary_key = itemgetter(COLUMNS.index("id"))
 """Of a row."""
 
 M = TypeVar("M", bound=models.Model)
@@ -38,7 +31,7 @@ M = TypeVar("M", bound=models.Model)
 
 def message_of(row: Row, database: str) -> Message:
     """The object of a row."""
-    return _instance(Message, row, database)
+    return instance_of(Message, row, database)
 
 
 @cache
@@ -52,7 +45,7 @@ def _converted(model: type[models.Model]) -> tuple[tuple[int, Any], ...]:
     )
 
 
-def _instance(model: type[M], row: Row, database: str) -> M:
+def instance_of(model: type[M], row: Row, database: str) -> M:
     connection = connections[database]
     values = list(row)
     for index, column in _converted(model):

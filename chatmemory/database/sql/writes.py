@@ -15,17 +15,12 @@ from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from chatmemory.core.eviction import EvictionReason
-from chatmemory.database.key import _connection, _prepared_id
-from chatmemory.database.sql.raw_rows import _COLUMNS, Row
+from chatmemory.database.key import connection_of, prepared_id
+from chatmemory.database.sql.raw_rows import COLUMNS, Row
 from chatmemory.database.sql.statements import INSERTED, statements
 from chatmemory.models import COUNTERS, Conversation, Message
 
-__all__ = [
-    "MOST_ROWS",
-    "save",
-    "save_at_once",
-]
-
+__all__ = ["MOST_ROWS", "save", "save_at_once"]
 
 MOST_ROWS = 50
 """The most that :func:`save` takes: SQLite bounds the parameters of a statement."""
@@ -35,7 +30,7 @@ _CONVERSATION, _CREATED_AT, _EVICTED_IN, _EVICTED_AT, _REASON = map(
 )
 
 
-_written = itemgetter(*map(_COLUMNS.index, INSERTED))
+_written = itemgetter(*map(COLUMNS.index, INSERTED))
 _inserted = attrgetter(*INSERTED)
 _counters = attrgetter(*COUNTERS)
 
@@ -59,7 +54,7 @@ def save(
     Returns:
         False if they are not, and nothing was written.
     """
-    connection, database = _connection(conversation)
+    connection, database = connection_of(conversation)
     sql = statements(database)
     with connection.cursor() as cursor:
         where = sql.if_unchanged if guards else ""
@@ -72,7 +67,7 @@ def save(
             values = ", ".join([f"({', '.join(['%s'] * len(INSERTED))})"] * len(rows))
             statement = sql.insert + values + (sql.upsert if evicted else "") + sql.returning
             cursor.execute(statement, [value for row in rows for value in row])
-            _learn(added, cursor.fetchall() if sql.returning else [], database)
+            _set_primary_keys(added, cursor.fetchall() if sql.returning else [], database)
     return True
 
 
@@ -83,7 +78,7 @@ def save_at_once(
     guards: Sequence[Any],
 ) -> bool:
     """What :func:`save` does with ``guards``, in a transaction of its own; in one statement where that is possible."""
-    connection, database = _connection(conversation)
+    connection, database = connection_of(conversation)
     sql = statements(database)
     if sql.at_once is None:
         with transaction.atomic(using=database):
@@ -97,13 +92,13 @@ def save_at_once(
         written = [value for row in rows for value in row]
         cursor.execute(statement, [*_counters(conversation), now, key, *guards, *written])
         found = cursor.fetchall()
-    _learn(added, found, database)
+    _set_primary_keys(added, found, database)
     return bool(found)
 
 
 def _key_and_moment(conversation: Conversation, connection: BaseDatabaseWrapper) -> tuple[Any, Any]:
     now = connection.ops.adapt_datetimefield_value(conversation.updated_at)
-    return _prepared_id(conversation, connection), now
+    return prepared_id(conversation, connection), now
 
 
 def _rows(
@@ -133,7 +128,7 @@ def _rows(
     return rows
 
 
-def _learn(added: Sequence[Message], written: Sequence[Row], database: str) -> None:
+def _set_primary_keys(added: Sequence[Message], written: Sequence[Row], database: str) -> None:
     keys: dict[Any, Any] = dict(written)
     for row in added:
         row.pk = keys.get(row.position)

@@ -26,7 +26,6 @@ from chatmemory.rest.views.problem_view import ProblemView
 
 __all__ = ["ChatMemoryViewSet"]
 
-
 # The shapes are fixed, whatever renderers the project has for its own; but who likes the browsable API has it.
 _DEFAULTS: Any = api_settings.DEFAULT_RENDERER_CLASSES
 _RENDERERS: list[type[BaseRenderer]] = [

@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.database.idempotency import find_key, fingerprint, scope_of_owner
-from chatmemory.database.retry import retried
+from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, ConversationQuerySet, IdempotencyKey
 from chatmemory.rest.filters import ConversationFilter, StrictOrderingFilter
@@ -25,7 +25,7 @@ from chatmemory.rest.pagination import ConversationPagination
 from chatmemory.rest.permissions import single_owner
 from chatmemory.rest.preconditions import conversation_tag, not_modified, precondition
 from chatmemory.rest.problems import Conflict
-from chatmemory.rest.serializers import WINDOW_FIELDS, ConversationSerializer, items
+from chatmemory.rest.serializers import WINDOW_FIELDS, ConversationSerializer, message_items
 from chatmemory.rest.views.base import ChatMemoryViewSet
 
 __all__ = ["ConversationViewSet"]
@@ -95,9 +95,9 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
                 change.conversation.refresh_from_db(using=target.key.database)
             return change
 
-        change = retried(target.key.database, transact)
+        change = retry(target.key.database, transact)
         changed = change.conversation
-        answer = {**self.get_serializer(changed).data, "evicted": items(change.evicted, self.message_format)}
+        answer = {**self.get_serializer(changed).data, "evicted": message_items(change.evicted, self.message_format)}
         return Response(answer, headers={"ETag": conversation_tag(changed)})
 
     def destroy(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:

@@ -17,7 +17,7 @@ from chatmemory.models import MAX_LIMIT, Conversation
 from chatmemory.rest.bodies import read_list, read_memory
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
-from chatmemory.rest.serializers import WindowSerializer, items, memory_to_data, trial_to_data
+from chatmemory.rest.serializers import WindowSerializer, memory_to_data, message_items, trial_to_data
 from chatmemory.rest.views.base import ChatMemoryViewSet
 
 __all__ = ["MemoryViewSet"]
@@ -55,7 +55,7 @@ class MemoryViewSet(ChatMemoryViewSet):
         messages = self.message_format.write([row.message for row in rows], None)
         answer = memory_to_data(rows, messages, conversation, conversation.version)
         for name, changed in ("added", change.added), ("evicted", change.evicted):
-            answer[name] = items(changed, self.message_format)
+            answer[name] = message_items(changed, self.message_format)
         return Response(answer, headers={"ETag": self._tag(conversation, conversation.version)})
 
     def destroy(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:

@@ -19,7 +19,7 @@ from chatmemory.rest.bodies import read_batch
 from chatmemory.rest.filters import MessageFilter, StrictOrderingFilter
 from chatmemory.rest.pagination import MessagePagination
 from chatmemory.rest.preconditions import memory_tag, precondition
-from chatmemory.rest.serializers import MessageSerializer, change_to_data, items
+from chatmemory.rest.serializers import MessageSerializer, change_to_data, message_items
 from chatmemory.rest.views.base import ChatMemoryViewSet
 
 __all__ = ["MessageViewSet"]
@@ -39,7 +39,7 @@ class MessageViewSet(ChatMemoryViewSet):
         """The history, in pages."""
         history = self.filter_queryset(self.conversation().messages.history())
         page = self.paginate_queryset(history)
-        return self.get_paginated_response(items(page or [], self.message_format))
+        return self.get_paginated_response(message_items(page or [], self.message_format))
 
     def create(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Add one message or a batch, all or none. The same ``Idempotency-Key`` never adds twice."""
@@ -64,4 +64,4 @@ class MessageViewSet(ChatMemoryViewSet):
         row = rows_of(self.conversation()).filter(position=int(position)).first() if known else None
         if row is None:
             raise NotFound("There is no message at this position.")
-        return Response(items([row], self.message_format)[0])
+        return Response(message_items([row], self.message_format)[0])

@@ -11,13 +11,10 @@ from uuid import UUID
 
 from django.utils.dateparse import parse_datetime
 
-from chatmemory.transfer.moments import here
+from chatmemory.transfer.moments import as_stored
 from chatmemory.transfer.reports import BadRecordError
 
-__all__ = [
-    "Line",
-    "blocks",
-]
+__all__ = ["Line", "blocks"]
 
 
 @dataclass
@@ -83,7 +80,7 @@ class Line:
             found = None
         if found is None:
             raise self.bad(f"{name}: expected a time such as 2026-01-31T12:00:00+00:00, got {text[:100]!r}")
-        return here(found)
+        return as_stored(found)
 
     def uuid(self) -> UUID:
         try:

@@ -24,13 +24,7 @@ from chatmemory.database.rows import in_parts, read_in_parts
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, IdempotencyKey, Message
 from chatmemory.models.columns import to_columns
 
-__all__ = [
-    "DESCRIBED",
-    "conversation_lines",
-    "key_line",
-    "message_or_problem",
-]
-
+__all__ = ["DESCRIBED", "conversation_lines", "key_line", "message_or_problem"]
 
 DESCRIBED = ("memory_id", "title", "metadata", *WINDOW_SETTINGS, *COUNTERS)
 """What the first line of a conversation says, beside its key, owner and times."""

@@ -26,7 +26,7 @@ def read_langchain(database: str, table: str = "message_store") -> Found:
     """The sessions of ``SQLChatMessageHistory``; the session ID is the memory ID. Nothing says when it was said."""
     messages = Table(database, table)
     messages.require("id", "session_id", "message")
-    without = messages.count("session_id")
+    without = messages.count_nulls("session_id")
     if without:
         yield BadRecordError(
             messages.place, f"{without} messages have no session_id, so nobody can tell whose they are"

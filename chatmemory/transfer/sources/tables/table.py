@@ -58,8 +58,8 @@ class Table:
             if column not in self.columns:
                 raise BadRecordError(self.place, f"has no column {column}, so it is not what this format reads")
 
-    def count(self, column: str) -> int:
-        """How many rows have no value in ``column``."""
+    def count_nulls(self, column: str) -> int:
+        """Return the number of rows that have no value in ``column``."""
         quote = self._connection.ops.quote_name
         sql = f"SELECT COUNT(*) FROM {quote(self.name)} WHERE {quote(column)} IS NULL"
         return int(self._fetch(sql, [])[0][0])
