@@ -98,7 +98,6 @@ class ConversationAdmin(Erasing):
             at("window", changes.change_window, "conversation_window"),
             at("clear", changes.clear_memory, "conversation_clear"),
             at("export/jsonl", export.json_lines, "conversation_export_jsonl"),
-            at("export/langchain4j", export.langchain4j, "conversation_export_langchain4j"),
             *(
                 at(f"export/{name}", partial(export.in_format, name=name), f"conversation_export_{name}")
                 for name in known_names()

@@ -25,7 +25,6 @@ from chatmemory.formats.rules import Repair
 __all__ = [
     "BUILT_IN",
     "MessageFormat",
-    "format_names",
     "known_names",
     "message_format",
     "message_formats",
@@ -101,19 +100,13 @@ def message_format(name: str) -> MessageFormat:
     return formats[name]
 
 
-def format_names() -> list[str]:
-    """The formats of :func:`in_format`. LangChain4j's is not among them: its histories are streamed."""
-    formats = message_formats().items()
-    return [name for name, format in formats if format.write_each is not None and name != "langchain4j"]
-
-
 def known_names() -> list[str]:
-    """The names of all formats but LangChain4j's, none of them imported.
+    """Return the names of all formats without importing them.
 
     Addresses are made of them before a wrong setting is found by its check, which must get as far as saying so.
     """
     own = setting("FORMATS")
-    return [name for name in {**BUILT_IN, **(own if isinstance(own, dict) else {})} if name != "langchain4j"]
+    return [*{**BUILT_IN, **(own if isinstance(own, dict) else {})}]
 
 
 def one_for_one(*, readable: bool = False) -> list[str]:

@@ -1,63 +1,98 @@
-"""What was said in a conversation, as other programs read it."""
+"""The history of a conversation, in the formats of other programs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from django.db.models import Q
 
 from chatmemory.core.json_text import dumps
-from chatmemory.core.messages import ChatMessage
+from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.core.serialization.codec import message_to_json
-from chatmemory.database.rows import read_in_parts
+from chatmemory.database.rows import read_in_parts, rows_of
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.openai import to_openai
+from chatmemory.formats.registry import BUILT_IN
 from chatmemory.models import Conversation, Message
 from chatmemory.transfer.json_lines.write import message_or_problem
 from chatmemory.transfer.reports import BadRecordError
 
-__all__ = ["langchain4j_text", "openai_line"]
+__all__ = ["NotExportableError", "history_text", "langchain4j_lines", "openai_line"]
+
+WriteEach = Callable[[list[ChatMessage]], list[Any]]
+"""A format's ``write_each``: one JSON value for each message."""
+
+# Rows whose columns are a message whatever they say: these can always be read.
+_PLAIN = Q(payload__isnull=True, type__in=[ChatMessageType.SYSTEM, ChatMessageType.USER, ChatMessageType.AI])
 
 
-def langchain4j_text(conversation: Conversation) -> Iterator[str]:
-    """Lines of a JSON array, as LangChain4j's ``ChatMessageSerializer`` reads it.
+class NotExportableError(BadRecordError):
+    """A message that a format cannot express, or whose row cannot be read."""
+
+    def __init__(self, row: Message, problem: str) -> None:
+        """
+        Args:
+            row: the message's row.
+            problem: what is wrong.
+        """
+        self.row = row
+        super().__init__(f"conversation {row.conversation_id}, message {row.position}", problem)
+
+
+def history_text(conversation: Conversation, write_each: WriteEach) -> Iterable[str]:
+    """Return the parts of a JSON array with one value for each message of the history.
+
+    LangChain4j's array is read and written while the caller iterates; every other one is in memory at once, since a
+    format's values may depend on each other. Either way a problem is raised here, before the first part.
 
     Raises:
-        BadRecordError: other hands wrote a row that nobody can read.
+        NotExportableError: the format cannot express a message, or a row cannot be read.
     """
-    yield "[\n"
-    before = ""
-    for row in _rows(conversation):
-        if before:
-            yield f"{before},\n"
-        before = message_to_json(_readable(row))
-    if before:
-        yield f"{before}\n"
-    yield "]\n"
+    if write_each is not BUILT_IN["langchain4j"].write_each:
+        return [dumps(_values(conversation, write_each))]
+    for row in read_in_parts(rows_of(conversation).history().exclude(_PLAIN)):
+        _message(row)
+    return langchain4j_lines(conversation)
+
+
+def langchain4j_lines(conversation: Conversation) -> Iterator[str]:
+    """Yield a JSON array as LangChain4j's ``ChatMessageSerializer`` writes it, with one message on each line.
+
+    Raises:
+        NotExportableError: a row cannot be read.
+    """
+    line = ""
+    for row in _history(conversation):
+        yield f"{line},\n" if line else "[\n"
+        line = message_to_json(_message(row))
+    yield f"{line}\n]\n" if line else "[]"
 
 
 def openai_line(conversation: Conversation) -> str:
-    """A line with the key ``messages``, as fine-tuning at OpenAI takes it. It is made at once.
+    """Return a line of JSON with the key ``messages``, as OpenAI's fine-tuning reads it.
 
     Raises:
-        BadRecordError: the format has no place for a message, or nobody can read a row.
+        NotExportableError: the format cannot express a message, or a row cannot be read.
     """
-    rows = list(_rows(conversation))
+    return f"{dumps({'messages': _values(conversation, partial(to_openai, repair=False))})}\n"
+
+
+def _values(conversation: Conversation, write_each: WriteEach) -> list[Any]:
+    rows = list(_history(conversation))
     try:
-        return f"{dumps({'messages': to_openai([_readable(row) for row in rows], repair=False)})}\n"
+        return write_each([_message(row) for row in rows])
     except UnsupportedContentError as error:
-        raise BadRecordError(_place(rows[error.index]), error.problem) from error
+        raise NotExportableError(rows[error.index], error.problem) from error
 
 
-def _rows(conversation: Conversation) -> Iterator[Message]:
-    rows = Message.objects.using(conversation._state.db).filter(conversation=conversation)
-    return read_in_parts(rows.history())
+def _history(conversation: Conversation) -> Iterator[Message]:
+    return read_in_parts(rows_of(conversation).history())
 
 
-def _readable(row: Message) -> ChatMessage:
+def _message(row: Message) -> ChatMessage:
     message, problem = message_or_problem(row)
     if message is None:
-        raise BadRecordError(_place(row), problem)
+        raise NotExportableError(row, problem)
     return message
-
-
-def _place(row: Message) -> str:
-    return f"conversation {row.conversation_id}, message {row.position}"

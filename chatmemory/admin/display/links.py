@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.formats.registry import format_names, message_format
+from chatmemory.formats.registry import message_format, one_for_one
 from chatmemory.models import Conversation
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Tools:
                 tool("export_jsonl", _("Export JSON lines")),
                 *(
                     tool(f"export_{name}", _("Export for %(format)s") % {"format": message_format(name).title})
-                    for name in (*format_names(), "langchain4j")
+                    for name in one_for_one()
                 ),
             ]
         if model_admin.has_act_permission(request, conversation):

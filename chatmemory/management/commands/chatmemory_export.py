@@ -15,7 +15,7 @@ from chatmemory.management.arguments import add_choice, chosen_conversations
 from chatmemory.management.output import output
 from chatmemory.management.progress import Progress
 from chatmemory.models import Conversation
-from chatmemory.transfer.histories import langchain4j_text, openai_line
+from chatmemory.transfer.histories import langchain4j_lines, openai_line
 from chatmemory.transfer.json_lines.write import conversation_lines
 from chatmemory.transfer.reports import BadRecordError
 
@@ -94,7 +94,7 @@ class Command(BaseCommand):
             name = name if len(name) <= _NAME_CHARS else str(conversation.pk)
             try:
                 with output(directory / f"{name}.json", None) as out:
-                    for line in langchain4j_text(conversation):
+                    for line in langchain4j_lines(conversation):
                         out.write(line)
             except (BadRecordError, CommandError) as error:
                 self._leave_out(str(error))
@@ -115,4 +115,4 @@ def _lines(conversation: Conversation, format: str) -> Iterator[str]:
     elif format == "openai":
         yield openai_line(conversation)
     else:
-        yield from langchain4j_text(conversation)
+        yield from langchain4j_lines(conversation)
