@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
+from chatmemory import UserMessage
+from chatmemory.contrib.common.native_memory import NativeMemory
+from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langgraph.saver import DjangoSaver
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
 from chatmemory.contrib.openai_agents import DjangoSession
 from chatmemory.contrib.pydantic_ai import DjangoMessageHistory
+from chatmemory.models import Conversation
 
 MAKERS: list[Callable[..., Any]] = [
     partial(DjangoChatMessageHistory, "t"),
@@ -27,7 +31,15 @@ MAKERS: list[Callable[..., Any]] = [
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("window", "token"), ("limit", 0), ("limit", 2**31), ("limit", "5"), ("model", " "), ("title", "x" * 256)],
+    [
+        ("window", "token"),
+        ("limit", 0),
+        ("limit", 2**31),
+        ("limit", "5"),
+        ("model", " "),
+        ("always_keep_system_message_first", "yes"),
+        ("title", "x" * 256),
+    ],
 )
 def test_what_no_conversation_can_have_is_refused_at_once(make: Callable[..., Any], name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"{name} must"):
@@ -38,3 +50,17 @@ def test_what_no_conversation_can_have_is_refused_at_once(make: Callable[..., An
 def test_there_are_no_others(make: Callable[..., Any]) -> None:
     with pytest.raises(TypeError, match="windw"):
         make(windw="tokens")
+
+
+@pytest.mark.django_db
+def test_a_new_conversation_has_them_all() -> None:
+    settings: ConversationSettings = {
+        "window": "messages",
+        "limit": 7,
+        "model": "gpt-4",
+        "always_keep_system_message_first": True,
+        "title": "Parcels",
+    }
+    assert settings.keys() == ConversationSettings.__annotations__.keys()
+    NativeMemory("fw", "t", **settings).add([UserMessage("Where?")], [None])
+    assert Conversation.objects.values(*settings).get() == settings

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from django.db import router
 
-from chatmemory.contrib.common.new_conversations import settings_of_new
+from chatmemory.contrib.common.new_conversations import ConversationSettings, settings_of_new
 from chatmemory.core.messages import ChatMessage
 from chatmemory.database import operations
 from chatmemory.database.native_forms import NativeForms
@@ -26,15 +26,19 @@ class NativeMemory:
     Async callers wrap these methods in ``sync_to_async``: each is one transaction, done or not done.
     """
 
-    def __init__(self, framework: str, memory_id: Any, owner: Any = None, **settings: Any) -> None:
+    def __init__(
+        self, framework: str, memory_id: Any, owner: Any = None, **settings: Unpack[ConversationSettings]
+    ) -> None:
         """
         Args:
             framework: the name that native forms are kept under.
             memory_id: its text names the conversation.
             owner: the user whose conversation it is; None for one of nobody.
-            settings: columns of a new conversation: ``window``, ``limit``, ``model``, ``title``. None is the default.
+            settings: of a new conversation, see
+                :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
         Raises:
+            TypeError: there is no such setting.
             ValueError: an anonymous or unsaved user, an ID that is empty or too long, or settings that no conversation
                 can have.
         """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 
 from chatmemory.contrib.common.connections import left_as_found
 from chatmemory.contrib.common.native_memory import NativeMemory
+from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.contrib.common.valid_memory import readable
 from chatmemory.contrib.langchain.messages import FRAMEWORK, form_of, from_row, to_chat_message
 from chatmemory.core.extras import extra
@@ -23,31 +24,20 @@ __all__ = ["DjangoChatMessageHistory"]
 class DjangoChatMessageHistory(BaseChatMessageHistory):
     """The conversation of one owner under ``session_id``, made when something is first added."""
 
-    def __init__(
-        self,
-        session_id: Any,
-        owner: Any = None,
-        *,
-        window: str | None = None,
-        limit: int | None = None,
-        model: str | None = None,
-        title: str | None = None,
-    ) -> None:
+    def __init__(self, session_id: Any, owner: Any = None, **settings: Unpack[ConversationSettings]) -> None:
         """
         Args:
             session_id: its text is the conversation's memory ID.
             owner: the user whose conversation it is; None for one of nobody.
-            window: ``"messages"`` or ``"tokens"``; this and what follows is for a new conversation alone, and None
-                is the project's default.
-            limit: at most so many messages or tokens.
-            model: whose tokens are counted.
-            title: of the conversation.
+            settings: of a new conversation, see
+                :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
         Raises:
-            ValueError: an anonymous or unsaved user, an ID that is empty or too long, or a window, limit, model or
-                title that no conversation can have.
+            TypeError: there is no such setting.
+            ValueError: an anonymous or unsaved user, an ID that is empty or too long, or settings that no conversation
+                can have.
         """
-        self._memory = NativeMemory(FRAMEWORK, session_id, owner, window=window, limit=limit, model=model, title=title)
+        self._memory = NativeMemory(FRAMEWORK, session_id, owner, **settings)
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]

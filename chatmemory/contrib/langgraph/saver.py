@@ -29,13 +29,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 
 from chatmemory.contrib.common.connections import left_as_found
 from chatmemory.contrib.common.native_memory import NativeMemory
-from chatmemory.contrib.common.new_conversations import settings_of_new
+from chatmemory.contrib.common.new_conversations import ConversationSettings, settings_of_new
 from chatmemory.core.extras import extra
 from chatmemory.models import require_owner
 
@@ -66,14 +66,20 @@ class DjangoSaver(BaseCheckpointSaver[str]):
     which is tried again if it collides with others: any number of tasks and processes may write.
     """
 
-    def __init__(self, owner: Any = None, *, serde: SerializerProtocol | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        owner: Any = None,
+        *,
+        serde: SerializerProtocol | None = None,
+        **settings: Unpack[ConversationSettings],
+    ) -> None:
         """
         Args:
             owner: the user whose threads these are; None for threads of nobody.
             serde: serialises states and values; LangGraph's ``JsonPlusSerializer`` by default, which must not be made
                 to fall back on pickle.
-            settings: columns of a conversation that a thread makes: ``window``, ``limit``, ``model``, ``title``. None
-                is the default.
+            settings: of a conversation that a thread creates, see
+                :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
         Raises:
             TypeError: there is no such setting.

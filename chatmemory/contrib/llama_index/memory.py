@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from django.db import router, transaction
 from django.db.models import Exists, OuterRef, Q
@@ -11,7 +11,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 
 from chatmemory.contrib.common.native_memory import NativeMemory
-from chatmemory.contrib.common.new_conversations import settings_of_new
+from chatmemory.contrib.common.new_conversations import ConversationSettings, settings_of_new
 from chatmemory.contrib.llama_index.messages import FRAMEWORK, form_of, from_row, to_chat_message
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.database import operations
@@ -136,13 +136,15 @@ class ArchivingMemory(NativeMemory):
 class Conversations:
     """The conversations of one owner, by LlamaIndex's keys."""
 
-    def __init__(self, owner: Any, **settings: Any) -> None:
+    def __init__(self, owner: Any, **settings: Unpack[ConversationSettings]) -> None:
         """
         Args:
             owner: the user whose conversations these are; None for those of nobody.
-            settings: of a new conversation, see :class:`~chatmemory.contrib.common.native_memory.NativeMemory`.
+            settings: of a new conversation, see
+                :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
         Raises:
+            TypeError: there is no such setting.
             ValueError: an anonymous or unsaved user, or settings that no conversation can have.
         """
         self._owner = require_owner(owner)

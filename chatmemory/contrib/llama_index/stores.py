@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 
+from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.extras import extra
 
@@ -25,29 +26,19 @@ class DjangoChatStore(BaseChatStore):
 
     _conversations: Conversations = PrivateAttr()
 
-    def __init__(
-        self,
-        owner: Any = None,
-        *,
-        window: str | None = None,
-        limit: int | None = None,
-        model: str | None = None,
-        title: str | None = None,
-    ) -> None:
+    def __init__(self, owner: Any = None, **settings: Unpack[ConversationSettings]) -> None:
         """
         Args:
             owner: the user whose conversations these are; None for those of nobody.
-            window: ``"messages"`` or ``"tokens"``; this and what follows is for new conversations alone, and None is
-                the project's default.
-            limit: at most so many messages or tokens.
-            model: whose tokens are counted.
-            title: of the conversation.
+            settings: of new conversations, see
+                :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
         Raises:
-            ValueError: an anonymous or unsaved user, or a window, limit, model or title that no conversation can have.
+            TypeError: there is no such setting.
+            ValueError: an anonymous or unsaved user, or settings that no conversation can have.
         """
         super().__init__()
-        self._conversations = Conversations(owner, window=window, limit=limit, model=model, title=title)
+        self._conversations = Conversations(owner, **settings)
 
     @classmethod
     def class_name(cls) -> str:
@@ -145,18 +136,17 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
 
     _conversations: Conversations = PrivateAttr()
 
-    def __init__(
-        self,
-        owner: Any = None,
-        *,
-        window: str | None = None,
-        limit: int | None = None,
-        model: str | None = None,
-        title: str | None = None,
-    ) -> None:
-        """As :class:`DjangoChatStore`."""
+    def __init__(self, owner: Any = None, **settings: Unpack[ConversationSettings]) -> None:
+        """
+        Args:
+            owner: the user whose conversations these are; None for those of nobody.
+            settings: see :class:`DjangoChatStore`.
+
+        Raises:
+            TypeError, ValueError: see :class:`DjangoChatStore`.
+        """
         super().__init__()
-        self._conversations = Conversations(owner, window=window, limit=limit, model=model, title=title)
+        self._conversations = Conversations(owner, **settings)
 
     @classmethod
     def class_name(cls) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from asgiref.sync import sync_to_async
 
 from chatmemory.contrib.common.native_memory import NativeMemory
+from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.contrib.common.valid_memory import readable, with_call_ids
 from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.extras import extra
@@ -20,11 +21,9 @@ with extra("openai-agents"):
     from agents.items import TResponseInputItem
     from agents.memory import SessionSettings
 
-    from chatmemory.formats.responses.agents_items import Item, answer, groups, items_of, messages_of
+    from chatmemory.formats.responses.agents_items import FRAMEWORK, Item, answer, groups, items_of, messages_of
 
 __all__ = ["DjangoSession"]
-
-FRAMEWORK = "openai_agents"
 
 
 class DjangoSession:
@@ -38,32 +37,27 @@ class DjangoSession:
         session_id: str,
         *,
         owner: Any = None,
-        window: str | None = None,
-        limit: int | None = None,
-        model: str | None = None,
-        title: str | None = None,
         session_settings: SessionSettings | dict[str, Any] | None = None,
+        **settings: Unpack[ConversationSettings],
     ) -> None:
         """
         Args:
             session_id: the memory ID of the conversation.
             owner: the user whose conversation it is; None for one of nobody.
-            window: ``"messages"`` or ``"tokens"``, of a new conversation, as are the next three. None is the default
-                of the project.
-            limit: how many of these the model gets.
-            model: whose tokens are counted.
-            title: what people call the conversation.
-            session_settings: its ``limit`` is how many items ``get_items`` gives that is not told.
+            session_settings: its ``limit`` is the number of items that ``get_items`` returns by default.
+            settings: of a new conversation, see
+                :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
         Raises:
-            ValueError: an anonymous or unsaved user, an ID that is empty or too long, or a window, limit, model or
-                title that no conversation can have.
+            TypeError: there is no such setting.
+            ValueError: an anonymous or unsaved user, an ID that is empty or too long, or settings that no conversation
+                can have.
         """
         self.session_id = session_id
         if isinstance(session_settings, dict):
             session_settings = SessionSettings(**session_settings)
         self.session_settings = session_settings or SessionSettings()
-        self._memory = NativeMemory(FRAMEWORK, session_id, owner, window=window, limit=limit, model=model, title=title)
+        self._memory = NativeMemory(FRAMEWORK, session_id, owner, **settings)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The latest ``limit`` items, oldest first.

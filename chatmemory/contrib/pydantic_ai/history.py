@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 
 from chatmemory.contrib.common.native_memory import NativeMemory
+from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.contrib.common.valid_memory import readable
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
@@ -16,41 +17,28 @@ from chatmemory.core.messages import ChatMessage
 with extra("pydantic-ai"):
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
 
-    from chatmemory.contrib.pydantic_ai.parts import answer, model_message, said_in
+    from chatmemory.contrib.pydantic_ai.parts import FRAMEWORK, answer, model_message, said_in
 
 __all__ = ["DjangoMessageHistory"]
-
-FRAMEWORK = "pydantic_ai"
 
 
 class DjangoMessageHistory:
     """The ``message_history`` of agents, under one memory ID. The conversation is made by the first message."""
 
-    def __init__(
-        self,
-        memory_id: str,
-        *,
-        owner: Any = None,
-        window: str | None = None,
-        limit: int | None = None,
-        model: str | None = None,
-        title: str | None = None,
-    ) -> None:
+    def __init__(self, memory_id: str, *, owner: Any = None, **settings: Unpack[ConversationSettings]) -> None:
         """
         Args:
             memory_id: names the conversation.
             owner: the user whose conversation it is; None for one of nobody.
-            window: ``"messages"`` or ``"tokens"``, of a new conversation, as are the next three. None is the default
-                of the project.
-            limit: how many of these the model gets.
-            model: whose tokens are counted.
-            title: what people call the conversation.
+            settings: of a new conversation, see
+                :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
         Raises:
-            ValueError: an anonymous or unsaved user, an ID that is empty or too long, or a window, limit, model or
-                title that no conversation can have.
+            TypeError: there is no such setting.
+            ValueError: an anonymous or unsaved user, an ID that is empty or too long, or settings that no conversation
+                can have.
         """
-        self._memory = NativeMemory(FRAMEWORK, memory_id, owner, window=window, limit=limit, model=model, title=title)
+        self._memory = NativeMemory(FRAMEWORK, memory_id, owner, **settings)
 
     def messages(self) -> list[ModelMessage]:
         """The memory, for ``message_history=``.

@@ -46,9 +46,12 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 
-__all__ = ["ATTRIBUTE", "Said", "answer", "model_message", "said_in"]
+__all__ = ["ATTRIBUTE", "FRAMEWORK", "Said", "answer", "model_message", "said_in"]
 
-ATTRIBUTE = "pydantic_ai"
+FRAMEWORK = "pydantic_ai"
+"""The framework of the native forms."""
+
+ATTRIBUTE = FRAMEWORK
 """The attribute that lists the kinds of the parts that a message cannot express."""
 
 

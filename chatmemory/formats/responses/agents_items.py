@@ -25,12 +25,15 @@ from chatmemory.formats import CannotExpressError
 from chatmemory.formats.responses.item_reader import CONTENTS
 from chatmemory.formats.responses.item_writer import content_parts, text_or_parts
 
-__all__ = ["ATTRIBUTE", "Item", "answer", "groups", "items_of", "messages_of"]
+__all__ = ["ATTRIBUTE", "FRAMEWORK", "Item", "answer", "groups", "items_of", "messages_of"]
 
 Item = dict[str, Any]
 """An item as JSON has it."""
 
-ATTRIBUTE = "openai_agents"
+FRAMEWORK = "openai_agents"
+"""The framework of the native forms."""
+
+ATTRIBUTE = FRAMEWORK
 """The attribute that lists the types of the items that a message cannot express."""
 
 # What follows these is not part of the same answer, but comes from outside: the call's output, or a human's approval.
