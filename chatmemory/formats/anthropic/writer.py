@@ -10,7 +10,7 @@ from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.formats import CannotExpressError, UnsupportedContentError
 from chatmemory.formats.anthropic.block_writer import answer_blocks, content_block
-from chatmemory.formats.anthropic.reader import KEPT_UNDER, read_answer, read_contents
+from chatmemory.formats.anthropic.reader import ATTRIBUTE, read_answer, read_contents
 from chatmemory.formats.plain import plain
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules
 from chatmemory.formats.validity import make_valid
@@ -108,7 +108,7 @@ def _kept_answer(message: AiMessage) -> list[dict[str, Any]] | None:
 
 def _kept(message: UserMessage | AiMessage) -> list[Any] | None:
     """The blocks that ``from_anthropic`` kept aside. Attributes are anybody's, so nothing is taken for sure."""
-    kept = message.attributes.get(KEPT_UNDER)
+    kept = message.attributes.get(ATTRIBUTE)
     content = kept.get("content") if isinstance(kept, Mapping) else None
     return [plain(block) for block in content] if isinstance(content, (list, tuple)) else None
 

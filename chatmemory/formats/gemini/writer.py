@@ -18,7 +18,7 @@ from chatmemory.core.messages import (
 from chatmemory.formats import CannotExpressError, UnsupportedContentError
 from chatmemory.formats.gemini.part_reader import NO_SIGNATURE
 from chatmemory.formats.gemini.part_writer import answer_parts, content_part, function_response
-from chatmemory.formats.gemini.reader import KEPT_UNDER, read_answer, read_contents, read_result
+from chatmemory.formats.gemini.reader import ATTRIBUTE, read_answer, read_contents, read_result
 from chatmemory.formats.plain import plain
 from chatmemory.formats.rules import Names, Repair, Rules
 from chatmemory.formats.validity import make_valid
@@ -118,7 +118,7 @@ def _kept(
     message: UserMessage | AiMessage | ToolExecutionResultMessage, is_same: Callable[[list[dict[str, Any]]], bool]
 ) -> list[dict[str, Any]] | None:
     """The parts that ``from_gemini`` kept aside. Attributes are anybody's, so nothing is taken for sure."""
-    kept = message.attributes.get(KEPT_UNDER)
+    kept = message.attributes.get(ATTRIBUTE)
     parts = kept.get("parts") if isinstance(kept, Mapping) else None
     if not isinstance(parts, (list, tuple)):
         return None

@@ -18,9 +18,9 @@ from chatmemory.core.messages import (
 from chatmemory.core.serialization.format_fields import Fields, expected
 from chatmemory.formats.media import data_uri
 
-__all__ = ["KEPT_UNDER", "from_openai"]
+__all__ = ["ATTRIBUTE", "from_openai"]
 
-KEPT_UNDER = "openai"
+ATTRIBUTE = "openai"
 """The attribute under which what only OpenAI has is kept: ``name``, ``refusal``, ``annotations``, ``audio``."""
 
 _DETAIL_LEVELS = {
@@ -106,7 +106,7 @@ def _assistant(fields: Fields) -> AiMessage:
         refusal or None if content is None else content,
         fields.items("tool_calls", _tool_call),
         thinking=_thinking(fields),
-        attributes={KEPT_UNDER: kept} if kept else None,
+        attributes={ATTRIBUTE: kept} if kept else None,
     )
 
 

@@ -18,7 +18,7 @@ from chatmemory.core.messages import (
 )
 from chatmemory.formats import CannotExpressError, UnsupportedContentError
 from chatmemory.formats.call_ids import CallIds
-from chatmemory.formats.openai.reader import KEPT_UNDER
+from chatmemory.formats.openai.reader import ATTRIBUTE
 from chatmemory.formats.rules import Names, Repair, Rules
 from chatmemory.formats.validity import make_valid
 
@@ -143,7 +143,7 @@ def _assistant(message: AiMessage, ids: list[str]) -> dict[str, Any]:
 
 def _kept(message: AiMessage) -> dict[str, Any]:
     """What ``from_openai`` kept aside and OpenAI takes back. Attributes are anybody's, so nothing is taken for sure."""
-    kept = message.attributes.get(KEPT_UNDER)
+    kept = message.attributes.get(ATTRIBUTE)
     if not isinstance(kept, Mapping):
         return {}
     data: dict[str, Any] = {}

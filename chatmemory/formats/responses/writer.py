@@ -12,7 +12,7 @@ from chatmemory.formats import CannotExpressError, UnsupportedContentError
 from chatmemory.formats.call_ids import CallIds
 from chatmemory.formats.plain import plain
 from chatmemory.formats.responses.item_writer import answer_items, text_or_parts
-from chatmemory.formats.responses.reader import KEPT_UNDER, read_answer
+from chatmemory.formats.responses.reader import ATTRIBUTE, read_answer
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules
 from chatmemory.formats.validity import make_valid
 
@@ -94,7 +94,7 @@ def _is_encrypted(items: list[dict[str, Any]]) -> bool:
 
 def _kept(message: AiMessage) -> list[dict[str, Any]]:
     """The items that ``from_responses`` kept aside. Attributes are anybody's, so nothing is taken for sure."""
-    kept = message.attributes.get(KEPT_UNDER)
+    kept = message.attributes.get(ATTRIBUTE)
     items = kept.get("items") if isinstance(kept, Mapping) else None
     if not isinstance(items, (list, tuple)):
         return []

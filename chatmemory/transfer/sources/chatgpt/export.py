@@ -20,10 +20,10 @@ from chatmemory.transfer.reports import BadRecordError
 from chatmemory.transfer.sources.chatgpt.messages import messages_of
 from chatmemory.transfer.sources.json_items import items
 
-__all__ = ["CHATGPT", "read_chatgpt"]
+__all__ = ["FRAMEWORK", "read_chatgpt"]
 
-CHATGPT = "chatgpt"
-"""What native forms and metadata of ChatGPT are kept under."""
+FRAMEWORK = "chatgpt"
+"""The framework of the native forms, and the key in the metadata."""
 
 _KEPT = (
     "default_model_slug",
@@ -67,9 +67,9 @@ def _conversation(place: str, data: Any) -> FoundConversation:
         place=here,
         memory_id=memory_id,
         title=title if isinstance(title, str) else "",
-        metadata={CHATGPT: {**kept, **{name: count for name, count in counts.items() if count}}},
+        metadata={FRAMEWORK: {**kept, **{name: count for name, count in counts.items() if count}}},
         created_at=from_seconds(data.get("create_time")),
-        framework=CHATGPT,
+        framework=FRAMEWORK,
         messages=messages.found,
     )
 

@@ -12,15 +12,13 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from chatmemory.formats.responses.agents_items import Item, groups, items_of, messages_of
+from chatmemory.formats.responses.agents_items import FRAMEWORK, Item, groups, items_of, messages_of
 from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.moments import from_column
 from chatmemory.transfer.reports import BadRecordError
 from chatmemory.transfer.sources.tables.table import Row, Table, json_object
 
 __all__ = ["read_openai_agents"]
-
-_FRAMEWORK = "openai_agents"
 
 
 def read_openai_agents(database: str, table: str = "agent_messages") -> Found:
@@ -32,7 +30,7 @@ def read_openai_agents(database: str, table: str = "agent_messages") -> Found:
         yield FoundConversation(
             place=f"{messages.place}: session {session!r:.100}",
             memory_id=session,
-            framework=_FRAMEWORK,
+            framework=FRAMEWORK,
             messages=_Session(messages.place, own).messages(),
         )
 

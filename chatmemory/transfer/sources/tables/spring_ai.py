@@ -15,7 +15,10 @@ from chatmemory.transfer.moments import from_column
 from chatmemory.transfer.reports import BadRecordError
 from chatmemory.transfer.sources.tables.table import Row, Table
 
-__all__ = ["read_spring_ai"]
+__all__ = ["ATTRIBUTE", "read_spring_ai"]
+
+ATTRIBUTE = "spring_ai"
+"""The attribute that keeps the columns that Spring AI itself does not make."""
 
 _KNOWN = ("conversation_id", "content", "type", "timestamp", "sequence_id")
 
@@ -44,7 +47,7 @@ def _messages(place: str, rows: list[Row]) -> Iterator[FoundMessage | BadRecordE
 def _message(row: Row) -> ChatMessage:
     # Columns that a project, or a version to come, has beside these.
     more = {name: value for name, value in row.items() if name not in _KNOWN and value is not None}
-    attributes = {"spring_ai": more} if more else None
+    attributes = {ATTRIBUTE: more} if more else None
     match row["type"], row["content"] or "":
         case "USER", text:
             return UserMessage(text, attributes=attributes)
@@ -53,4 +56,4 @@ def _message(row: Row) -> ChatMessage:
         case "SYSTEM", text if text.strip():
             return SystemMessage(text)
         case kind, text:
-            return CustomMessage({"framework": "spring_ai", "type": kind, "text": text, **more})
+            return CustomMessage({"framework": ATTRIBUTE, "type": kind, "text": text, **more})
