@@ -13,29 +13,29 @@ from chatmemory.models import Conversation, Message
 __all__ = ["Change", "MemorySize"]
 
 Gone = tuple[Row | Message, EvictionReason]
-"""What left the memory, and why."""
+"""A row that left the memory, and the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemorySize:
-    """How large a memory is, and may be."""
+    """The size of a memory, and its bound."""
 
     window: str
-    """``"messages"`` or ``"tokens"``: what ``limit`` counts."""
+    """The unit of ``limit``: ``"messages"`` or ``"tokens"``."""
 
     limit: int
 
     messages: int
-    """Retained ones."""
+    """The number of retained messages."""
 
     tokens: int
-    """Of the retained messages."""
+    """The tokens of the retained messages."""
 
     version: int
 
     @classmethod
     def of(cls, conversation: Conversation) -> MemorySize:
-        """As the counters have it."""
+        """Return the size that the counters of the row say."""
         return cls(
             window=conversation.window,
             limit=conversation.limit,
@@ -47,26 +47,26 @@ class MemorySize:
 
 @dataclass
 class Change:
-    """What a change did."""
+    """The account of one change of a memory."""
 
     conversation: Conversation
-    """As it is after the change."""
+    """The conversation after the change."""
 
     added: list[Message] = field(default_factory=list)
     """The new rows, in the order said. Some may be evicted already."""
 
     gone: list[Gone] = field(default_factory=list)
-    """What :attr:`evicted` is made of."""
+    """The rows that left, as the database gave them; :attr:`evicted` makes objects of them."""
 
     size: MemorySize | None = None
-    """What :attr:`memory` was, once something was written: :attr:`conversation` may go on to later versions."""
+    """The size right after the change, if something was written: :attr:`conversation` may go on to later versions."""
 
     moment: datetime | None = None
-    """When that was."""
+    """The time of the change, if something was written."""
 
     @cached_property
     def evicted(self) -> list[Message]:
-        """The rows that left the memory, each with its reason; made when somebody asks."""
+        """The rows that left the memory, each with its reason. They are made at the first access."""
         conversation = self.conversation
         messages = []
         for row, reason in self.gone:

@@ -135,7 +135,7 @@ import sys
 {hide}
 import django
 from django.conf import settings
-from tests import settings as own
+from tests.settings import base as own
 
 names = {{name: getattr(own, name) for name in dir(own) if name.isupper()}}
 names["INSTALLED_APPS"] = [app for app in own.INSTALLED_APPS if not app.startswith("drf_spectacular")]
