@@ -94,7 +94,7 @@ class ChatMemorySchema(AutoSchema):
     def _register(self, part: Any) -> None:
         """Register the components that ``part`` refers to, and those that they refer to."""
         components = {
-            "schemas": {**LANGCHAIN4J, **OPENAI, **SENT, **resource_schemas(), "Problem": PROBLEM},
+            "schemas": {**LANGCHAIN4J, **OPENAI, **SENT, **resource_schemas(self), "Problem": PROBLEM},
             "responses": dict(PROBLEM_RESPONSES.values()),
         }
         waiting = list(_references(part))
