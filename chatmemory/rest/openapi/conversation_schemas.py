@@ -26,7 +26,7 @@ def _batch(message: str, most: int, least: int = 0) -> Schema:
     return closed({"messages": list_of(ref(message), minItems=least, maxItems=most)})
 
 
-def _items(name: str, description: str) -> Schema:
+def _items(description: str, name: str = "HistoryItem") -> Schema:
     return list_of(ref(name), description)
 
 
@@ -62,7 +62,7 @@ def resource_schemas(inspector: AutoSchema) -> dict[str, Schema]:
     return {
         "Conversation": closed(conversation, description="A conversation: its settings and counters."),
         "ChangedConversation": closed(
-            {**conversation, "evicted": _items("HistoryItem", "What no longer fits.")},
+            {**conversation, "evicted": _items("What no longer fits.")},
             description="A conversation, and what a new window evicted.",
         ),
         "NewConversation": closed({}, {"memory_id": conversation["memory_id"], **described, **window}),
@@ -78,8 +78,8 @@ def resource_schemas(inspector: AutoSchema) -> dict[str, Schema]:
         "OpenAiMessageBatch": _batch("OpenAiMessage", batch, 1),
         "Addition": closed(
             {
-                "added": _items("HistoryItem", "Without what changes nothing: a system message that is there already."),
-                "evicted": _items("HistoryItem", "What had to leave."),
+                "added": _items("Without what changes nothing: a system message that is there already."),
+                "evicted": _items("What had to leave."),
                 "memory": closed({**size, "messages": COUNT, "tokens": whole(0)}),
                 "version": conversation["version"],
             },
@@ -92,8 +92,8 @@ def resource_schemas(inspector: AutoSchema) -> dict[str, Schema]:
         "RewrittenMemory": closed(
             {
                 **memory,
-                "added": _items("HistoryItem", "What is new in it."),
-                "evicted": _items("HistoryItem", "What it leaves out, and what did not fit."),
+                "added": _items("What is new in it."),
+                "evicted": _items("What it leaves out, and what did not fit."),
             }
         ),
         "Trial": closed(
@@ -107,7 +107,10 @@ def resource_schemas(inspector: AutoSchema) -> dict[str, Schema]:
             },
         ),
         "Preview": closed(
-            {**memory, **{name: _items("PreviewItem", f"What would be {name}.") for name in ("added", "evicted")}},
+            {
+                **memory,
+                **{name: _items(f"What would be {name}.", "PreviewItem") for name in ("added", "evicted")},
+            },
             description="What a memory would be.",
         ),
         "PreviewItem": closed(

@@ -78,7 +78,7 @@ class _Generator(SchemaGenerator):
             "openapi": "3.1.1",
             "info": {"title": _TITLE, "version": chatmemory.__version__, "description": _DESCRIPTION},
             "servers": [{"url": mounted or "/"}],
-            "tags": [{"name": name, "description": description} for name, description in TAGS.items()],
+            "tags": [{"name": name, "description": description} for name, description in TAGS.values()],
             "paths": self.parse(request, public),
         }
         return normalize_result_object({**document, "components": self.registry.build({})})
