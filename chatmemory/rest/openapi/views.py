@@ -21,6 +21,7 @@ from rest_framework.test import APIRequestFactory
 from rest_framework.views import APIView
 
 import chatmemory
+from chatmemory.rest.openapi.inspector import ChatMemorySchema
 from chatmemory.rest.openapi.operations import TAGS
 from chatmemory.rest.problem_view import ProblemView
 
@@ -68,6 +69,7 @@ class _Generator(SchemaGenerator):
         paths: dict[str, Any] = {}
         for path, path_regex, method, view in self._get_paths_and_endpoints():
             view.request = view.initialize_request(APIRequestFactory().generic(method, path))
+            view.schema = ChatMemorySchema()  # that of the class is one for all threads
             operation = view.schema.get_operation(path, path_regex, "", method, self.registry)
             paths.setdefault(path, {})[method.lower()] = operation
         return paths
