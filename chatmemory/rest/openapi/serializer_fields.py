@@ -24,7 +24,7 @@ def fields_of(inspector: AutoSchema, serializer: serializers.ModelSerializer[Any
 
 
 def _schema(field: Any, read: Schema) -> Schema:
-    types = read.get("type", "object")
+    types = read.get("type", "object")  # JSON may be anything to drf-spectacular
     schema = {"type": types if isinstance(types, str) else types[0]}
     if field.help_text:
         schema["description"] = str(field.help_text)
