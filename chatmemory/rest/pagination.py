@@ -22,7 +22,6 @@ __all__ = ["ConversationPagination", "MessagePagination"]
 class _Pagination(CursorPagination):
     page_size_query_param = "page_size"
     offset_cutoff = MAX_LIMIT  # any number of rows may have one timestamp, after an import say
-    page_size_query_description = "How many results a page has; a larger number than the server allows counts as that."
 
     def get_page_size(self, request: Request) -> int:
         asked = request.query_params.get(self.page_size_query_param)

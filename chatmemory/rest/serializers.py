@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from rest_framework import serializers
 
 from chatmemory.conf import setting
+from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessage
@@ -83,7 +84,24 @@ class ConversationSerializer(_StrictSerializer):
             "updated_at",
         ]
         read_only_fields = ["version", "message_count", "retained_count", "retained_tokens"]
-        extra_kwargs = {"memory_id": {"trim_whitespace": False, "allow_blank": False}}  # stores/ has no address for ""
+        extra_kwargs = {
+            "memory_id": {
+                "help_text": "What the application calls the conversation; unique among yours. By default a UUID.",
+                "trim_whitespace": False,
+                "allow_blank": False,  # stores/ has no address for ""
+            },
+            "title": {"help_text": "For people; spaces around it are taken off."},
+            "metadata": {
+                "help_text": f"Anything the application wants to keep; nested at most {_DEEPEST_METADATA} levels deep."
+            },
+            "window": {"help_text": "What is bounded: the number of messages, or of their tokens."},
+            "limit": {"help_text": "At most so many messages or tokens."},
+            "always_keep_system_message_first": {"help_text": "Puts a new system message in front."},
+            "version": {"help_text": "Of the memory: every change of it adds one."},
+            "message_count": {"help_text": "Messages said."},
+            "retained_count": {"help_text": "Messages in the memory."},
+            "retained_tokens": {"help_text": "Tokens of the memory."},
+        }
 
     def validate_memory_id(self, value: str) -> str:
         if self.instance is not None and value != self.instance.memory_id:
@@ -115,9 +133,14 @@ class WindowSerializer(_StrictSerializer):
 class MessageSerializer(serializers.ModelSerializer[Message]):
     """A message and what became of it."""
 
-    message = serializers.SerializerMethodField()
-    state = serializers.SerializerMethodField()
-    reason = serializers.SerializerMethodField()
+    message = serializers.SerializerMethodField(
+        help_text="In the format that was asked for; null if that cannot express it."
+    )
+    state = serializers.SerializerMethodField(help_text="In the memory now, or no longer.")
+    reason = serializers.SerializerMethodField(
+        help_text="Why it was evicted: there was no room in the window; its tool call left (orphan); a new system "
+        "message replaced it; a rewrite left it out; the memory was cleared."
+    )
 
     class Meta:
         model = Message
@@ -136,15 +159,20 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
             "created_at",
         ]
         read_only_fields = fields
+        extra_kwargs = {
+            "text": {"help_text": "What was said as plain text; empty if there is none."},
+            "added_in": {"help_text": "The version of the memory with which it came."},
+            "evicted_in": {"help_text": "The version of the memory with which it left."},
+        }
 
     def get_message(self, row: Message) -> Any:
         return self.context["written"][row.position]
 
-    def get_state(self, row: Message) -> str:
+    def get_state(self, row: Message) -> Literal["retained", "evicted"]:
         return "retained" if row.is_retained else "evicted"
 
-    def get_reason(self, row: Message) -> str | None:
-        return row.eviction_reason or None
+    def get_reason(self, row: Message) -> EvictionReason | None:
+        return EvictionReason(row.eviction_reason) if row.eviction_reason else None
 
 
 def message_items(rows: list[Message], format: MessageFormat) -> Any:

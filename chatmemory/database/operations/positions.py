@@ -78,6 +78,6 @@ def _greedy(old: Sequence[Hashable], places: dict[Hashable, list[int]]) -> list[
 
 
 def orders_between(count: int, low: int, high: int) -> list[int] | None:
-    """Return ``count`` ascending numbers strictly between ``low`` and ``high``, evenly spread; None if no room is left."""
+    """Return ``count`` ascending numbers strictly between ``low`` and ``high``, evenly spread; None without room."""
     step = (high - low) // (count + 1)
     return [low + step * (index + 1) for index in range(count)] if step > 0 else None
