@@ -21,7 +21,7 @@ SERVERS = {"postgres": "PostgreSQL", "mariadb": "MariaDB"}
 ENGINES = {"sqlite": "SQLite, Django's defaults", "sqlite-wal": "SQLite, WAL", **SERVERS}
 """All of them."""
 
-# SQLite as Django has it without options, and as the project's README recommends it.
+# SQLite as Django has it without options, and as docs/databases.md recommends it.
 _SQLITE: dict[str, dict[str, Any]] = {
     "sqlite": {},
     "sqlite-wal": {"init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"},
