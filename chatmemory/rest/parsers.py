@@ -18,7 +18,7 @@ _MOST_VALUES = 200_000
 
 
 class StrictJSONParser(BaseParser):
-    """JSON in UTF-8. What is too long, nested too deep or no JSON is refused before anybody walks through it."""
+    """A parser of JSON in UTF-8. It refuses a body that is too long, nested too deep or no JSON."""
 
     media_type = "application/json"
 
@@ -40,7 +40,7 @@ class StrictJSONParser(BaseParser):
 
 
 def _require_bounded(value: Any) -> None:
-    """Neither too deep nor of too many values: what takes a byte here would take time at every step that follows."""
+    """Raise if ``value`` is nested too deep or has too many values: each of them costs time at every later step."""
     level, depth, count = [value], 0, 0
     while level:
         count += len(level)

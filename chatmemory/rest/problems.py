@@ -116,12 +116,12 @@ class Unavailable(Problem):
 
 
 def invalid(place: str, problem: str) -> ValidationError:
-    """A 400 about one place of the body, one parameter or one header."""
+    """Return a 400 about one place of the body, one parameter or one header."""
     return ValidationError({place: [problem]})
 
 
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
-    """The response to an error; None for a bug, which stays the server error that it is."""
+    """Return the response to an error; None for a bug, which becomes Django's 500."""
     error = _as_api_exception(error)
     response = exception_handler(error, context)
     if response is None or not isinstance(error, APIException):

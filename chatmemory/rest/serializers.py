@@ -1,4 +1,4 @@
-"""What goes over the wire."""
+"""DRF's serializers, and the dicts that the views answer with."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WINDOW_FIELDS = ["window", "limit", "model", "always_keep_system_message_first"]
 
 
 class _StrictSerializer(serializers.ModelSerializer[Conversation]):
-    """Takes no field that it does not know, and no value of another type that could be made to fit."""
+    """A serializer that refuses unknown fields, and values of another type instead of converting them."""
 
     _json_types: ClassVar[list[tuple[type[serializers.Field], type, str]]] = [  # type: ignore[type-arg]
         (serializers.BooleanField, bool, "true or false"),
@@ -122,7 +122,7 @@ class ConversationSerializer(_StrictSerializer):
 
 
 class WindowSerializer(_StrictSerializer):
-    """What bounds a memory."""
+    """The window of a memory."""
 
     class Meta:
         model = Conversation
@@ -176,7 +176,7 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
 
 
 def message_items(rows: list[Message], format: MessageFormat) -> Any:
-    """History items of one conversation's rows. What the format cannot express has null as its message."""
+    """Return the history items of one conversation's rows. A message that the format cannot express is null."""
     ordered = sorted(rows, key=lambda row: row.position)
     try:
         # Together and in order, for a format may tie tool results to their calls.
@@ -200,7 +200,7 @@ def _each(format: MessageFormat, messages: list[ChatMessage]) -> list[Any]:
 
 
 def change_to_data(change: Change, format: MessageFormat) -> dict[str, Any]:
-    """What an addition did."""
+    """Return the account of an addition."""
     memory = change.memory
     return {
         "added": message_items(change.added, format),
@@ -216,7 +216,7 @@ def change_to_data(change: Change, format: MessageFormat) -> dict[str, Any]:
 
 
 def memory_to_data(rows: list[Message], messages: Any, conversation: Conversation, version: int) -> dict[str, Any]:
-    """A memory: ``rows`` are those of its messages at ``version``, which are written already."""
+    """Return a memory. ``rows`` are its rows at ``version``, ``messages`` the same in the format of the answer."""
     return {
         "messages": messages,
         "tokens": sum(row.token_count for row in rows),
@@ -227,7 +227,7 @@ def memory_to_data(rows: list[Message], messages: Any, conversation: Conversatio
 
 
 def trial_to_data(trial: WindowTrial, format: MessageFormat) -> dict[str, Any]:
-    """What a memory would be, what would be added to it, and what would leave."""
+    """Return the memory that a trial leads to, with the messages that it adds and evicts."""
     for row, reason in trial.evicted:
         row.evicted_in = trial.version + 1
         row.eviction_reason = reason.value

@@ -1,4 +1,4 @@
-"""What each route does, in the words of its users."""
+"""The operations of each route, described for its users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went wrong, as RFC 9457 problem details."""
+"""The answers to errors: RFC 9457 problem details."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class _Generator(SchemaGenerator):
 
 
 def openapi_document(request: Request | None = None) -> Any:
-    """The OpenAPI document."""
+    """Return the OpenAPI document."""
     return _Generator(patterns=api_urlpatterns).get_schema(request)
 
 

@@ -1,4 +1,4 @@
-"""The memory of a conversation: what the model gets, now, in the past, or if."""
+"""The memory of a conversation: now, at a past version, or in another window."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["MemoryViewSet"]
 
 
 class MemoryViewSet(ChatMemoryViewSet):
-    """What the model gets of a conversation."""
+    """The memory of a conversation."""
 
     serializer_class = WindowSerializer
     parameters = {"retrieve": {"at", "at_message"}}
     whole_memory = {"retrieve"}
 
     def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """What the model gets now, or got at a past version."""
+        """Return the messages that the model gets now, or got at a past version."""
         conversation = self.conversation()
         version = self._version(conversation)
         fresh = not_modified(request, self._tag(conversation, version))
@@ -64,7 +64,7 @@ class MemoryViewSet(ChatMemoryViewSet):
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     def preview(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """What another window, with perhaps messages that were not said yet, would do. Nothing is written."""
+        """Return the memory under another window, with new messages if any are given. Nothing is written."""
         conversation = self.conversation("view")
         if not isinstance(request.data, dict):
             raise invalid("", "expected an object")

@@ -1,4 +1,4 @@
-"""Messages: the history, one of it, and adding to it."""
+"""The messages of a conversation: the history, one message, and additions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MessageViewSet(ChatMemoryViewSet):
     ordering = ["position"]
 
     def list(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """The history, in pages."""
+        """Return the history, in pages."""
         history = self.filter_queryset(self.conversation().messages.history())
         page = self.paginate_queryset(history)
         return self.get_paginated_response(message_items(page or [], self.message_format))
@@ -59,7 +59,7 @@ class MessageViewSet(ChatMemoryViewSet):
         return Response(answer, status=status.HTTP_201_CREATED, headers={"ETag": tag})
 
     def retrieve(self, request: Request, conversation_id: str, position: str, **kwargs: Any) -> Response:
-        """One message, also if it is synthetic."""
+        """Return one message. It may be synthetic."""
         known = position.isascii() and position.isdigit() and len(position) <= len(str(MAX_LIMIT))
         row = rows_of(self.conversation()).filter(position=int(position)).first() if known else None
         if row is None:
