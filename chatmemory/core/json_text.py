@@ -6,13 +6,13 @@ import base64
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from enum import Enum
 from typing import Any, NoReturn
 from uuid import UUID
 
-__all__ = ["MAX_DOCUMENT_CHARS", "MAX_NESTING", "TypedTwice", "dumps", "java_map_order", "loads"]
+__all__ = ["MAX_DOCUMENT_CHARS", "MAX_NESTING", "TypedTwice", "dumps", "java_map_order", "levels", "loads"]
 
 MAX_NESTING = 500
 """Levels of arrays and objects that a document may have."""
@@ -139,6 +139,15 @@ def loads(text: str) -> Any:
         raise ValueError(f"not JSON: {error}") from error
     except RecursionError as error:
         raise ValueError(f"nested more than {MAX_NESTING} levels deep") from error
+
+
+def levels(value: Any) -> Iterator[list[Any]]:
+    """Yield a list with ``value`` itself, then one with all that it contains directly, and so on down."""
+    level = [value]
+    while level:
+        yield level
+        containers = [item for item in level if isinstance(item, (Mapping, list, tuple))]
+        level = [child for item in containers for child in (item.values() if isinstance(item, Mapping) else item)]
 
 
 def java_map_order(keys: Iterable[str]) -> list[str]:

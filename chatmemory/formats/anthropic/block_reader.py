@@ -9,10 +9,20 @@ from chatmemory.core.contents import Content, DetailLevel, ImageContent, PdfFile
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ToolExecutionRequest, ToolExecutionResultMessage
-from chatmemory.core.serialization.format_fields import Fields
+from chatmemory.core.serialization.fields import Fields
+from chatmemory.core.serialization.storable import require_json
 from chatmemory.formats.anthropic.block_writer import IMAGE_TYPES, is_on_the_web
 
-__all__ = ["ANSWER_BLOCKS", "SYSTEM_BLOCKS", "USER_BLOCKS", "Redacted", "Thought", "read_parts", "read_tool_result"]
+__all__ = [
+    "ANSWER_BLOCKS",
+    "SYSTEM_BLOCKS",
+    "USER_BLOCKS",
+    "Redacted",
+    "Thought",
+    "read_content",
+    "read_parts",
+    "read_tool_result",
+]
 
 
 class Thought(NamedTuple):
@@ -22,6 +32,13 @@ class Thought(NamedTuple):
 
 class Redacted(NamedTuple):
     data: str
+
+
+def read_content(fields: Fields) -> Any:
+    """Take out ``content``, a text or a list of blocks that can be kept in attributes."""
+    content = fields.value("content", (str, list, tuple), "a string or a list of blocks")
+    require_json(content, fields.at("content"), 3)  # it becomes {"attributes": {"anthropic": {"content": content}}}
+    return content
 
 
 def read_parts(content: Any, place: str, readers: Mapping[str, Callable[[Fields], Any]], at: str = "") -> list[Any]:
@@ -50,8 +67,7 @@ def _redacted(fields: Fields) -> Redacted:
 
 
 def _tool_use(fields: Fields) -> ToolExecutionRequest:
-    fields.leave("caller")
-    fields.leave("toolset_name")
+    fields.leave("caller", "toolset_name")
     return ToolExecutionRequest(
         fields.text("id"), fields.text("name"), dumps(fields.value("input", Mapping, "an object"))
     )
@@ -67,7 +83,7 @@ def read_tool_result(fields: Fields) -> ToolExecutionResultMessage:
     id = fields.text("tool_use_id")
     is_error = fields.value("is_error", bool, "true or false") if fields.has("is_error") else None
     place = fields.at("content")
-    content = fields.content_blocks("content") if fields.has("content") else ""
+    content = read_content(fields) if fields.has("content") else ""
     contents = read_parts(content, place, _RESULT_BLOCKS)
     return ToolExecutionResultMessage(id, contents=contents or [TextContent("")], is_error=is_error)
 
@@ -101,8 +117,7 @@ def _document(fields: Fields) -> Content:
 
 
 def _user_document(fields: Fields) -> Content:
-    for key in ("title", "context", "citations"):
-        fields.leave(key)
+    fields.leave("title", "context", "citations")
     return _document(fields)
 
 

@@ -16,7 +16,7 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.format_fields import Fields, expected
+from chatmemory.core.serialization.fields import Fields, expected
 from chatmemory.core.serialization.storable import require_json
 from chatmemory.formats.anthropic.block_reader import (
     ANSWER_BLOCKS,
@@ -24,6 +24,7 @@ from chatmemory.formats.anthropic.block_reader import (
     USER_BLOCKS,
     Redacted,
     Thought,
+    read_content,
     read_parts,
     read_tool_result,
 )
@@ -103,13 +104,12 @@ def _messages(data: Iterable[Any], place: str) -> list[ChatMessage]:
 def _message(fields: Fields) -> list[ChatMessage]:
     role = fields.choice("role", ("user", "assistant", "system"))
     place = fields.at("content")
-    content = fields.content_blocks("content")
+    content = read_content(fields)
     if role == "system":
         return [_system(_system_text(content, place), place)]
     if role == "user":
         return _user(content, place)
-    for key in _OF_THE_ANSWER:
-        fields.leave(key)
+    fields.leave(*_OF_THE_ANSWER)
     return [_kept_beside(read_answer(content, place), _clean(content))]
 
 

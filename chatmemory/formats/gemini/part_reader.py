@@ -20,7 +20,7 @@ from chatmemory.core.contents import (
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ToolExecutionRequest, ToolExecutionResultMessage
-from chatmemory.core.serialization.format_fields import Fields
+from chatmemory.core.serialization.fields import Fields
 from chatmemory.core.serialization.storable import require_json
 from chatmemory.formats.gemini.part_writer import can_be_fetched
 from chatmemory.formats.media import is_base64
@@ -129,8 +129,7 @@ def _function_call(fields: Fields) -> ToolExecutionRequest:
 
 
 def _call(fields: Fields) -> ToolExecutionRequest:
-    fields.leave("partialArgs")
-    fields.leave("willContinue")
+    fields.leave("partialArgs", "willContinue")
     id, name = fields.optional_text("id"), fields.text("name")
     return ToolExecutionRequest(
         id, name, dumps(fields.value("args", Mapping, "an object") if fields.has("args") else {})
@@ -142,8 +141,7 @@ def _function_response(fields: Fields) -> ToolExecutionResultMessage:
 
 
 def _result(fields: Fields) -> ToolExecutionResultMessage:
-    fields.leave("willContinue")
-    fields.leave("scheduling")
+    fields.leave("willContinue", "scheduling")
     id, name = fields.optional_text("id"), fields.text("name")
     response = fields.value("response", Mapping, "an object") if fields.has("response") else {}
     place = fields.at("parts")

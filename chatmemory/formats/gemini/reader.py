@@ -17,7 +17,7 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.format_fields import Fields, expected
+from chatmemory.core.serialization.fields import Fields, expected
 from chatmemory.formats import CannotExpressError
 from chatmemory.formats.gemini.part_reader import ANSWER_PARTS, USER_PARTS, Thought, clean_part, read_part
 from chatmemory.formats.gemini.part_writer import answer_parts, content_part, function_response

@@ -15,7 +15,8 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.format_fields import Fields, expected
+from chatmemory.core.serialization.fields import Fields, expected
+from chatmemory.core.serialization.storable import require_json
 from chatmemory.formats.media import data_uri
 
 __all__ = ["KEPT_UNDER", "from_openai"]
@@ -96,8 +97,8 @@ def _assistant(fields: Fields) -> AiMessage:
     kept = {
         "name": fields.optional_text("name"),
         "refusal": refusal,
-        "annotations": fields.kept("annotations", (list, tuple), "a list"),
-        "audio": fields.kept("audio", Mapping, "an object"),
+        "annotations": _kept(fields, "annotations", (list, tuple), "a list"),
+        "audio": _kept(fields, "audio", Mapping, "an object"),
     }
     if kept["audio"] is not None:
         Fields(kept["audio"], fields.at("audio")).text("id")
@@ -108,6 +109,15 @@ def _assistant(fields: Fields) -> AiMessage:
         thinking=_thinking(fields),
         attributes={KEPT_UNDER: kept} if kept else None,
     )
+
+
+def _kept(fields: Fields, key: str, kind: type | tuple[type, ...], what: str) -> Any:
+    """Take out a value to keep it as it is; return None for one that is missing."""
+    if not fields.has(key):
+        return None
+    value = fields.value(key, kind, what)
+    require_json(value, fields.at(key), 3)  # it becomes {"attributes": {"openai": {key: value}}}
+    return value
 
 
 def _thinking(fields: Fields) -> str | None:

@@ -20,7 +20,7 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.format_fields import Fields
+from chatmemory.core.serialization.fields import Fields
 from chatmemory.formats import CannotExpressError
 from chatmemory.formats.responses.item_reader import CONTENTS
 from chatmemory.formats.responses.item_writer import content_parts, text_or_parts

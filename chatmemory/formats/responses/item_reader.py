@@ -8,7 +8,7 @@ from typing import NamedTuple
 from chatmemory.core.contents import Content, DetailLevel, ImageContent, PdfFileContent, TextContent
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.messages import ToolExecutionRequest
-from chatmemory.core.serialization.format_fields import Fields
+from chatmemory.core.serialization.fields import Fields
 from chatmemory.formats.media import data_uri
 
 __all__ = ["ANSWER_ITEMS", "CONTENTS", "TEXTS", "AnswerPart", "Refusal", "Thought", "refuse_programs"]
@@ -34,15 +34,13 @@ AnswerPart = TextContent | Refusal | Thought | ToolExecutionRequest
 
 def _message(fields: Fields) -> list[AnswerPart]:
     fields.choice("role", ["assistant"])
-    for key in ("id", "status", "phase"):
-        fields.leave(key)
+    fields.leave("id", "status", "phase")
     content = fields.content(_ANSWER_CONTENTS)
     return [TextContent(content)] if isinstance(content, str) else list(content)
 
 
 def _output_text(fields: Fields) -> TextContent:
-    for key in ("annotations", "logprobs", "parsed"):
-        fields.leave(key)
+    fields.leave("annotations", "logprobs", "parsed")
     return TextContent(fields.text("text"))
 
 
@@ -51,8 +49,7 @@ def _refusal(fields: Fields) -> Refusal:
 
 
 def _reasoning(fields: Fields) -> list[AnswerPart]:
-    for key in ("id", "status", "encrypted_content"):
-        fields.leave(key)
+    fields.leave("id", "status", "encrypted_content")
     summary = fields.items("summary", lambda part: _thought(part, "summary_text"))
     return [*(fields.items("content", lambda part: _thought(part, "reasoning_text")) or summary)]
 
@@ -63,8 +60,7 @@ def _thought(fields: Fields, kind: str) -> Thought:
 
 
 def _function_call(fields: Fields) -> list[AnswerPart]:
-    for key in ("id", "status", "namespace", "async", "async_", "parsed_arguments"):
-        fields.leave(key)
+    fields.leave("id", "status", "namespace", "async", "async_", "parsed_arguments")
     refuse_programs(fields)
     return [ToolExecutionRequest(fields.text("call_id"), fields.text("name"), fields.text("arguments"))]
 
@@ -96,8 +92,7 @@ def _input_image(fields: Fields) -> ImageContent:
 
 
 def _input_file(fields: Fields) -> PdfFileContent:
-    for key in ("prompt_cache_breakpoint", "filename", "detail"):
-        fields.leave(key)
+    fields.leave("prompt_cache_breakpoint", "filename", "detail")
     fields.refuse("file_id", "a file that OpenAI holds cannot be kept; give its file_data")
     if fields.has("file_url"):
         fields.refuse("file_data", "given twice, there is a file_url")

@@ -15,7 +15,7 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.format_fields import Fields, expected
+from chatmemory.core.serialization.fields import Fields, expected
 from chatmemory.core.serialization.storable import require_json, require_storable
 from chatmemory.formats.responses.item_reader import (
     ANSWER_ITEMS,
@@ -172,8 +172,7 @@ def _clean(value: Any, *, within: bool = False) -> Any:
 
 def _other(fields: Fields) -> ChatMessage:
     kind = fields.choice("type", ("message", "function_call_output"), _REFUSED) if fields.has("type") else "message"
-    for key in ("id", "status"):
-        fields.leave(key)
+    fields.leave("id", "status")
     if kind == "function_call_output":
         return _tool_result(fields)
     if fields.choice("role", ("user", "system", "developer", "assistant")) == "user":
