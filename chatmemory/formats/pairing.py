@@ -6,11 +6,11 @@ import json
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any
 
 from chatmemory.core.json_text import dumps, loads
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage
+from chatmemory.formats.call_ids import unused_ids, used_ids
 from chatmemory.formats.rules import Repair, RepairReason, Rules
 
 __all__ = ["arguments_object", "paired"]
@@ -46,13 +46,8 @@ class _Ids:
 
     def __init__(self, given: Iterable[ChatMessage], rules: Rules) -> None:
         self._rules = rules
-        self._given: set[str | None] = set()
-        for message in given:
-            if isinstance(message, AiMessage):
-                self._given.update(request.id for request in message.tool_execution_requests)
-            elif isinstance(message, ToolExecutionResultMessage):
-                self._given.add(message.id)
-        self._new = (id for number in count() if (id := f"call_{number}") not in self._given)
+        self._given = used_ids(given)
+        self._new = unused_ids(self._given)
         self._taken: set[str] = set()
 
     def of(self, message: AiMessage) -> list[str | None]:

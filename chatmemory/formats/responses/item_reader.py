@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from chatmemory.core.contents import Content, DetailLevel, ImageContent, PdfFileContent, TextContent
-from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.contents import Content, ImageContent, PdfFileContent, TextContent
 from chatmemory.core.messages import ToolExecutionRequest
 from chatmemory.core.serialization.fields import Fields
-from chatmemory.formats.media import data_uri
+from chatmemory.formats.media import openai_image, openai_pdf_file
 
 __all__ = ["ANSWER_ITEMS", "CONTENTS", "TEXTS", "AnswerPart", "Refusal", "Thought", "refuse_programs"]
-
-_DETAIL_LEVELS = {
-    "auto": DetailLevel.AUTO,
-    "low": DetailLevel.LOW,
-    "high": DetailLevel.HIGH,
-    "original": DetailLevel.ULTRA_HIGH,
-}
 
 
 class Thought(NamedTuple):
@@ -83,12 +75,7 @@ def _input_text(fields: Fields) -> TextContent:
 def _input_image(fields: Fields) -> ImageContent:
     fields.leave("prompt_cache_breakpoint")
     fields.refuse("file_id", "an image that OpenAI holds cannot be kept; give its image_url")
-    url = fields.text("image_url")
-    detail = _DETAIL_LEVELS[fields.choice("detail", _DETAIL_LEVELS) if fields.has("detail") else "auto"]
-    mime_type, data = data_uri(url)
-    if data is None:
-        return ImageContent(url, detail_level=detail)
-    return ImageContent(base64_data=data, mime_type=mime_type, detail_level=detail)
+    return openai_image(fields.text("image_url"), fields)
 
 
 def _input_file(fields: Fields) -> PdfFileContent:
@@ -97,10 +84,7 @@ def _input_file(fields: Fields) -> PdfFileContent:
     if fields.has("file_url"):
         fields.refuse("file_data", "given twice, there is a file_url")
         return PdfFileContent(fields.text("file_url"))
-    mime_type, data = data_uri(fields.text("file_data"))
-    if data is None or mime_type.lower() != "application/pdf":
-        raise InvalidMessageError("expected data:application/pdf;base64,…", fields.at("file_data"))
-    return PdfFileContent(base64_data=data)
+    return openai_pdf_file(fields)
 
 
 TEXTS = {"input_text": _input_text}

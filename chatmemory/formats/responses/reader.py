@@ -122,7 +122,7 @@ class _Answer:
     def message(self) -> AiMessage:
         """The answer, with its items if they cannot be had from it again."""
         answer = _answer(self._parts)
-        if answer_items(answer, [request.id for request in answer.tool_execution_requests]) == self.items:
+        if answer_items(answer) == self.items:
             return answer
         kept = {KEPT_UNDER: {"items": self.items}}
         return AiMessage(answer.text, answer.tool_execution_requests, thinking=answer.thinking, attributes=kept)
