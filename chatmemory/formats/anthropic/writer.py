@@ -12,7 +12,7 @@ from chatmemory.formats.anthropic.block_writer import answer_blocks, content_blo
 from chatmemory.formats.anthropic.reader import KEPT_UNDER, read_answer, read_contents
 from chatmemory.formats.kept import is_same_answer, kept_pieces
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules
-from chatmemory.formats.turns import written_turns
+from chatmemory.formats.transcript import write_transcript
 from chatmemory.formats.validity import make_valid
 
 __all__ = ["to_anthropic"]
@@ -37,16 +37,16 @@ def to_anthropic(
     given: tuple[ChatMessage, ...] = tuple_of(ChatMessage, messages, "messages")
     valid = make_valid(given, _RULES)
     repairs = valid.repairs
-    written = written_turns(valid, given, _blocks)
-    role, blocks = written.turns[-1]
+    transcript = write_transcript(valid, given, _blocks)
+    role, blocks = transcript.turns[-1]
     if role == "assistant":
         repairs = [*repairs, *_strip_end(blocks, valid.positions)]
     if on_repair is not None:
         for repair in repairs:
             on_repair(repair)
-    system = [{"type": "text", "text": text} for text in written.system]
-    messages = [{"role": role, "content": _content(blocks)} for role, blocks in written.turns]
-    return ({"system": _content(system)} if system else {}) | {"messages": messages}
+    system = [{"type": "text", "text": text} for text in transcript.system]
+    turns = [{"role": role, "content": _content(blocks)} for role, blocks in transcript.turns]
+    return ({"system": _content(system)} if system else {}) | {"messages": turns}
 
 
 def _blocks(message: ChatMessage) -> tuple[str, list[dict[str, Any]]]:

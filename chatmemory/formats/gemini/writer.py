@@ -19,7 +19,7 @@ from chatmemory.formats.gemini.part_writer import answer_parts, content_part, fu
 from chatmemory.formats.gemini.reader import KEPT_UNDER, read_answer, read_contents, read_result
 from chatmemory.formats.kept import is_same_answer, kept_pieces
 from chatmemory.formats.rules import Names, Repair, Rules
-from chatmemory.formats.turns import written_turns
+from chatmemory.formats.transcript import write_transcript
 from chatmemory.formats.validity import make_valid
 
 __all__ = ["to_gemini"]
@@ -39,12 +39,14 @@ def to_gemini(messages: Iterable[ChatMessage], on_repair: Callable[[Repair], obj
     """
     given: tuple[ChatMessage, ...] = tuple_of(ChatMessage, messages, "messages")
     valid = make_valid(given, _RULES)
-    written = written_turns(valid, given, _Writer().speaker_and_parts)
+    transcript = write_transcript(valid, given, _Writer().speaker_and_parts)
     if on_repair is not None:
         for repair in valid.repairs:
             on_repair(repair)
-    system = [{"text": text} for text in written.system]
-    contents = [{"role": "model" if speaker == "model" else "user", "parts": parts} for speaker, parts in written.turns]
+    system = [{"text": text} for text in transcript.system]
+    contents = [
+        {"role": "model" if speaker == "model" else "user", "parts": parts} for speaker, parts in transcript.turns
+    ]
     return ({"system_instruction": {"parts": system}} if system else {}) | {"contents": contents}
 
 

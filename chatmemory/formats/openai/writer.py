@@ -15,12 +15,11 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.formats import CannotExpressError
+from chatmemory.formats import CannotExpressError, naming_message
 from chatmemory.formats.call_ids import CallIds, unused_ids, used_ids
 from chatmemory.formats.openai.part_writer import content_part
 from chatmemory.formats.openai.reader import KEPT_UNDER
 from chatmemory.formats.rules import Names, Repair, Rules
-from chatmemory.formats.turns import naming_message
 from chatmemory.formats.validity import make_valid
 
 __all__ = ["to_openai"]
