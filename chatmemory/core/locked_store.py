@@ -1,4 +1,4 @@
-"""Any store with three methods, made one that applies the window itself."""
+"""Windows for stores that do not apply them themselves."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LOCKS = [threading.RLock() for _ in range(256)]
 
 
 class LockedStore(WindowedChatMemoryStore):
-    """A plain store, each memory of which is changed under a lock of this process.
+    """A plain store with a window and, for changes of each memory, a lock within this process.
 
-    Stores that apply the window themselves are used without one: the database queues writers, and a lock beside its own
-    could deadlock unseen.
+    A store that applies the window itself is not wrapped: its database queues writers, and a lock beside the database's
+    own could deadlock unseen.
     """
 
     def __init__(self, store: ChatMemoryStore) -> None:

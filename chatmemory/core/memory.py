@@ -34,7 +34,7 @@ class ChatMemory(ABC):
     def add(self, *messages: ChatMessage) -> object:
         """Add messages, all or none, as if one after the other; evict what no longer fits.
 
-        A subclass may return an account of the change, and so for :meth:`set` and :meth:`clear`.
+        Subclasses may return an account of the change, from :meth:`set` and :meth:`clear` too.
 
         Raises:
             TypeError: one of them is no message.
@@ -50,11 +50,11 @@ class ChatMemory(ABC):
 
     @abstractmethod
     def messages(self) -> list[ChatMessage]:
-        """The messages, in order; a new list that is yours."""
+        """Return a new list of the messages, in order."""
 
     @abstractmethod
     def clear(self) -> object:
-        """Forget everything."""
+        """Remove all messages."""
 
     async def aadd(self, *messages: ChatMessage) -> object:
         """Async twin of :meth:`add`."""
@@ -74,7 +74,7 @@ class ChatMemory(ABC):
 
 
 class WindowChatMemory(ChatMemory):
-    """What both windows share: all but what a message costs."""
+    """A memory bounded by a window: the base of both windows, which differ in what a message costs."""
 
     _kind: WindowKind
     _limit_name: str
@@ -111,7 +111,7 @@ class WindowChatMemory(ChatMemory):
 
     @property
     def store(self) -> ChatMemoryStore | WindowedChatMemoryStore:
-        """The store that the memory was made with, or its own."""
+        """The store that the constructor got, or the memory's own."""
         return self._store
 
     def add(self, *messages: ChatMessage) -> None:
@@ -129,7 +129,7 @@ class WindowChatMemory(ChatMemory):
         self._windowed_store.delete_messages(self._id)
 
     def window(self) -> Window:
-        """What bounds the memory at this moment.
+        """Return the window of this moment; its limit may be dynamic.
 
         Raises:
             ValueError: the limit is not above zero.
@@ -160,7 +160,7 @@ class MessageWindowChatMemory(WindowChatMemory):
         """
         Args:
             id: the memory ID, anything hashable but None.
-            max_messages: the limit, or a callable that is given the ID and returns the limit of the moment.
+            max_messages: the limit, or a callable of the ID that returns the limit of the moment.
             store: where the messages are kept; by default in this object.
             always_keep_system_message_first: whether a new system message goes to the front.
 
@@ -188,7 +188,7 @@ class TokenWindowChatMemory(WindowChatMemory):
         """
         Args:
             id: the memory ID, anything hashable but None.
-            max_tokens: the limit, or a callable that is given the ID and returns the limit of the moment.
+            max_tokens: the limit, or a callable of the ID that returns the limit of the moment.
             token_count_estimator: counts the tokens of each message.
             store: where the messages are kept; by default in this object.
             always_keep_system_message_first: whether a new system message goes to the front.

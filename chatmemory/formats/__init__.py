@@ -15,7 +15,7 @@ __all__ = ["CannotExpressError", "UnsupportedContentError", "naming_message"]
 
 
 class UnsupportedContentError(ValueError):
-    """A format has no place for something that was said, and the model would miss it if it were left out."""
+    """A message that a format cannot express, and that the model would miss if it were left out."""
 
     def __init__(self, problem: str, index: int, message: ChatMessage) -> None:
         """
@@ -33,7 +33,7 @@ class UnsupportedContentError(ValueError):
 
 
 class CannotExpressError(Exception):
-    """What a format cannot express, raised where the message's index is not known; see :func:`naming_message`."""
+    """The error of :func:`naming_message`, raised where the message's index is not known."""
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def unused_ids(used: Collection[str | None]) -> Iterator[str]:
 
 
 class CallIds:
-    """Makes up the missing IDs of calls, and gives them to the results without an ID that follow, in order."""
+    """IDs for the calls that have none, in order also those of the results without an ID that follow."""
 
     def __init__(self, new_id: Callable[[int], str], *, keep_empty: bool = False) -> None:
         """

@@ -1,4 +1,4 @@
-"""What a reader kept aside in attributes because messages here cannot express it, to be written again."""
+"""Pieces that a reader kept aside in attributes, for messages here cannot express them, and that are written again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def kept_pieces(
     key: str,
     is_same: Callable[[list[dict[str, Any]]], bool],
 ) -> list[dict[str, Any]] | None:
-    """Return the parts, blocks or items that a reader kept, which may be changed; None if there are none to write.
+    """Return a copy of the parts, blocks or items that a reader kept; None if there are none to write.
 
     Anybody may write attributes, so the pieces count only as long as they say what the message says.
 
@@ -34,7 +34,7 @@ def kept_pieces(
     try:
         return _plain(pieces) if is_same(_plain(pieces)) else None
     except (InvalidMessageError, TypeError, KeyError):
-        return None  # they are somebody else's
+        return None  # not written by the format's reader
 
 
 def is_same_answer(read: AiMessage, message: AiMessage) -> bool:

@@ -1,4 +1,4 @@
-"""Tool calls and their results brought together; the rules are those of :mod:`chatmemory.formats.validity`."""
+"""The pairing of tool calls and their results; the rules are those of :mod:`chatmemory.formats.validity`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_RESULT = "(No result: this tool call was not completed.)"
 
 
 def arguments_object(arguments: str | None) -> dict[str, Any] | None:
-    """The object that the arguments of a call are, empty if there are none; None if they are no object."""
+    """Return the object that the arguments of a call are, an empty one for none; None if they are no object."""
     if arguments is None or not arguments.strip():
         return {}
     try:
@@ -42,7 +42,7 @@ class _Call:
 
 
 class _Ids:
-    """IDs for calls, those that they have where these are allowed."""
+    """The IDs of calls: their own where the rules allow these, else new ones."""
 
     def __init__(self, given: Iterable[ChatMessage], rules: Rules) -> None:
         self._rules = rules
@@ -66,7 +66,7 @@ class _Ids:
 
 
 class _Waiting:
-    """The calls without a result, by the ID that they were given with."""
+    """The calls without a result, by their IDs before any were changed."""
 
     def __init__(self) -> None:
         self._calls: defaultdict[str, list[deque[_Call]]] = defaultdict(list)
@@ -89,7 +89,7 @@ class _Waiting:
 
 
 def paired(given: Sequence[ChatMessage], rules: Rules, repairs: list[Repair]) -> Iterator[tuple[int, ChatMessage]]:
-    """The messages with every call directly followed by its results, and no other results."""
+    """Yield the messages with every call directly followed by its results, and no other results."""
     ids = _Ids(given, rules)
     waiting = _Waiting()
     calls: dict[int, list[_Call]] = {}
@@ -131,7 +131,7 @@ def paired(given: Sequence[ChatMessage], rules: Rules, repairs: list[Repair]) ->
 
 
 def _called(message: AiMessage, position: int, calls: list[_Call], rules: Rules, repairs: list[Repair]) -> AiMessage:
-    """An answer whose calls have what the rules demand."""
+    """Return an answer whose calls have what the rules demand."""
     requests = []
     for request, call in zip(message.tool_execution_requests, calls, strict=True):
         if call.id != request.id:

@@ -16,7 +16,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def require_storable(text: str, place: str = "") -> str:
-    """Raise ``InvalidMessageError`` for a text that no database can hold; give it back otherwise."""
+    """Return ``text``, or raise ``InvalidMessageError`` if no database can hold it."""
     found = _UNSTORABLE.search(text)
     if found:
         what = "U+0000" if found[0] == "\x00" else f"half of a surrogate pair (U+{ord(found[0]):04X})"
@@ -25,7 +25,7 @@ def require_storable(text: str, place: str = "") -> str:
 
 
 def require_json(value: Any, place: str, depth: int = 0, deepest: int = MAX_NESTING) -> None:
-    """Raise ``InvalidMessageError`` for a JSON value that is nested too deep or holds what no database can."""
+    """Raise ``InvalidMessageError`` for a JSON value that is nested too deep or that no database can hold."""
     if not _is_storable_json(value, deepest - depth):
         _refuse_json(value, place, depth, deepest)
 
@@ -44,7 +44,7 @@ def _is_storable_json(value: Any, deepest: int) -> bool:
 
 
 def _refuse_json(value: Any, place: str, depth: int, deepest: int) -> None:
-    """Find the place."""
+    """Raise the error with the place, which :func:`_is_storable_json` does not know."""
     place = place[:200]  # a long key is not copied for each of its values
     if depth > deepest:
         raise InvalidMessageError(f"nested more than {deepest} levels deep", place)

@@ -1,4 +1,4 @@
-"""What the content blocks of Anthropic's messages are read as; see :mod:`chatmemory.formats.anthropic`."""
+"""The reader of the content blocks of Anthropic's messages; see :mod:`chatmemory.formats.anthropic`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,16 @@ __all__ = [
     "read_tool_result",
 ]
 
+_FILES = {
+    "file": "a file that Anthropic holds cannot be kept; give its data",
+    "content": "a document of blocks cannot be kept; give them as blocks of the message",
+}
+_REFUSED = {
+    "search_result": "search results cannot be kept; give them as text",
+    "tool_reference": "references to tools cannot be kept; leave them out",
+    "browser_state": "the state of a browser cannot be kept; give it as text",
+}
+
 
 class Thought(NamedTuple):
     thinking: str
@@ -42,7 +52,7 @@ def read_content(fields: Fields) -> Any:
 
 
 def read_parts(content: Any, place: str, readers: Mapping[str, Callable[[Fields], Any]], at: str = "") -> list[Any]:
-    """What each block is read as; ``at`` is the place of the only one."""
+    """Read each block. Of a single one, ``at`` is the place itself."""
     if isinstance(content, str):
         return [TextContent(content)]
 
@@ -78,6 +88,7 @@ def _whole(fields: Fields) -> None:
 
 
 def read_tool_result(fields: Fields) -> ToolExecutionResultMessage:
+    """Read a tool result, whose tool has no name in it."""
     fields.choice("type", ["tool_result"])
     fields.leave("cache_control")
     id = fields.text("tool_use_id")
@@ -98,7 +109,7 @@ def _user_image(fields: Fields) -> ImageContent:
 
 
 def _image_source(fields: Fields) -> ImageContent:
-    # Nobody said how closely to look.
+    # Anthropic does not say how closely to look.
     if fields.choice("type", ("base64", "url"), _FILES) == "url":
         return ImageContent(_url(fields), detail_level=DetailLevel.AUTO)
     media_type = fields.choice("media_type", IMAGE_TYPES)
@@ -132,15 +143,6 @@ def _document_source(fields: Fields) -> Content:
     return PdfFileContent(base64_data=fields.text("data"))
 
 
-_FILES = {
-    "file": "a file that Anthropic holds cannot be kept; give its data",
-    "content": "a document of blocks cannot be kept; give them as blocks of the message",
-}
-_REFUSED = {
-    "search_result": "search results cannot be kept; give them as text",
-    "tool_reference": "references to tools cannot be kept; leave them out",
-    "browser_state": "the state of a browser cannot be kept; give it as text",
-}
 SYSTEM_BLOCKS: dict[str, Callable[[Fields], Any]] = {"text": _text}
 USER_BLOCKS: dict[str, Callable[[Fields], Any]] = {"text": _text, "image": _user_image, "document": _user_document}
 _RESULT_BLOCKS: dict[str, Callable[[Fields], Any]] = {"text": _text, "image": _image, "document": _document}
@@ -149,7 +151,7 @@ ANSWER_BLOCKS: dict[str, Callable[[Fields], Any]] = {
     "thinking": _thinking,
     "redacted_thinking": _redacted,
     "tool_use": _tool_use,
-    # What ran at Anthropic is nobody's to answer, and means something only as it came.
+    # What ran at Anthropic needs no answer from here, and is of use only unchanged.
     "server_tool_use": _whole,
     "web_search_tool_result": _whole,
     "web_fetch_tool_result": _whole,

@@ -55,10 +55,10 @@ _OF_THE_ANSWER = (
 
 
 def from_anthropic(data: Any, place: str = "") -> list[ChatMessage]:
-    """Messages from ``{"system": …, "messages": […]}``, from a list of messages, or from one answer that the SDK dumps.
+    """Read messages from ``{"system": …, "messages": […]}``, a list of messages, or one answer that the SDK dumps.
 
-    ``null`` is the same as a field that is not there. A tool result is given the name of the tool that an earlier
-    message calls by its ID.
+    ``null`` is the same as a field that is not there. A tool result gets the name of the tool that an earlier message
+    calls by its ID.
 
     Args:
         place: what the data is called in errors, ``body`` say.
@@ -148,7 +148,7 @@ def _user(content: Any, place: str) -> list[ChatMessage]:
 
 
 def read_contents(blocks: list[Any]) -> list[Content]:
-    """What blocks of a user, which are no tool results, say."""
+    """Read a user's blocks, which are no tool results."""
     return [_user_part(block, f"[{index}]") for index, block in enumerate(blocks)]
 
 
@@ -158,7 +158,7 @@ def _user_part(block: Any, place: str) -> Content:
 
 
 def read_answer(content: Any, place: str = "") -> AiMessage:
-    """What the blocks of an answer say, but for what has no place in it."""
+    """Read the blocks of an answer, without what a message here has no place for."""
     parts = read_parts(content, place, ANSWER_BLOCKS)
     texts = [part.text for part in parts if isinstance(part, TextContent)]
     thoughts = [part for part in parts if isinstance(part, Thought)]
@@ -178,7 +178,7 @@ def read_answer(content: Any, place: str = "") -> AiMessage:
 
 
 def _kept_beside(answer: AiMessage, blocks: list[dict[str, Any]]) -> AiMessage:
-    """The answer, with its blocks if they cannot be had from it again."""
+    """Return the answer, with its blocks kept aside if writing it would not make them again."""
     if answer_blocks(answer) == blocks:
         return answer
     attributes = {**answer.attributes, KEPT_UNDER: {"content": blocks}}
@@ -186,7 +186,7 @@ def _kept_beside(answer: AiMessage, blocks: list[dict[str, Any]]) -> AiMessage:
 
 
 def _clean(content: Any) -> list[dict[str, Any]]:
-    """The blocks without what says nothing."""
+    """Return the blocks without fields that say nothing."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [

@@ -19,11 +19,23 @@ __all__ = ["to_anthropic"]
 
 _THINKING = ("thinking", "redacted_thinking")
 
+_NAMES = r"[^a-zA-Z0-9_-]"
+_RULES = Rules(
+    ids=Names(_NAMES, 64),
+    unique_ids=True,
+    tool_names=Names(_NAMES, 128),
+    object_arguments=True,
+    blank_texts=False,
+    text_errors=True,
+    user_first=True,
+    says_nothing=lambda message: not _answer_blocks(message),
+)
+
 
 def to_anthropic(
     messages: Iterable[ChatMessage], on_repair: Callable[[Repair], object] | None = None
 ) -> dict[str, Any]:
-    """``messages`` and, if there is a system message, ``system``: ``create(model=…, max_tokens=…, **to_anthropic(…))``.
+    """Return ``messages`` and, with a system message, ``system``: ``create(model=…, max_tokens=…, **to_anthropic(…))``.
 
     Anthropic accepts the result whatever the memory holds.
 
@@ -88,7 +100,7 @@ def _tool_result(message: ToolExecutionResultMessage) -> dict[str, Any]:
 
 
 def _content(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """The blocks, or a text that is all they are."""
+    """Return the blocks, or the text of a single one that is nothing but text."""
     if len(blocks) == 1 and blocks[0].keys() == {"type", "text"}:
         text: str = blocks[0]["text"]
         return text
@@ -101,16 +113,3 @@ def _strip_end(blocks: list[dict[str, Any]], positions: list[int]) -> Iterable[R
         blocks[-1] = last | {"text": last["text"].rstrip()}
         what = "White space at the end of the last answer was left out."
         yield Repair(positions[-1], RepairReason.TRAILING_SPACE, what)
-
-
-_NAMES = r"[^a-zA-Z0-9_-]"
-_RULES = Rules(
-    ids=Names(_NAMES, 64),
-    unique_ids=True,
-    tool_names=Names(_NAMES, 128),
-    object_arguments=True,
-    blank_texts=False,
-    text_errors=True,
-    user_first=True,
-    says_nothing=lambda message: not _answer_blocks(message),
-)

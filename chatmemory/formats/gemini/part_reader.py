@@ -1,4 +1,4 @@
-"""What the parts of Gemini's contents are read as; see :mod:`chatmemory.formats.gemini`."""
+"""The reader of the parts of Gemini's contents; see :mod:`chatmemory.formats.gemini`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from chatmemory.formats.media import is_base64
 __all__ = ["ANSWER_PARTS", "NO_SIGNATURE", "USER_PARTS", "Thought", "clean_part", "read_part"]
 
 NO_SIGNATURE = "skip_thought_signature_validator"
-"""What Gemini takes as the signature of a call that it did not make."""
+"""The signature that Gemini takes for a call that it did not make."""
 
 _OBJECTS = (
     "inlineData",
@@ -49,7 +49,7 @@ class Thought(NamedTuple):
 
 
 def clean_part(part: Any, place: str) -> Any:
-    """A part with the names of the REST API, without what says nothing."""
+    """Return a part with the names of the REST API, without fields that say nothing."""
     if not isinstance(part, Mapping):
         return part
     cleaned = {
@@ -71,7 +71,7 @@ def _clean_object(value: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def _in_camel_case(data: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """The fields that have a value. The SDK has bytes and enums, and writes names with underscores."""
+    """Return the fields that have a value. The SDK has bytes and enums, and writes names with underscores."""
     result: dict[str, Any] = {}
     for key, value in data.items():
         name = re.sub("_([a-z])", lambda found: found[1].upper(), str(key))
@@ -90,7 +90,7 @@ def _base64(value: bytes) -> str:
 
 
 def read_part(part: Any, place: str, readers: Mapping[str, Callable[[Fields], Any]]) -> Any:
-    """What a clean part is read as."""
+    """Read a clean part."""
 
     def read(fields: Fields) -> Any:
         if fields.has("thoughtSignature"):
@@ -153,7 +153,7 @@ def _result(fields: Fields) -> ToolExecutionResultMessage:
 
 
 def _said(response: Mapping[str, Any]) -> tuple[list[str], bool | None]:
-    """The texts of a response, and whether it is an error."""
+    """Return the texts of a response, and whether it is an error."""
     if not response:
         return [], None
     if len(response) == 1:
@@ -194,7 +194,7 @@ def _file(fields: Fields) -> Content:
 def _media(fields: Fields, mime_type: str, media: dict[str, Any]) -> Content:
     kind = mime_type.partition("/")[0].lower()
     if kind == "image":
-        return ImageContent(**media, detail_level=DetailLevel.AUTO)  # nobody said how closely to look
+        return ImageContent(**media, detail_level=DetailLevel.AUTO)  # Gemini does not say how closely to look
     if kind == "audio":
         return AudioContent(**media)
     if kind == "video":
@@ -221,7 +221,7 @@ USER_PARTS: dict[str, Callable[[Fields], Any]] = {
 ANSWER_PARTS: dict[str, Callable[[Fields], Any]] = {
     "text": _text_or_thought,
     "functionCall": _function_call,
-    # What Gemini made or ran itself is nobody's to answer, and means something only as it came.
+    # What Gemini made or ran itself needs no answer from here, and is of use only unchanged.
     **{
         key: _whole(key)
         for key in ("inlineData", "fileData", "executableCode", "codeExecutionResult", "toolCall", "toolResponse")

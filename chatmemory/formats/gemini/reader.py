@@ -32,7 +32,7 @@ _SYSTEM_NAMES = ("system_instruction", "systemInstruction")
 
 
 def from_gemini(data: Any, place: str = "") -> list[ChatMessage]:
-    """Messages from ``{"system_instruction": …, "contents": […]}``, a list of contents, one content, or a response.
+    """Read messages from ``{"system_instruction": …, "contents": […]}``, contents, one content, or a response.
 
     Names may be those of the REST API (``functionCall``) or of the SDK (``function_call``); errors have the former.
     ``null`` is the same as a field that is not there. A response of a function gets the ID of its call; those without
@@ -98,7 +98,11 @@ class _Calls:
         self._waiting = list(enumerate(requests))
 
     def take(self, result: ToolExecutionResultMessage) -> tuple[int, ToolExecutionResultMessage]:
-        """Which call it answers, and the result with its ID."""
+        """Take the call that a result answers.
+
+        Returns:
+            The index of the call, -1 if it has an ID or is not there; and the result with the ID of the call.
+        """
         for number, (index, request) in enumerate(self._waiting):
             if result.id in (None, request.id) and result.tool_name == request.name:
                 del self._waiting[number]
@@ -139,7 +143,7 @@ def _content(data: Any, place: str, calls: _Calls) -> list[ChatMessage]:
 
 
 def _parts(data: Any, place: str) -> tuple[str, list[Any], str]:
-    """The role and the parts of a content, and where they are."""
+    """Return the role and the parts of a content, and the place of the parts."""
     fields = Fields(data, place)
 
     def read(fields: Fields) -> tuple[str, Any]:
@@ -162,7 +166,7 @@ def _user(parts: list[Any], place: str, first: int) -> UserMessage:
 
 
 def _is_written_so(write: Callable[[], Any], parts: Any) -> bool:
-    """Whether the parts can be had from what was read, and need not be kept."""
+    """Return whether writing what was read makes the parts again, so that they need not be kept."""
     try:
         return bool(write() == parts)
     except CannotExpressError:  # the name of a tool that is empty, say
@@ -170,12 +174,12 @@ def _is_written_so(write: Callable[[], Any], parts: Any) -> bool:
 
 
 def read_contents(parts: Sequence[Any], place: str = "", first: int = 0) -> list[Content]:
-    """What parts of a user, which are no responses of functions, say."""
+    """Read a user's parts, which are no responses of functions."""
     return [read_part(part, f"{place}[{index}]", USER_PARTS) for index, part in enumerate(parts, first)]
 
 
 def read_result(part: Any, place: str = "") -> ToolExecutionResultMessage:
-    """What the response of a function says."""
+    """Read the response of a function."""
     result: ToolExecutionResultMessage = read_part(part, place, USER_PARTS)
     given = part["functionResponse"]
     said = {key: value for key, value in given.items() if key not in ("id", "name")}
@@ -188,7 +192,7 @@ def read_result(part: Any, place: str = "") -> ToolExecutionResultMessage:
 
 
 def read_answer(parts: Sequence[Any], place: str = "") -> AiMessage:
-    """What the parts of an answer say, but for what has no place in it."""
+    """Read the parts of an answer, without what a message here has no place for."""
     found = [read_part(part, f"{place}[{index}]", ANSWER_PARTS) for index, part in enumerate(parts)]
     texts = [part.text for part in found if isinstance(part, TextContent)]
     thoughts = [part.text for part in found if isinstance(part, Thought)]

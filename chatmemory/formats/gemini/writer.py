@@ -24,9 +24,20 @@ from chatmemory.formats.validity import make_valid
 
 __all__ = ["to_gemini"]
 
+_RULES = Rules(
+    ids=Names(None, 64),
+    unique_ids=False,
+    needs_ids=False,
+    tool_names=Names(r"^[^a-zA-Z_]|[^a-zA-Z0-9_.:-]", 128),
+    object_arguments=True,
+    blank_texts=False,
+    user_first=True,
+    says_nothing=lambda message: not _answer_parts(message),
+)
+
 
 def to_gemini(messages: Iterable[ChatMessage], on_repair: Callable[[Repair], object] | None = None) -> dict[str, Any]:
-    """``contents`` and, if there is a system message, ``system_instruction``, which the SDK takes as one of ``config``.
+    """Return ``contents`` and, with a system message, ``system_instruction``, which belongs into the SDK's ``config``.
 
     Gemini accepts the result whatever the memory holds.
 
@@ -51,7 +62,7 @@ def to_gemini(messages: Iterable[ChatMessage], on_repair: Callable[[Repair], obj
 
 
 class _Writer:
-    """Writes one message after the other."""
+    """A writer of one message after the other."""
 
     def __init__(self) -> None:
         self._waiting: Sequence[ToolExecutionRequest] = ()
@@ -102,20 +113,8 @@ def _sayable(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _signed(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The parts with a signature at the first call: Gemini 3 and later refuse one without."""
+    """Return the parts with a signature at the first call: Gemini 3 and later refuse one without."""
     first = next((index for index, part in enumerate(parts) if "functionCall" in part), None)
     if first is not None and not parts[first].get("thoughtSignature"):
         parts[first] = parts[first] | {"thoughtSignature": NO_SIGNATURE}
     return parts
-
-
-_RULES = Rules(
-    ids=Names(None, 64),
-    unique_ids=False,
-    needs_ids=False,
-    tool_names=Names(r"^[^a-zA-Z_]|[^a-zA-Z0-9_.:-]", 128),
-    object_arguments=True,
-    blank_texts=False,
-    user_first=True,
-    says_nothing=lambda message: not _answer_parts(message),
-)

@@ -1,4 +1,4 @@
-"""What the parts of the content of OpenAI's messages are read as; see :mod:`chatmemory.formats.openai`."""
+"""The reader of the parts of OpenAI's messages; see :mod:`chatmemory.formats.openai`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of the content of OpenAI's messages, as they are written; see :mod:`chatmemory.formats.openai`."""
+"""The writer of the parts of OpenAI's messages; see :mod:`chatmemory.formats.openai`."""
 
 from __future__ import annotations
 

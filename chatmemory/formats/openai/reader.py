@@ -22,14 +22,16 @@ from chatmemory.formats.openai.part_reader import ASSISTANT_PARTS, TEXT_PARTS, U
 __all__ = ["KEPT_UNDER", "from_openai"]
 
 KEPT_UNDER = "openai"
-"""The attribute under which what only OpenAI has is kept: ``name``, ``refusal``, ``annotations``, ``audio``."""
+"""The attribute for what only OpenAI has: ``name``, ``refusal``, ``annotations``, ``audio``."""
+
+_REFUSED_ROLES = {"function": "the role function is of the past; use tool, with a tool_call_id"}
 
 
 def from_openai(data: Any, place: str = "") -> list[ChatMessage]:
-    """Messages from the parsed JSON list of OpenAI's, or from what its SDK dumps.
+    """Read messages from OpenAI's list in parsed JSON, or from what its SDK dumps.
 
     ``null`` is the same as a field that is not there. A refusal is the text of an answer that has no other. What only
-    OpenAI has is kept under the attribute ``openai``. A tool result is given the name of the tool that an earlier
+    OpenAI has is kept under the attribute ``openai``. A tool result gets the name of the tool that an earlier
     message of the list calls by its ID, unless it has a ``name`` itself.
 
     What other servers of this API add is read where its meaning is plain: ``reasoning_content`` (DeepSeek, vLLM) or
@@ -140,4 +142,3 @@ _ROLES: dict[str, Callable[[Fields], ChatMessage]] = {
     "assistant": _assistant,
     "tool": _tool,
 }
-_REFUSED_ROLES = {"function": "the role function is of the past; use tool, with a tool_call_id"}

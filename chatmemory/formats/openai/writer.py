@@ -39,7 +39,7 @@ def to_openai(
     repair: bool = True,
     thinking_as: str | None = None,
 ) -> list[dict[str, Any]]:
-    """The messages, ready to be sent as ``messages=`` of a chat completion.
+    """Return the messages as ``messages=`` of a chat completion takes them.
 
     OpenAI accepts the result whatever the memory holds: what :mod:`chatmemory.formats.validity` says is repaired, and
     what is valid comes out one for one. Missing arguments are written as ``{}``: OpenAI wants a string, and servers
@@ -47,7 +47,7 @@ def to_openai(
 
     Args:
         on_repair: called with each repair, in the order of the messages.
-        repair: False writes every message given, one for one, for a record of what was said rather than a request.
+        repair: False writes every message, one for one, for a record of what was said rather than a request.
             Then only IDs are made up: a tool call without one (or with an empty one) gets ``call_0`` and so on, and the
             results without an ID that follow it answer such calls in order.
         thinking_as: the field that thinking is written to, for servers that want it back: ``"reasoning_content"`` for
@@ -121,7 +121,7 @@ def _assistant(message: AiMessage) -> dict[str, Any]:
 
 
 def _kept(message: AiMessage) -> dict[str, Any]:
-    """What ``from_openai`` kept aside and OpenAI takes back. Attributes are anybody's, so nothing is taken for sure."""
+    """Return what ``from_openai`` kept aside and OpenAI takes back. Anybody may have written it, so it is checked."""
     kept = message.attributes.get(KEPT_UNDER)
     if not isinstance(kept, Mapping):
         return {}

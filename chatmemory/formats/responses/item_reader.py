@@ -1,4 +1,4 @@
-"""What the items of OpenAI's Responses are read as; see :mod:`chatmemory.formats.responses`."""
+"""The reader of the items of OpenAI's Responses; see :mod:`chatmemory.formats.responses`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from chatmemory.core.serialization.fields import Fields
 from chatmemory.formats.media import openai_image, openai_pdf_file
 
 __all__ = ["ANSWER_ITEMS", "CONTENTS", "TEXTS", "AnswerPart", "Refusal", "Thought", "refuse_programs"]
+
+_PROGRAMS = {"program": "calls of programs cannot be kept, only those of the model"}
 
 
 class Thought(NamedTuple):
@@ -58,6 +60,7 @@ def _function_call(fields: Fields) -> list[AnswerPart]:
 
 
 def refuse_programs(fields: Fields) -> None:
+    """Raise an error for a call by a program, or its result."""
     if fields.has("caller"):
         fields.object("caller", lambda caller: caller.choice("type", ["direct"], _PROGRAMS))
 
@@ -98,7 +101,7 @@ ANSWER_ITEMS: dict[str, Callable[[Fields], list[AnswerPart]]] = {
     "message": _message,
     "reasoning": _reasoning,
     "function_call": _function_call,
-    # What ran at OpenAI is nobody's to answer, and means something only as it came.
+    # What ran at OpenAI needs no answer from here, and is of use only unchanged.
     "web_search_call": _whole,
     "file_search_call": _whole,
     "code_interpreter_call": _whole,
@@ -107,4 +110,3 @@ ANSWER_ITEMS: dict[str, Callable[[Fields], list[AnswerPart]]] = {
     "mcp_list_tools": _whole,
     "compaction": _whole,
 }
-_PROGRAMS = {"program": "calls of programs cannot be kept, only those of the model"}

@@ -1,4 +1,4 @@
-"""The items of OpenAI's Responses, as they are written; see :mod:`chatmemory.formats.responses`."""
+"""The writer of the items of OpenAI's Responses; see :mod:`chatmemory.formats.responses`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DETAILS = {
 
 
 def answer_items(message: AiMessage) -> list[dict[str, Any]]:
-    """The items of an answer: its text, and its calls."""
+    """Return the items of an answer: its text, and its calls."""
     items: list[dict[str, Any]] = [{"role": "assistant", "content": message.text}] if message.text else []
     for request in message.tool_execution_requests:
         if request.name is None:
@@ -33,13 +33,14 @@ def answer_items(message: AiMessage) -> list[dict[str, Any]]:
 
 
 def text_or_parts(contents: tuple[Content, ...]) -> str | list[dict[str, Any]]:
-    """What a user or a tool says."""
+    """Return the text of a single content that is one, else the parts."""
     if len(contents) == 1 and isinstance(contents[0], TextContent):
         return contents[0].text
     return content_parts(contents)
 
 
 def content_parts(contents: Iterable[Content]) -> list[dict[str, Any]]:
+    """Return the part for each content."""
     return [_part(content) for content in contents]
 
 

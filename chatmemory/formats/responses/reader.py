@@ -33,12 +33,24 @@ __all__ = ["KEPT_UNDER", "from_responses", "read_answer"]
 KEPT_UNDER = "openai_responses"
 """The attribute under which the items of an answer that messages here cannot express are kept, as ``items``."""
 
+_ASYNC = "async_"  # as the SDK dumps async, unless by its alias
+_MAY_BE_NULL = ("code", "outputs", "result")  # of code_interpreter_call and image_generation_call, which need them
+_REFUSED = {
+    "item_reference": "only OpenAI knows what this refers to; give the item itself",
+    "custom_tool_call": "a call of a custom tool cannot be kept, only one of a function",
+    "custom_tool_call_output": "the result of a custom tool cannot be kept, only that of a function",
+    **dict.fromkeys(
+        ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request"),
+        "a call that waits for another answer than a function's cannot be kept",
+    ),
+}
+
 
 def from_responses(data: Any, place: str = "") -> list[ChatMessage]:
-    """Messages from ``{"instructions": …, "input": …}``, a list of items, a text, or a response that the SDK dumps.
+    """Read messages from ``{"instructions": …, "input": …}``, items, a text, or a response that the SDK dumps.
 
-    ``null`` is the same as a field that is not there. A tool result is given the name of the tool that an earlier
-    item calls by its ID.
+    ``null`` is the same as a field that is not there. A tool result gets the name of the tool that an earlier item
+    calls by its ID.
 
     Args:
         place: what the data is called in errors, ``body`` say.
@@ -72,7 +84,7 @@ def _instructions(text: Any, place: str) -> list[ChatMessage]:
 
 
 def read_answer(items: Iterable[Any]) -> AiMessage:
-    """What the items of an answer say, but for what has no place in it."""
+    """Read the items of an answer, without what a message here has no place for."""
     return _answer([part for index, item in enumerate(items) for part in _answer_parts(item, f"[{index}]")])
 
 
@@ -106,7 +118,7 @@ def _items(data: Any, place: str, what: str) -> list[ChatMessage]:
 
 
 class _Answer:
-    """Items of one answer that follow one another."""
+    """The items of one answer, which follow one another."""
 
     def __init__(self) -> None:
         self.items: list[dict[str, Any]] = []
@@ -120,7 +132,7 @@ class _Answer:
         self._parts += parts
 
     def message(self) -> AiMessage:
-        """The answer, with its items if they cannot be had from it again."""
+        """Return the answer, with its items kept aside if writing it would not make them again."""
         answer = _answer(self._parts)
         if answer_items(answer) == self.items:
             return answer
@@ -155,7 +167,7 @@ def _answer_parts(item: Any, place: str) -> list[AnswerPart]:
 
 
 def _clean(value: Any, *, within: bool = False) -> Any:
-    """The item without what says nothing."""
+    """Return the item without fields that say nothing."""
     if isinstance(value, Mapping):
         cleaned = {
             ("async" if key == _ASYNC else key): _clean(item, within=True)
@@ -192,16 +204,3 @@ def _tool_result(fields: Fields) -> ToolExecutionResultMessage:
     if isinstance(output, str):
         return ToolExecutionResultMessage(id, name, output)
     return ToolExecutionResultMessage(id, name, contents=output)
-
-
-_ASYNC = "async_"  # as the SDK dumps async, unless by its alias
-_MAY_BE_NULL = ("code", "outputs", "result")  # of code_interpreter_call and image_generation_call, which need them
-_REFUSED = {
-    "item_reference": "only OpenAI knows what this refers to; give the item itself",
-    "custom_tool_call": "a call of a custom tool cannot be kept, only one of a function",
-    "custom_tool_call_output": "the result of a custom tool cannot be kept, only that of a function",
-    **dict.fromkeys(
-        ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request"),
-        "a call that waits for another answer than a function's cannot be kept",
-    ),
-}

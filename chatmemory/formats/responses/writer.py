@@ -17,6 +17,14 @@ from chatmemory.formats.validity import make_valid
 
 __all__ = ["to_responses"]
 
+_NOT_ENCRYPTED = "Reasoning that is not encrypted was left out, with all but text and calls of its answer."
+_RULES = Rules(
+    ids=Names(None, 64),
+    unique_ids=False,
+    tool_names=Names(r"[^a-zA-Z0-9_-]", 128),
+    says_nothing=lambda message: not (_sent(message) or message.text),
+)
+
 
 def to_responses(
     messages: Iterable[ChatMessage],
@@ -24,11 +32,11 @@ def to_responses(
     *,
     repair: bool = True,
 ) -> list[dict[str, Any]]:
-    """The items, ready to be sent as ``input=``. OpenAI accepts the result whatever the memory holds.
+    """Return the items as ``input=`` takes them. OpenAI accepts the result whatever the memory holds.
 
     Args:
         on_repair: called with each repair, in the order of the messages.
-        repair: False writes every message given, and all that was kept aside, for a record of what was said rather
+        repair: False writes every message, and all that was kept aside, for a record of what was said rather
             than a request. Then only IDs are made up, as :func:`chatmemory.formats.openai.to_openai` does.
 
     Raises:
@@ -77,7 +85,7 @@ def _items(message: ChatMessage, calls: CallIds, repair: bool) -> list[dict[str,
 
 
 def _sent(message: AiMessage) -> list[dict[str, Any]]:
-    """The items that ``from_responses`` kept aside, if OpenAI takes them; none otherwise."""
+    """Return the items that ``from_responses`` kept aside, if OpenAI takes them; none otherwise."""
     items = _kept(message)
     if not _is_encrypted(items):
         return []
@@ -91,14 +99,5 @@ def _is_encrypted(items: list[dict[str, Any]]) -> bool:
 
 
 def _kept(message: AiMessage) -> list[dict[str, Any]]:
-    """The items that ``from_responses`` kept aside. Attributes are anybody's, so nothing is taken for sure."""
+    """Return the items that ``from_responses`` kept aside, an empty list without any."""
     return kept_pieces(message, KEPT_UNDER, "items", lambda items: is_same_answer(read_answer(items), message)) or []
-
-
-_NOT_ENCRYPTED = "Reasoning that is not encrypted was left out, with all but text and calls of its answer."
-_RULES = Rules(
-    ids=Names(None, 64),
-    unique_ids=False,
-    tool_names=Names(r"[^a-zA-Z0-9_-]", 128),
-    says_nothing=lambda message: not (_sent(message) or message.text),
-)
