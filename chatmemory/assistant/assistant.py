@@ -56,10 +56,10 @@ class Assistant:
         Args:
             model: a :class:`ChatModel`, or a function of the messages and the tools' specifications that returns an
                 ``AiMessage``.
-            memory: one for all, or a callable of the memory ID that returns the memory. It is called once for each ID,
-                unless the memory is in Django's database.
-            system_message: instructions to the model, or a callable of the memory ID that returns them. They go into the
-                memory, and replace others.
+            memory: one for all, or a callable of the memory ID that returns the memory. It is kept for the ID, unless
+                it is in Django's database.
+            system_message: instructions, or a callable of the memory ID that returns them. They go into
+                the memory, and replace others.
             tools: functions that the model may call.
             max_sequential_tools_invocations: how often in a row the model may call tools.
             turn_timeout: seconds that one call of the model, a pause between two pieces of its answer, or a tool may
@@ -109,7 +109,7 @@ class Assistant:
         if isinstance(self._memory, ChatMemory):
             if memory_id != self._memory.id:
                 raise ValueError(
-                    f"there is one memory for all, whose ID is {self._memory.id!r}, but {memory_id!r} was asked for; "
+                    f"there is one memory for all, whose ID is {self._memory.id!r}, but the ID given is {memory_id!r}; "
                     "for one memory per ID give a callable: memory=lambda memory_id: …"
                 )
             return self._memory
@@ -136,7 +136,7 @@ class Assistant:
 
         Args:
             memory_id: whose conversation.
-            message: what the user says. None goes on from where the conversation stands, after a failure for example; if it
+            message: what the user says. None goes on from where the conversation stands, say after a failure; if it
                 stands at an answer, that is returned.
             idempotency_key: with a memory in Django's database, a second call with the same key and message adds
                 nothing: it returns the answer of the first, or goes on if there is none.

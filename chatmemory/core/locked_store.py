@@ -31,8 +31,8 @@ class LockedStore(WindowedChatMemoryStore):
         self._store = store
 
     def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
-        entries = _stored(self._store.get_messages(memory_id), window)
-        return _messages(window.fit(entries).entries())
+        retained = window.fit(_stored(self._store.get_messages(memory_id), window))
+        return _messages(retained.entries())
 
     def add_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
         with self._lock(memory_id):

@@ -52,12 +52,6 @@ class WindowedChatMemoryStore(ABC):
         """Replace the memory by ``messages``, and evict what does not fit."""
 
 
-def _checked(memory_id: Any, messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
-    if messages is None:
-        raise TypeError(f"messages of memory {memory_id!r} cannot be null; an empty list clears it")
-    return tuple(messages)
-
-
 class InMemoryChatMemoryStore:
     """A store of any number of memories. IDs are compared as Python compares dict keys: 1 and "1" differ."""
 
@@ -124,3 +118,9 @@ def _not_null(memory_id: Any) -> Any:
     if memory_id is None:
         raise ValueError("memory_id cannot be null")
     return memory_id
+
+
+def _checked(memory_id: Any, messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
+    if messages is None:
+        raise TypeError(f"messages of memory {memory_id!r} cannot be null; an empty list clears it")
+    return tuple(messages)

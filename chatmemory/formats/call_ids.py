@@ -30,13 +30,13 @@ def unused_ids(used: Collection[str | None]) -> Iterator[str]:
 
 
 class CallIds:
-    """IDs for the calls that have none, in order also those of the results without an ID that follow."""
+    """IDs for calls without one, and for the results without one that follow, in the order of the calls."""
 
     def __init__(self, new_id: Callable[[int], str], *, keep_empty: bool = False) -> None:
         """
         Args:
             new_id: returns the ID for the call that is the n-th of its answer.
-            keep_empty: whether an empty ID is one, rather than missing.
+            keep_empty: whether an empty ID is an ID, rather than missing.
         """
         self._new_id = new_id
         self._keep_empty = keep_empty

@@ -35,9 +35,9 @@ from chatmemory.formats.anthropic.block_writer import (
     content_block,
 )
 
-__all__ = ["KEPT_UNDER", "from_anthropic", "read_answer", "read_contents"]
+__all__ = ["ATTRIBUTE", "from_anthropic", "read_answer", "read_contents"]
 
-KEPT_UNDER = "anthropic"
+ATTRIBUTE = "anthropic"
 """The attribute under which the blocks that messages here cannot express are kept, as ``content``."""
 
 _OF_THE_ANSWER = (
@@ -141,9 +141,7 @@ def _user(content: Any, place: str) -> list[ChatMessage]:
             contents = [_user_part(block, f"{place}[{index}]") for index, block in some]
             kept = _clean([block for _, block in some])
             same = kept == [content_block(content) for content in contents]
-            messages.append(
-                UserMessage(contents=contents, attributes=None if same else {KEPT_UNDER: {"content": kept}})
-            )
+            messages.append(UserMessage(contents=contents, attributes=None if same else {ATTRIBUTE: {"content": kept}}))
     return messages
 
 
@@ -181,7 +179,7 @@ def _kept_beside(answer: AiMessage, blocks: list[dict[str, Any]]) -> AiMessage:
     """Return the answer, with its blocks kept aside if writing it would not make them again."""
     if answer_blocks(answer) == blocks:
         return answer
-    attributes = {**answer.attributes, KEPT_UNDER: {"content": blocks}}
+    attributes = {**answer.attributes, ATTRIBUTE: {"content": blocks}}
     return AiMessage(answer.text, answer.tool_execution_requests, thinking=answer.thinking, attributes=attributes)
 
 

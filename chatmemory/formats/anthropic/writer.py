@@ -9,7 +9,7 @@ from chatmemory.core.arguments import tuple_of
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.formats import CannotExpressError
 from chatmemory.formats.anthropic.block_writer import answer_blocks, content_block
-from chatmemory.formats.anthropic.reader import KEPT_UNDER, read_answer, read_contents
+from chatmemory.formats.anthropic.reader import ATTRIBUTE, read_answer, read_contents
 from chatmemory.formats.kept import is_same_answer, kept_pieces
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules
 from chatmemory.formats.transcript import write_transcript
@@ -73,12 +73,12 @@ def _blocks(message: ChatMessage) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _user_blocks(message: UserMessage) -> list[dict[str, Any]]:
-    kept = kept_pieces(message, KEPT_UNDER, "content", lambda blocks: read_contents(blocks) == list(message.contents))
+    kept = kept_pieces(message, ATTRIBUTE, "content", lambda blocks: read_contents(blocks) == list(message.contents))
     return [content_block(content) for content in message.contents] if kept is None else _sayable(kept)
 
 
 def _answer_blocks(message: AiMessage) -> list[dict[str, Any]]:
-    kept = kept_pieces(message, KEPT_UNDER, "content", lambda blocks: is_same_answer(read_answer(blocks), message))
+    kept = kept_pieces(message, ATTRIBUTE, "content", lambda blocks: is_same_answer(read_answer(blocks), message))
     blocks = _sayable(answer_blocks(message) if kept is None else kept)
     while blocks and blocks[-1]["type"] in _THINKING:
         blocks.pop()

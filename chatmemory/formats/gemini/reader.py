@@ -22,9 +22,9 @@ from chatmemory.formats import CannotExpressError
 from chatmemory.formats.gemini.part_reader import ANSWER_PARTS, USER_PARTS, Thought, clean_part, read_part
 from chatmemory.formats.gemini.part_writer import answer_parts, content_part, function_response
 
-__all__ = ["KEPT_UNDER", "from_gemini", "read_answer", "read_contents", "read_result"]
+__all__ = ["ATTRIBUTE", "from_gemini", "read_answer", "read_contents", "read_result"]
 
-KEPT_UNDER = "gemini"
+ATTRIBUTE = "gemini"
 """The attribute under which the parts that messages here cannot express are kept, as ``parts``."""
 
 _SYSTEM = {"text": USER_PARTS["text"]}
@@ -127,7 +127,7 @@ def _content(data: Any, place: str, calls: _Calls) -> list[ChatMessage]:
         answer = read_answer(parts, place)
         if _is_written_so(lambda: answer_parts(answer), parts):
             return [answer]
-        kept = {KEPT_UNDER: {"parts": parts}}
+        kept = {ATTRIBUTE: {"parts": parts}}
         return [AiMessage(answer.text, answer.tool_execution_requests, thinking=answer.thinking, attributes=kept)]
     if not parts:
         raise InvalidMessageError("expected at least one part, got none", place)
@@ -162,7 +162,7 @@ def _is_response(part: Any) -> bool:
 def _user(parts: list[Any], place: str, first: int) -> UserMessage:
     contents = read_contents(parts, place, first)
     same = _is_written_so(lambda: [content_part(content) for content in contents], parts)
-    return UserMessage(contents=contents, attributes=None if same else {KEPT_UNDER: {"parts": parts}})
+    return UserMessage(contents=contents, attributes=None if same else {ATTRIBUTE: {"parts": parts}})
 
 
 def _is_written_so(write: Callable[[], Any], parts: Any) -> bool:
@@ -185,7 +185,7 @@ def read_result(part: Any, place: str = "") -> ToolExecutionResultMessage:
     said = {key: value for key, value in given.items() if key not in ("id", "name")}
     if _is_written_so(lambda: function_response(result), said):
         return result
-    kept = {KEPT_UNDER: {"parts": [part]}}
+    kept = {ATTRIBUTE: {"parts": [part]}}
     return ToolExecutionResultMessage(
         result.id, result.tool_name, contents=result.contents, is_error=result.is_error, attributes=kept
     )

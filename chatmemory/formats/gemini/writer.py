@@ -16,7 +16,7 @@ from chatmemory.core.messages import (
 from chatmemory.formats import CannotExpressError
 from chatmemory.formats.gemini.part_reader import NO_SIGNATURE
 from chatmemory.formats.gemini.part_writer import answer_parts, content_part, function_response
-from chatmemory.formats.gemini.reader import KEPT_UNDER, read_answer, read_contents, read_result
+from chatmemory.formats.gemini.reader import ATTRIBUTE, read_answer, read_contents, read_result
 from chatmemory.formats.kept import is_same_answer, kept_pieces
 from chatmemory.formats.rules import Names, Repair, Rules
 from chatmemory.formats.transcript import write_transcript
@@ -85,12 +85,12 @@ class _Writer:
 
 
 def _user_parts(message: UserMessage) -> list[dict[str, Any]]:
-    kept = kept_pieces(message, KEPT_UNDER, "parts", lambda parts: read_contents(parts) == list(message.contents))
+    kept = kept_pieces(message, ATTRIBUTE, "parts", lambda parts: read_contents(parts) == list(message.contents))
     return _sayable([content_part(content) for content in message.contents] if kept is None else kept)
 
 
 def _answer_parts(message: AiMessage) -> list[dict[str, Any]]:
-    kept = kept_pieces(message, KEPT_UNDER, "parts", lambda parts: is_same_answer(read_answer(parts), message))
+    kept = kept_pieces(message, ATTRIBUTE, "parts", lambda parts: is_same_answer(read_answer(parts), message))
     parts = _sayable(answer_parts(message) if kept is None else kept)
     # Thinking alone is no answer.
     return parts if any(not part.get("thought") and part.get("text") != "" for part in parts) else []
@@ -101,7 +101,7 @@ def _response(message: ToolExecutionResultMessage) -> dict[str, Any]:
         results = [read_result(part) for part in parts]
         return [(result.contents, result.is_error) for result in results] == [(message.contents, message.is_error)]
 
-    kept = kept_pieces(message, KEPT_UNDER, "parts", is_same)
+    kept = kept_pieces(message, ATTRIBUTE, "parts", is_same)
     if kept is None:
         return function_response(message)
     return {key: value for key, value in kept[0]["functionResponse"].items() if key not in ("id", "name")}

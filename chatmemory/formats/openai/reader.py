@@ -19,9 +19,9 @@ from chatmemory.core.serialization.fields import Fields, expected
 from chatmemory.core.serialization.storable import require_json
 from chatmemory.formats.openai.part_reader import ASSISTANT_PARTS, TEXT_PARTS, USER_PARTS
 
-__all__ = ["KEPT_UNDER", "from_openai"]
+__all__ = ["ATTRIBUTE", "from_openai"]
 
-KEPT_UNDER = "openai"
+ATTRIBUTE = "openai"
 """The attribute for what only OpenAI has: ``name``, ``refusal``, ``annotations``, ``audio``."""
 
 _REFUSED_ROLES = {"function": "the role function is of the past; use tool, with a tool_call_id"}
@@ -102,7 +102,7 @@ def _assistant(fields: Fields) -> AiMessage:
         refusal or None if content is None else content,
         fields.items("tool_calls", _tool_call),
         thinking=_thinking(fields),
-        attributes={KEPT_UNDER: kept} if kept else None,
+        attributes={ATTRIBUTE: kept} if kept else None,
     )
 
 

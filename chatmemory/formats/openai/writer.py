@@ -18,7 +18,7 @@ from chatmemory.core.messages import (
 from chatmemory.formats import CannotExpressError, naming_message
 from chatmemory.formats.call_ids import CallIds, unused_ids, used_ids
 from chatmemory.formats.openai.part_writer import content_part
-from chatmemory.formats.openai.reader import KEPT_UNDER
+from chatmemory.formats.openai.reader import ATTRIBUTE
 from chatmemory.formats.rules import Names, Repair, Rules
 from chatmemory.formats.validity import make_valid
 
@@ -122,7 +122,7 @@ def _assistant(message: AiMessage) -> dict[str, Any]:
 
 def _kept(message: AiMessage) -> dict[str, Any]:
     """Return what ``from_openai`` kept aside and OpenAI takes back. Anybody may have written it, so it is checked."""
-    kept = message.attributes.get(KEPT_UNDER)
+    kept = message.attributes.get(ATTRIBUTE)
     if not isinstance(kept, Mapping):
         return {}
     data: dict[str, Any] = {}

@@ -28,9 +28,9 @@ from chatmemory.formats.responses.item_reader import (
 )
 from chatmemory.formats.responses.item_writer import answer_items
 
-__all__ = ["KEPT_UNDER", "from_responses", "read_answer"]
+__all__ = ["ATTRIBUTE", "from_responses", "read_answer"]
 
-KEPT_UNDER = "openai_responses"
+ATTRIBUTE = "openai_responses"
 """The attribute under which the items of an answer that messages here cannot express are kept, as ``items``."""
 
 _ASYNC = "async_"  # as the SDK dumps async, unless by its alias
@@ -136,7 +136,7 @@ class _Answer:
         answer = _answer(self._parts)
         if answer_items(answer) == self.items:
             return answer
-        kept = {KEPT_UNDER: {"items": self.items}}
+        kept = {ATTRIBUTE: {"items": self.items}}
         return AiMessage(answer.text, answer.tool_execution_requests, thinking=answer.thinking, attributes=kept)
 
 

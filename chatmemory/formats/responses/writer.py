@@ -11,7 +11,7 @@ from chatmemory.formats import CannotExpressError, naming_message
 from chatmemory.formats.call_ids import CallIds, unused_ids, used_ids
 from chatmemory.formats.kept import is_same_answer, kept_pieces
 from chatmemory.formats.responses.item_writer import answer_items, text_or_parts
-from chatmemory.formats.responses.reader import KEPT_UNDER, read_answer
+from chatmemory.formats.responses.reader import ATTRIBUTE, read_answer
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules
 from chatmemory.formats.validity import make_valid
 
@@ -100,4 +100,4 @@ def _is_encrypted(items: list[dict[str, Any]]) -> bool:
 
 def _kept(message: AiMessage) -> list[dict[str, Any]]:
     """Return the items that ``from_responses`` kept aside, an empty list without any."""
-    return kept_pieces(message, KEPT_UNDER, "items", lambda items: is_same_answer(read_answer(items), message)) or []
+    return kept_pieces(message, ATTRIBUTE, "items", lambda items: is_same_answer(read_answer(items), message)) or []
