@@ -108,6 +108,12 @@ class Fields:
         if self.has(key):
             raise InvalidMessageError(problem, self.at(key))
 
+    def refuse_others(self, *known: str) -> None:
+        """Raise an error for a field that is left over, unless it is one of ``known``."""
+        unknown = next((str(key) for key in self._data if key not in known), None)
+        if unknown is not None:
+            raise InvalidMessageError("unknown field; leave it out", self.at(unknown[:100]))
+
     def build(self, read: Callable[[Self], T]) -> T:
         """Return what ``read`` makes of the fields, of which it must leave none over."""
         try:
@@ -115,17 +121,13 @@ class Fields:
         except InvalidMessageError:
             raise
         except ValueError as error:  # a constructor's own check
-            self._refuse_unknown()  # a misspelt field is the better explanation of a missing one
+            self.refuse_others()  # a misspelt field is the better explanation of a missing one
             raise InvalidMessageError(str(error), self._place) from error
-        self._refuse_unknown()
+        self.refuse_others()
         return result
 
     def _within(self, data: Any, place: str) -> Self:
         return type(self)(data, place)
-
-    def _refuse_unknown(self) -> None:
-        if self._data:
-            raise InvalidMessageError("unknown field; leave it out", self.at(str(next(iter(self._data)))[:100]))
 
 
 def expected(what: str, value: Any, place: str) -> InvalidMessageError:

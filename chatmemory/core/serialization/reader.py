@@ -94,12 +94,12 @@ class _Fields(Fields):
     def optional_object(self, key: str, read: Callable[[Self], T]) -> T | None:
         return self.object(key, read) if self.has(key) else None
 
+    def refuse_others(self, *known: str) -> None:
+        if self._strict:
+            super().refuse_others(*known)
+
     def _within(self, data: Any, place: str) -> Self:
         return type(self)(data, place, self._strict)
-
-    def _refuse_unknown(self) -> None:
-        if self._strict:
-            super()._refuse_unknown()
 
 
 def _system(fields: _Fields) -> SystemMessage:

@@ -70,20 +70,19 @@ def from_anthropic(data: Any, place: str = "") -> list[ChatMessage]:
         return _messages(data, place)
     if not isinstance(data, Mapping):
         raise expected("an object or a list of messages", data, place)
+    fields = Fields(data, place)
+    at = fields.at
     if "role" in data:
-        return Fields(data, place).build(_message)
-    dot = f"{place}." if place else ""
-    unknown = next((str(key) for key in data if key not in ("system", "messages")), None)
-    if unknown is not None:
-        raise InvalidMessageError("unknown field; leave it out", f"{dot}{unknown[:100]}")
+        return fields.build(_message)
+    fields.refuse_others("system", "messages")
     if not isinstance(data.get("messages"), (list, tuple)):
-        raise expected("a list of messages", data.get("messages"), f"{dot}messages")
+        raise expected("a list of messages", data.get("messages"), at("messages"))
     system: list[ChatMessage] = []
     if data.get("system") is not None:
-        require_json(data["system"], f"{dot}system")
-        text = _system_text(data["system"], f"{dot}system")
-        system = [_system(text, f"{dot}system")] if text else []
-    return system + _messages(data["messages"], f"{dot}messages")
+        require_json(data["system"], at("system"))
+        text = _system_text(data["system"], at("system"))
+        system = [_system(text, at("system"))] if text else []
+    return system + _messages(data["messages"], at("messages"))
 
 
 def _messages(data: Iterable[Any], place: str) -> list[ChatMessage]:

@@ -48,21 +48,20 @@ def from_gemini(data: Any, place: str = "") -> list[ChatMessage]:
         return _contents(data, place)
     if not isinstance(data, Mapping):
         raise expected("an object or a list of contents", data, place)
-    dot = f"{place}." if place else ""
+    fields = Fields(data, place)
+    at = fields.at
     if "candidates" in data:
-        return _candidate(data["candidates"], f"{dot}candidates")
+        return _candidate(data["candidates"], at("candidates"))
     if "parts" in data:
         return _content(data, place, _Calls())
-    unknown = next((str(key) for key in data if key not in (*_SYSTEM_NAMES, "contents")), None)
-    if unknown is not None:
-        raise InvalidMessageError("unknown field; leave it out", f"{dot}{unknown[:100]}")
+    fields.refuse_others(*_SYSTEM_NAMES, "contents")
     given = [name for name in _SYSTEM_NAMES if data.get(name) is not None]
     if len(given) > 1:
-        raise InvalidMessageError("given twice", f"{dot}{given[1]}")
-    system = [message for name in given for message in _system(data[name], f"{dot}{name}")]
+        raise InvalidMessageError("given twice", at(given[1]))
+    system = [message for name in given for message in _system(data[name], at(name))]
     if not isinstance(data.get("contents"), (list, tuple)):
-        raise expected("a list of contents", data.get("contents"), f"{dot}contents")
-    return [*system, *_contents(data["contents"], f"{dot}contents")]
+        raise expected("a list of contents", data.get("contents"), at("contents"))
+    return [*system, *_contents(data["contents"], at("contents"))]
 
 
 def _candidate(candidates: Any, place: str) -> list[ChatMessage]:

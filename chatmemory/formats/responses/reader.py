@@ -60,14 +60,13 @@ def from_responses(data: Any, place: str = "") -> list[ChatMessage]:
     """
     if not isinstance(data, Mapping):
         return _items(data, place, "a list of items, a text or an object")
-    dot = f"{place}." if place else ""
+    fields = Fields(data, place)
+    at = fields.at
     if "output" in data:
-        return _items(data["output"], f"{dot}output", "a list of items")
-    unknown = next((str(key) for key in data if key not in ("instructions", "input")), None)
-    if unknown is not None:
-        raise InvalidMessageError("unknown field; leave it out", f"{dot}{unknown[:100]}")
-    said = _items(data.get("input"), f"{dot}input", "a list of items or a text")
-    return [*_instructions(data.get("instructions"), f"{dot}instructions"), *said]
+        return _items(data["output"], at("output"), "a list of items")
+    fields.refuse_others("instructions", "input")
+    said = _items(data.get("input"), at("input"), "a list of items or a text")
+    return [*_instructions(data.get("instructions"), at("instructions")), *said]
 
 
 def _instructions(text: Any, place: str) -> list[ChatMessage]:
