@@ -96,7 +96,7 @@ def turn_steps(turn: Turn, plan: Plan) -> Steps:
         if not isinstance(answer, AiMessage):
             raise TypeError(f"the model must return an AiMessage, but returned: {type(answer).__name__}")
         if not (answer.text or answer.tool_execution_requests):
-            raise ModelError("The model's answer is empty: neither text nor a call of a tool.")
+            raise ModelError("The model returned an empty answer: neither text nor a call of a tool.")
         if answer.tool_execution_requests and invocations == plan.max_invocations:
             break
         # Before the tools run: without a record of the calls, their effects could be repeated.
