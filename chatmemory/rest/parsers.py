@@ -9,7 +9,7 @@ from rest_framework.exceptions import ParseError
 from rest_framework.parsers import BaseParser
 
 from chatmemory.conf import setting
-from chatmemory.core.json_text import MAX_NESTING, loads
+from chatmemory.core.json_text import MAX_NESTING, levels, loads
 from chatmemory.rest.problems import TooLarge
 
 __all__ = ["StrictJSONParser"]
@@ -41,13 +41,10 @@ class StrictJSONParser(BaseParser):
 
 def _require_bounded(value: Any) -> None:
     """Raise if ``value`` is nested too deep or has too many values: each of them costs time at every later step."""
-    level, depth, count = [value], 0, 0
-    while level:
+    count = 0
+    for depth, level in enumerate(levels(value)):
         count += len(level)
         if depth > MAX_NESTING:
             raise ValueError(f"nested more than {MAX_NESTING} levels deep")
         if count > _MOST_VALUES:
             raise TooLarge(f"The body has more than {_MOST_VALUES} values. Send less at once.")
-        containers = [item for item in level if isinstance(item, (dict, list))]
-        level = [child for item in containers for child in (item.values() if isinstance(item, dict) else item)]
-        depth += 1

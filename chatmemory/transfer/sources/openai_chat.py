@@ -13,7 +13,7 @@ from typing import Any
 
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
-from chatmemory.formats.openai.reader import KEPT_UNDER, from_openai
+from chatmemory.formats.openai.reader import ATTRIBUTE, from_openai
 from chatmemory.transfer.files import Source, numbered_lines
 from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.reports import BadRecordError
@@ -67,7 +67,7 @@ def _conversation(place: str, memory_id: str, text: str) -> FoundConversation | 
     if not isinstance(data, dict) or not isinstance(data.get("messages"), list):
         return BadRecordError(place, 'expected an object with the list "messages"')
     messages = ((f"{place}: messages[{index}]", item) for index, item in enumerate(data.pop("messages")))
-    metadata = {KEPT_UNDER: data} if data else {}
+    metadata = {ATTRIBUTE: data} if data else {}
     return FoundConversation(place=place, memory_id=memory_id, metadata=metadata, messages=_messages(messages))
 
 
