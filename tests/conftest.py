@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,25 @@ settings.register_profile(
     "shared", settings.get_profile(settings.get_current_profile_name()), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("shared")
+
+
+# More would wait for the longest test, and each imports all that the tests do.
+MOST_PROCESSES = 8
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """How many processes ``-n auto`` starts; with 0 the tests run in this one.
+
+    A file or a test that is named is through before others are up, and what is printed with ``-s``, or asked with
+    ``--trace``, does not come out of them. ``--pdb`` is heeded by pytest-xdist itself.
+    """
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None  # pytest-xdist heeds this, too
+    named = all(Path(argument.split("::")[0]).is_file() for argument in config.args)
+    if named or config.option.capture == "no" or config.option.trace:
+        return 0
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return 0 if processors == 1 else min(processors, MOST_PROCESSES)
 
 
 def pytest_collection_finish() -> None:
