@@ -40,6 +40,33 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return 0 if processors == 1 else min(processors, MOST_PROCESSES)
 
 
+# Elsewhere each test runs on every database.
+FOLDERS_WITH_FILES_THAT_ASK_NO_DATABASE = ("assistant", "core", "demo", "formats")
+# What the windows do in memory is what is asked of them in the database: they are judged beside each other.
+ON_EVERY_DATABASE = ("core/test_memory.py",)
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m is heeded
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of files that ask no database: pytest-django lets no test have one that does not say so."""
+    tests = Path(__file__).parent
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    for path, there in files.items():
+        file = path.relative_to(tests).as_posix()
+        if not file.startswith(FOLDERS_WITH_FILES_THAT_ASK_NO_DATABASE) or file in ON_EVERY_DATABASE:
+            continue
+        if not any(asks_a_database(item) for item in there):
+            for item in there:
+                item.add_marker(pytest.mark.no_database)
+
+
+def asks_a_database(item: pytest.Item) -> bool:
+    named = {"db", "transactional_db", "django_db_setup"} & set(getattr(item, "fixturenames", ()))
+    return bool(named) or item.get_closest_marker("django_db") is not None
+
+
 def pytest_collection_finish() -> None:
     """Millions of objects of other frameworks are imported by now, which the garbage collector need not look at."""
     gc.collect()
