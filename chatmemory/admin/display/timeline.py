@@ -14,7 +14,8 @@ from django.http import QueryDict
 from chatmemory.admin.display.message import ShownMessage, most_chars, shown
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.messages import ChatMessageType
-from chatmemory.models import Conversation, Message
+from chatmemory.core.numbers import whole_number
+from chatmemory.models import MAX_LIMIT, Conversation, Message
 
 __all__ = [
     "MOST_SHOWN",
@@ -25,7 +26,6 @@ __all__ = [
     "TimelineEntry",
     "last_position",
     "memory_entries",
-    "number",
     "place_to_go",
 ]
 
@@ -156,13 +156,13 @@ class Timeline:
         """
         total = conversation.next_position
         memory = MemoryMap.now(conversation)
-        asked = number(query.get("position", ""))
+        asked = whole_number(query.get("position", ""), most=MAX_LIMIT)
         if asked is None:
             asked = total - 1 if memory.edge is None else memory.edge
         start = _page_start(max(0, min(asked, total - 1)))
         rows = _rows(conversation, start, with_text=with_text)
         arrivals = _arrivals(conversation, rows)
-        whole = number(query.get("whole", ""))
+        whole = whole_number(query.get("whole", ""))
         most = most_chars(len(rows))
         entries = [
             TimelineEntry(
@@ -224,15 +224,10 @@ def memory_entries(
 
 def place_to_go(conversation: Conversation, where: str) -> int:
     """The position that ``?go=`` asks for: a number, or "first-evicted"."""
-    position = number(where)
+    position = whole_number(where, most=MAX_LIMIT)
     if position is None:
         position = conversation.messages.evicted().values_list("position", flat=True).first()
     return max(0, min(position or 0, conversation.next_position - 1))
-
-
-def number(text: str) -> int | None:
-    """A whole number from an address, if it is one that a database takes."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _page_start(position: int) -> int:

@@ -12,13 +12,14 @@ from django.utils.translation import gettext_lazy as _
 from chatmemory.admin.display.gauge import Gauge
 from chatmemory.admin.display.json_layout import lay_out
 from chatmemory.admin.display.message import UNREADABLE, unreadable
-from chatmemory.admin.display.timeline import MOST_SHOWN, MemoryMap, last_position, memory_entries, number
+from chatmemory.admin.display.timeline import MOST_SHOWN, MemoryMap, last_position, memory_entries
 from chatmemory.admin.views.base import conversation_or_404, conversation_page
 from chatmemory.core.json_text import dumps
+from chatmemory.core.numbers import whole_number
 from chatmemory.database.operations.try_window import fit_rows
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.registry import message_format, message_formats
-from chatmemory.models import Conversation, Message
+from chatmemory.models import MAX_LIMIT, Conversation, Message
 
 __all__ = ["show"]
 
@@ -134,15 +135,15 @@ def _asked(conversation: Conversation, request: HttpRequest) -> tuple[int, Any]:
     """The version that is asked for, and what is wrong with the question."""
     message, version = request.GET.get("message"), request.GET.get("version")
     if message:
-        position = number(message)
+        position = whole_number(message, most=MAX_LIMIT)
         rows = conversation.messages.filter(position=position) if position is not None else None
         added_in = rows.values_list("added_in", flat=True).first() if rows is not None else None
         if added_in is None:
             return conversation.version, _("There is no such message; this is the memory now.")
         return added_in, None
     if version:
-        asked = number(version)
-        if asked is None or asked > conversation.version:
+        asked = whole_number(version, most=conversation.version)
+        if asked is None:
             return conversation.version, _("There is no such version; this is the memory now.")
         return asked, None
     return conversation.version, None

@@ -10,6 +10,7 @@ from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from chatmemory.core.numbers import whole_number
 from chatmemory.database import operations
 from chatmemory.database.idempotency import keys_of
 from chatmemory.database.rows import rows_of
