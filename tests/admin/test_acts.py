@@ -19,11 +19,10 @@ from django.utils import timezone, translation
 
 from chatmemory import AiMessage, CustomMessage, UserMessage
 from chatmemory.admin import ConversationAdmin
-from chatmemory.database import operations
+from chatmemory.database import operations, rows
 from chatmemory.database.operations.positions import ORDER_STEP
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
-from chatmemory.transfer.json_lines import write as json_lines
 from tests.admin.test_conversation import LIST, conversation, html, page, staff, words  # noqa: F401
 from tests.support.factories import ConversationFactory, UserFactory
 
@@ -288,7 +287,7 @@ class TestClearingSeveral:
         assert len(logged()) == 2
 
     def test_more_than_a_statement_names(self, admin_client, monkeypatch):
-        monkeypatch.setattr("chatmemory.database.rows._ROWS_AT_ONCE", 2)
+        monkeypatch.setattr("chatmemory.database.rows.ROWS_AT_ONCE", 2)
         made = [ConversationFactory() for _ in range(5)]
         for found in made:
             found.memory.add(UserMessage("x"))
@@ -497,11 +496,11 @@ class TestExport:
     @pytest.mark.parametrize("payload", ["{broken", "[1]", "5", '{"contents": 7}'])
     def test_an_unreadable_message_is_exported_as_it_is(self, admin_client, conversation, payload):  # noqa: F811
         Message.objects.filter(conversation=conversation, position=2).update(payload=payload)
-        _settings, *rows, _end = self.lines(admin_client.get(page(conversation, "export_jsonl")))
-        assert [row["position"] for row in rows] == list(range(6))
-        assert (rows[2]["message"], rows[2]["text"], rows[2]["payload"]) == (None, "question 1", payload)
-        assert rows[2]["problem"]
-        assert "problem" not in rows[3]
+        _settings, *written, _end = self.lines(admin_client.get(page(conversation, "export_jsonl")))
+        assert [row["position"] for row in written] == list(range(6))
+        assert (written[2]["message"], written[2]["text"], written[2]["payload"]) == (None, "question 1", payload)
+        assert written[2]["problem"]
+        assert "problem" not in written[3]
 
     @pytest.mark.parametrize("name", NAMES[1:])
     def test_a_format_that_cannot_say_so_names_the_place_instead(self, admin_client, conversation, name):  # noqa: F811
@@ -538,21 +537,21 @@ class TestExport:
     )
     def test_no_more_is_read_at_once_than_a_bounded_number_of_characters(self, monkeypatch, sizes, statements):
         """Four rows are measured at once; of rows of three characters two fit into seven."""
-        monkeypatch.setattr(json_lines, "_ROWS", 4)
-        monkeypatch.setattr(json_lines, "_CHARS", 7)
+        monkeypatch.setattr(rows, "_ROWS", 4)
+        monkeypatch.setattr(rows, "_CHARS", 7)
         made = ConversationFactory()
         Message.objects.bulk_create(row(made, position, size) for position, size in enumerate(sizes))
         with CaptureQueriesContext(connection) as captured:
-            read = [len(found.text) for found in json_lines.read_in_parts(made.messages.all())]
+            read = [len(found.text) for found in rows.read_in_parts(made.messages.all())]
         assert read == sizes
         assert len(captured) == statements
 
     def test_media_count_as_well(self, monkeypatch):
-        monkeypatch.setattr(json_lines, "_CHARS", 100)
+        monkeypatch.setattr(rows, "_CHARS", 100)
         made = ConversationFactory()
         made.memory.add(*(UserMessage("x", attributes={"note": "n" * 90}) for _ in range(3)))
         with CaptureQueriesContext(connection) as captured:
-            assert len(list(json_lines.read_in_parts(made.messages.all()))) == 3
+            assert len(list(rows.read_in_parts(made.messages.all()))) == 3
         assert len(captured) == 1 + 3
 
 
