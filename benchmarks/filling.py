@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from django.db import connection
@@ -10,7 +11,6 @@ from django.utils import timezone
 from benchmarks.texts import message_text, token_counts
 from benchmarks.windows import Window
 from chatmemory import AiMessage, ChatMessage, OpenAiTokenCountEstimator, UserMessage
-from chatmemory.database.operations.positions import ORDER_STEP
 from chatmemory.models import Conversation, Message
 
 __all__ = ["check_filling", "message_at", "new_conversation"]
@@ -30,7 +30,7 @@ def new_conversation(window: Window, history: int) -> Conversation:
     tokens = [count + per_message for count in token_counts(history)]
     of_tokens = window.kind == "tokens"
     pushed = window.evicted_by(tokens if of_tokens else [1] * history, overhead if of_tokens else 0)
-    now = timezone.now()
+    step, now = _order_step(), timezone.now()
     for start in range(0, history, _ROWS_AT_ONCE):
         Message.objects.bulk_create(
             Message(
@@ -39,7 +39,7 @@ def new_conversation(window: Window, history: int) -> Conversation:
                 type="AI" if position % 2 else "USER",
                 text=message_text(position),
                 token_count=tokens[position],
-                memory_order=position * ORDER_STEP,
+                memory_order=position * step,
                 added_in=position + 1,
                 created_at=now,
                 # Each add is one version, and evicts what it pushes out.
@@ -57,6 +57,16 @@ def new_conversation(window: Window, history: int) -> Conversation:
     _analyze()
     conversation.refresh_from_db()
     return conversation
+
+
+@cache
+def _order_step() -> int:
+    """Return the distance in ``memory_order`` of two messages that were added one after the other."""
+    conversation = Conversation.objects.create()
+    conversation.memory.add(UserMessage(""), AiMessage(""))
+    first, second = conversation.messages.history().values_list("memory_order", flat=True)
+    conversation.delete()
+    return second - first
 
 
 def _eviction(version: int, moment: Any) -> dict[str, Any]:
