@@ -112,8 +112,7 @@ def clear_memory(model_admin: Any, request: HttpRequest, object_id: str) -> Http
 
 
 def _clear(model_admin: Any, request: HttpRequest, conversation: Conversation) -> Change:
-    act = partial(operations.clear, Target.of(conversation))
-    return _logged(model_admin, request, conversation, act, _say_cleared)
+    return _logged(model_admin, request, conversation, conversation.memory.clear, _say_cleared)
 
 
 def _say_cleared(change: Change) -> str:
