@@ -13,8 +13,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from chatmemory import ChatMessage
-from chatmemory.core.serialization.reader import read_messages
+from chatmemory import ChatMessage, messages_from_json
 from chatmemory.models import Conversation
 
 __all__ = ["Sample", "load_sample", "missing_samples", "read_samples"]
@@ -44,7 +43,7 @@ def read_samples() -> list[Sample]:
     samples = []
     for days, path in enumerate(sorted(_FOLDER.glob("*.json"))):
         fields = json.loads(path.read_text(encoding="utf-8"))
-        messages = read_messages(fields.pop("messages"), path.name)
+        messages = messages_from_json(json.dumps(fields.pop("messages")))
         memory_id, last_said = fields.pop("memory_id"), timedelta(days=days)
         samples.append(Sample(memory_id=memory_id, settings=fields, messages=messages, last_said=last_said))
     return samples

@@ -10,9 +10,7 @@ from django.db import OperationalError
 
 from chatmemory import AiMessage, SystemMessage
 from chatmemory.assistant import Added, Assistant, AssistantError, ChatModel, TurnLostError, WindowTooSmallError
-from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation
-from chatmemory.rest.serializers import change_to_data
 from demo_project.chat.speakers import EmbeddedBot
 from demo_project.chat.tools import TOOLS
 
@@ -23,6 +21,11 @@ _MAX_INVOCATIONS = 6
 
 _WAIT = 30.0
 """Seconds to wait while another page has the model answer."""
+
+_FORGOTTEN = (
+    "The window is too small: the last message was forgotten before it was answered. Make the window larger or the "
+    "message shorter, then say it again."
+)
 
 _logger = logging.getLogger("demo_project.chat")
 
@@ -74,16 +77,14 @@ def _events(conversation: Conversation, model: ChatModel) -> Iterator[dict[str, 
         yield {"event": "done"}
         return
     if not last.is_retained:
-        raise WindowTooSmallError(
-            "The window is too small for the last message: it left the memory at once, and the model never sees it. "
-            "Make the window larger or the message shorter, then say it again."
-        )
+        yield _error(_FORGOTTEN, again=False)
+        return
     has_answered = False
     for event in _assistant(conversation, model).stream(conversation.pk):
         if isinstance(event, Added):
             has_answered = True
             assert event.change is not None
-            yield {"event": "change", **change_to_data(event.change, message_format("langchain4j"))}
+            yield {"event": "change", **event.change.to_data("langchain4j")}
         else:
             yield {"event": "delta", "text": event}
     yield {"event": "done" if has_answered else "stale"}

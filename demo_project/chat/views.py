@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import LoginView
+from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
@@ -66,7 +67,7 @@ def _conversation(request: HttpRequest, conversation_id: UUID) -> Conversation |
 
 def _lines(events: Iterator[dict[str, Any]]) -> Iterator[str]:
     for event in events:
-        yield json.dumps(event, default=str) + "\n"
+        yield json.dumps(event, cls=DjangoJSONEncoder) + "\n"
 
 
 def _docs() -> str:
