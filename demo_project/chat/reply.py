@@ -1,4 +1,4 @@
-"""Makes the model answer, from wherever the conversation stands: after a failure the same call goes on from there."""
+"""Making the model answer, from wherever the conversation stands; after a failure the same call continues."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _logger = logging.getLogger("demo_project.chat")
 
 
 def reply_events(conversation: Conversation, model: ChatModel) -> Iterator[dict[str, Any]]:
-    """What happens until nobody waits for the model any more.
+    """Yield what happens until the model has answered or cannot.
 
     - ``delta``: more ``text`` of the answer that is being made
-    - ``change``: what was added and evicted, as ``POST messages/`` of the API says it
+    - ``change``: what was added and evicted, as ``POST messages/`` of the API answers it
     - ``stale``: somebody else made the model answer at the same time; read the conversation again
-    - ``error``: ``detail`` says why there is no answer; everything said so far is kept. Without ``again`` there
-      never will be one, and one has to say it anew
+    - ``error``: ``detail`` says why there is no answer; all messages so far are kept. Without ``again`` trying again
+      is of no use: the message has to be sent once more
     - ``done``: the model has answered
     """
     try:
@@ -57,7 +57,7 @@ def reply_events(conversation: Conversation, model: ChatModel) -> Iterator[dict[
 
 
 def stop(conversation: Conversation) -> None:
-    """End the reply that is being made. The server may not notice that nobody reads it any more."""
+    """Stop the answer in progress. The server may not notice that nobody reads it any more."""
     _assistant(conversation, EmbeddedBot()).interrupt(conversation.pk)
 
 
