@@ -19,12 +19,12 @@ _ROWS_AT_ONCE = 5_000
 
 
 def message_at(position: int) -> ChatMessage:
-    """The message at a position of the history."""
+    """Return the message at a position of the history."""
     return AiMessage(message_text(position)) if position % 2 else UserMessage(message_text(position))
 
 
 def new_conversation(window: Window, history: int) -> Conversation:
-    """A conversation as it is after ``history`` messages were added to it, one by one."""
+    """Create a conversation as it is after ``history`` messages were added to it, one by one."""
     conversation = Conversation.objects.create(window=window.kind, limit=window.limit, model="gpt-4o")
     per_message, overhead = _beside_text(conversation.model)
     tokens = [count + per_message for count in token_counts(history)]
@@ -74,7 +74,7 @@ def _eviction(version: int, moment: Any) -> dict[str, Any]:
 
 
 def _beside_text(model: str) -> tuple[int, int]:
-    """What the estimator counts for a message and for a request, beside texts."""
+    """Return the tokens that a message and a request take beside their texts."""
     estimator = OpenAiTokenCountEstimator(model)
     return estimator.estimate_token_count_in_message(UserMessage("")), estimator.estimate_token_count_in_messages([])
 
@@ -87,7 +87,7 @@ def _analyze() -> None:
 
 
 def check_filling(window: Window, history: int = 200) -> None:
-    """Say that :func:`new_conversation` makes what adding makes, row by row.
+    """Check that :func:`new_conversation` makes the same rows as adding.
 
     Raises:
         AssertionError: it does not.
