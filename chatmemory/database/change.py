@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 from chatmemory.core.eviction import EvictionReason
+from chatmemory.database.message_data import messages_to_data
 from chatmemory.database.sql.raw_rows import Row, message_of
+from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation, Message
 
 __all__ = ["Change", "MemorySize"]
@@ -79,6 +82,31 @@ class Change:
     def memory(self) -> MemorySize:
         """The memory right after the change."""
         return self.size or MemorySize.of(self.conversation)
+
+    def to_data(self, format: str) -> dict[str, Any]:
+        """Return what ``POST messages/`` of the API answers: ``added``, ``evicted``, ``memory`` and ``version``.
+
+        All of it is plain data but the dates of messages, which are ``datetime``; ``JsonResponse`` writes both.
+
+        Args:
+            format: the messages' format, ``"langchain4j"`` or ``"openai"`` for example.
+
+        Raises:
+            ValueError: there is no such format, or it has no value for each message.
+        """
+        chosen = message_format(format)
+        memory = self.memory
+        return {
+            "added": messages_to_data(self.added, chosen),
+            "evicted": messages_to_data(self.evicted, chosen),
+            "memory": {
+                "window": memory.window,
+                "limit": memory.limit,
+                "messages": memory.messages,
+                "tokens": memory.tokens,
+            },
+            "version": memory.version,
+        }
 
 
 def mark_evicted(message: Message, version: int, moment: datetime | None, reason: EvictionReason) -> None:

@@ -26,9 +26,9 @@ TYPES = [
 ]
 EVICTION_REASONS = [
     (EvictionReason.WINDOW.value, _("no room in the window")),
-    (EvictionReason.ORPHAN.value, _("its tool call left")),
+    (EvictionReason.ORPHAN.value, _("its tool call was evicted")),
     (EvictionReason.REPLACED.value, _("replaced by a new system message")),
-    (EvictionReason.REWRITTEN.value, _("left out when the memory was rewritten")),
+    (EvictionReason.REWRITTEN.value, _("dropped by a rewrite")),
     (EvictionReason.CLEARED.value, _("the memory was cleared")),
 ]
 
@@ -86,7 +86,7 @@ class Message(models.Model):
     eviction_reason = models.CharField(
         _("eviction reason"), max_length=16, choices=EVICTION_REASONS, blank=True, default=""
     )
-    created_at = models.DateTimeField(_("said at"))
+    created_at = models.DateTimeField(_("time"))
 
     objects = MessageQuerySet.as_manager()
 

@@ -10,11 +10,10 @@ from chatmemory.conf import setting
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps
-from chatmemory.core.messages import ChatMessage
 from chatmemory.core.serialization.storable import require_json
 from chatmemory.database.change import Change
+from chatmemory.database.message_data import MESSAGE_FIELDS, MessageData, messages_to_data
 from chatmemory.database.operations.try_window import WindowTrial
-from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.registry import MessageFormat
 from chatmemory.models import Conversation, Message
 
@@ -131,7 +130,7 @@ class WindowSerializer(_StrictSerializer):
 
 
 class MessageSerializer(serializers.ModelSerializer[Message]):
-    """A message and what became of it."""
+    """A message and what became of it, rendered from its plain data."""
 
     message = serializers.SerializerMethodField(
         help_text="In the format that was asked for; null if that cannot express it."
@@ -144,20 +143,7 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
 
     class Meta:
         model = Message
-        fields = [
-            "position",
-            "type",
-            "text",
-            "message",
-            "state",
-            "reason",
-            "token_count",
-            "synthetic",
-            "added_in",
-            "evicted_in",
-            "evicted_at",
-            "created_at",
-        ]
+        fields = MESSAGE_FIELDS
         read_only_fields = fields
         extra_kwargs = {
             "text": {"help_text": "What was said as plain text; empty if there is none."},
@@ -165,54 +151,29 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
             "evicted_in": {"help_text": "The version of the memory with which it left."},
         }
 
-    def get_message(self, row: Message) -> Any:
-        return self.context["written"][row.position]
+    def get_message(self, item: MessageData) -> Any:
+        return item["message"]
 
-    def get_state(self, row: Message) -> Literal["retained", "evicted"]:
-        return "retained" if row.is_retained else "evicted"
+    def get_state(self, item: MessageData) -> Literal["retained", "evicted"]:
+        return item["state"]
 
-    def get_reason(self, row: Message) -> EvictionReason | None:
-        return EvictionReason(row.eviction_reason) if row.eviction_reason else None
+    def get_reason(self, item: MessageData) -> EvictionReason | None:
+        return item["reason"]
 
 
 def message_items(rows: list[Message], format: MessageFormat) -> Any:
     """Return the history items of one conversation's rows. A message that the format cannot express is null."""
-    ordered = sorted(rows, key=lambda row: row.position)
-    try:
-        # Together and in order, for a format may tie tool results to their calls.
-        messages = _each(format, [row.message for row in ordered])
-    except UnsupportedContentError:
-        messages = [_written_alone(row, format) for row in ordered]
-    written = dict(zip((row.position for row in ordered), messages, strict=True))
-    return MessageSerializer(rows, many=True, context={"written": written}).data
+    return _rendered(messages_to_data(rows, format))
 
 
-def _written_alone(row: Message, format: MessageFormat) -> Any:
-    try:
-        return _each(format, [row.message])[0]
-    except UnsupportedContentError:
-        return None
+def change_to_data(change: Change, format_name: str) -> dict[str, Any]:
+    """Return what a change did, with its messages as history items."""
+    data = change.to_data(format_name)
+    return {**data, "added": _rendered(data["added"]), "evicted": _rendered(data["evicted"])}
 
 
-def _each(format: MessageFormat, messages: list[ChatMessage]) -> list[Any]:
-    assert format.write_each is not None  # it was asked for before anything was done
-    return format.write_each(messages)
-
-
-def change_to_data(change: Change, format: MessageFormat) -> dict[str, Any]:
-    """Return the account of an addition."""
-    memory = change.memory
-    return {
-        "added": message_items(change.added, format),
-        "evicted": message_items(change.evicted, format),
-        "memory": {
-            "window": memory.window,
-            "limit": memory.limit,
-            "messages": memory.messages,
-            "tokens": memory.tokens,
-        },
-        "version": memory.version,
-    }
+def _rendered(items: Any) -> Any:
+    return MessageSerializer(items, many=True).data
 
 
 def memory_to_data(rows: list[Message], messages: Any, conversation: Conversation, version: int) -> dict[str, Any]:

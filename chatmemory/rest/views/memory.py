@@ -8,6 +8,7 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from chatmemory.core.numbers import whole_number
 from chatmemory.database import operations
 from chatmemory.database.model_input import written_memory
 from chatmemory.database.operations.try_window import fit_rows
@@ -96,6 +97,7 @@ class MemoryViewSet(ChatMemoryViewSet):
         text = self.request.query_params.get(name)
         if text is None:
             return None
-        if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_LIMIT)) and int(text) <= MAX_LIMIT):
+        number = whole_number(text, most=MAX_LIMIT)
+        if number is None:
             raise invalid(name, f"expected a whole number from 0 to {MAX_LIMIT}")
-        return int(text)
+        return number
