@@ -1,1 +1,1 @@
-"""What a chat turn costs, beside the bare drivers and what others offer. Run ``python -m benchmarks``."""
+"""Measurements of chat turns, beside bare drivers and other packages. Run ``python -m benchmarks``."""

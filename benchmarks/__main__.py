@@ -23,7 +23,7 @@ _HISTORIES = [0, 100, 1_000, 10_000, 100_000, 1_000_000]
 
 
 def options() -> argparse.Namespace:
-    """What was asked on the command line."""
+    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure what a chat turn costs.")
     parser.add_argument("--engines", nargs="+", choices=_ENGINES, default=_ENGINES)
     parser.add_argument("--windows", nargs="+", choices=list(WINDOWS), default=list(WINDOWS))
@@ -48,7 +48,7 @@ def options() -> argparse.Namespace:
 
 
 def in_worker(engine: str, call: str, /, **arguments: Any) -> Any:
-    """What a function answers in a process of its own, whose default database is on ``engine``."""
+    """Return the answer of a function in a process of its own, whose default database is on ``engine``."""
     answer = subprocess.run(
         [sys.executable, "-m", "benchmarks.worker"],
         input=json.dumps({"call": call, "with": arguments}),
@@ -61,7 +61,7 @@ def in_worker(engine: str, call: str, /, **arguments: Any) -> Any:
 
 
 def mariadb_answers() -> bool:
-    """Whether MariaDB can take part: it is only looked at for what chatmemory asks of it."""
+    """Return whether MariaDB can take part, where only chatmemory's statements are measured."""
     if find_spec("MySQLdb") is None:
         return False
     import MySQLdb
@@ -74,7 +74,7 @@ def mariadb_answers() -> bool:
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
-    """Everything that was asked for."""
+    """Measure everything that was asked for."""
     looked_at = [*given.engines, *(["mariadb"] if not given.skip_statements and mariadb_answers() else [])]
     results: dict[str, Any] = {"machine": describe(looked_at), "cells": [], "lengths": [], "missing": {}}
     asked = {name: getattr(given, name) for name in ("windows", "histories", "turns", "warm_up")}
@@ -108,7 +108,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def write(results: dict[str, Any], text: str, folder: Path) -> None:
-    """The files of a run."""
+    """Write the files of a run."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     (folder / "RESULTS.md").write_text(text, encoding="utf-8")

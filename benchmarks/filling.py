@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from django.db import connection
@@ -10,7 +11,6 @@ from django.utils import timezone
 from benchmarks.texts import message_text, token_counts
 from benchmarks.windows import Window
 from chatmemory import AiMessage, ChatMessage, OpenAiTokenCountEstimator, UserMessage
-from chatmemory.database.operations.positions import ORDER_STEP
 from chatmemory.models import Conversation, Message
 
 __all__ = ["check_filling", "message_at", "new_conversation"]
@@ -19,18 +19,18 @@ _ROWS_AT_ONCE = 5_000
 
 
 def message_at(position: int) -> ChatMessage:
-    """The message at a position of the history."""
+    """Return the message at a position of the history."""
     return AiMessage(message_text(position)) if position % 2 else UserMessage(message_text(position))
 
 
 def new_conversation(window: Window, history: int) -> Conversation:
-    """A conversation as it is after ``history`` messages were added to it, one by one."""
+    """Create a conversation as it is after ``history`` messages were added to it, one by one."""
     conversation = Conversation.objects.create(window=window.kind, limit=window.limit, model="gpt-4o")
     per_message, overhead = _beside_text(conversation.model)
     tokens = [count + per_message for count in token_counts(history)]
     of_tokens = window.kind == "tokens"
     pushed = window.evicted_by(tokens if of_tokens else [1] * history, overhead if of_tokens else 0)
-    now = timezone.now()
+    step, now = _order_step(), timezone.now()
     for start in range(0, history, _ROWS_AT_ONCE):
         Message.objects.bulk_create(
             Message(
@@ -39,7 +39,7 @@ def new_conversation(window: Window, history: int) -> Conversation:
                 type="AI" if position % 2 else "USER",
                 text=message_text(position),
                 token_count=tokens[position],
-                memory_order=position * ORDER_STEP,
+                memory_order=position * step,
                 added_in=position + 1,
                 created_at=now,
                 # Each add is one version, and evicts what it pushes out.
@@ -59,12 +59,22 @@ def new_conversation(window: Window, history: int) -> Conversation:
     return conversation
 
 
+@cache
+def _order_step() -> int:
+    """Return the distance in ``memory_order`` of two messages that were added one after the other."""
+    conversation = Conversation.objects.create()
+    conversation.memory.add(UserMessage(""), AiMessage(""))
+    first, second = conversation.messages.history().values_list("memory_order", flat=True)
+    conversation.delete()
+    return second - first
+
+
 def _eviction(version: int, moment: Any) -> dict[str, Any]:
     return {"evicted_in": version, "evicted_at": moment, "eviction_reason": "window"}
 
 
 def _beside_text(model: str) -> tuple[int, int]:
-    """What the estimator counts for a message and for a request, beside texts."""
+    """Return the tokens that a message and a request take beside their texts."""
     estimator = OpenAiTokenCountEstimator(model)
     return estimator.estimate_token_count_in_message(UserMessage("")), estimator.estimate_token_count_in_messages([])
 
@@ -77,7 +87,7 @@ def _analyze() -> None:
 
 
 def check_filling(window: Window, history: int = 200) -> None:
-    """Say that :func:`new_conversation` makes what adding makes, row by row.
+    """Check that :func:`new_conversation` makes the same rows as adding.
 
     Raises:
         AssertionError: it does not.

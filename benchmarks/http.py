@@ -34,7 +34,7 @@ _SHORT, _LONG = 100, 100_000
 
 
 def measure_http(engine: str, *, rounds: int) -> dict[str, Any]:
-    """Medians in milliseconds by request, each of ``rounds``, all interleaved.
+    """Return the medians in milliseconds by request, each of ``rounds``, all interleaved.
 
     Returns:
         ``requests``: by what is asked of the server, over HTTP; ``pages``: by the number of messages, the admin's page
@@ -58,7 +58,7 @@ def _owned(user: Any, history: int) -> Conversation:
 
 @contextmanager
 def _server(place: Place) -> Iterator[int]:
-    """Gunicorn as long as the context lasts; gives its port."""
+    """Run Gunicorn while the context lasts, and yield its port."""
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "benchmarks.settings",
         "CHATMEMORY_BENCHMARK_DATABASE": place.database,
@@ -123,7 +123,7 @@ def _pages(user: Any, conversations: dict[int, Conversation], rounds: int) -> di
 
 
 def _medians(calls: dict[str, Callable[[int], None]], rounds: int) -> dict[str, float]:
-    """Milliseconds: every round has one call of each, in an order of its own."""
+    """Return milliseconds; every round has one call of each, in an order of its own."""
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
     order = random.Random(rounds)

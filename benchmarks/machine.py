@@ -1,4 +1,4 @@
-"""Where and with what was measured."""
+"""The machine and the versions that were measured with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["describe"]
 
 
 def describe(engines: list[str]) -> dict[str, Any]:
-    """Machine, versions and date."""
+    """Return machine, versions and date."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": _after_colon("/proc/cpuinfo", "model name") or platform.processor() or "unknown",

@@ -19,17 +19,17 @@ from benchmarks.windows import Window
 __all__ = ["TOO_SLOW", "Entry", "measure_cell"]
 
 TOO_SLOW = 0.5
-"""Seconds. What takes longer for a turn is not measured with longer histories."""
+"""Seconds of a turn above which a contender is not measured with longer histories."""
 
 _FAR_TOO_SLOW = 2.0  # seconds: of what takes so long, the turns of the warm-up are enough
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Who takes turns."""
+    """A contender with a history."""
 
     name: str
-    """Unique in its cell."""
+    """The name, unique in its cell."""
 
     kind: type[Contender]
 
@@ -46,10 +46,10 @@ def measure_cell(
     warm_up: int,
     loop: asyncio.AbstractEventLoop,
 ) -> dict[str, dict[str, Any]]:
-    """By name what each contender took for a turn, in milliseconds, or the error that stopped it.
+    """Return, by name, the milliseconds that each contender took for a turn, or the error that stopped it.
 
-    Every round has one turn of each, so that whatever slows the machine slows all alike; in an order of its own, for
-    who comes after a slow one finds the processor's caches cold. The garbage collector stays on.
+    Every round has one turn of each, so that whatever slows the machine slows all alike; in an order of its own,
+    because a contender that follows a slow one finds the processor's caches cold. The garbage collector stays on.
     """
     contenders: dict[str, Contender] = {}
     histories = {entry.name: entry.history for entry in entries}

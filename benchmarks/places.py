@@ -1,4 +1,4 @@
-"""Where a cell's data is: a folder and a database of its own, gone afterwards."""
+"""The place of a cell's data: a folder and a database of its own, removed afterwards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Place", "mariadb_parameters", "new_place", "postgres_parameters"]
 
 
 def postgres_parameters(database: str = "postgres") -> dict[str, str]:
-    """How libpq is told where the server is; the usual environment variables apply."""
+    """Return libpq's address of the server; the usual environment variables apply."""
     return {
         "host": os.environ.get("PGHOST", "127.0.0.1"),
         "port": os.environ.get("PGPORT", "5432"),
@@ -27,7 +27,7 @@ def postgres_parameters(database: str = "postgres") -> dict[str, str]:
 
 
 def mariadb_parameters() -> dict[str, str]:
-    """The same for MariaDB, as ``mysqlclient`` takes it."""
+    """Return MariaDB's address, as ``mysqlclient`` takes it."""
     return {
         "host": os.environ.get("MYSQL_HOST", "127.0.0.1"),
         "user": os.environ.get("MYSQL_USER", "root"),
@@ -37,19 +37,19 @@ def mariadb_parameters() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Place:
-    """Where contenders of one cell put their data."""
+    """The place of the data of one cell's contenders."""
 
     engine: str
     """``sqlite``, ``postgres`` or ``mariadb``."""
 
     folder: Path
-    """For SQLite files; empty at first."""
+    """A folder for SQLite files; empty at first."""
 
     database: str
     """The name of a new database: with SQLite the path of Django's file."""
 
     def sqlite_file(self, name: str) -> Path:
-        """A contender's own file, in WAL mode already, for that is kept in the file."""
+        """Return a contender's own file, already in WAL mode, which the file keeps."""
         path = self.folder / f"{name}.sqlite3"
         connection = sqlite3.connect(path)
         connection.execute("PRAGMA journal_mode = WAL")
@@ -57,7 +57,7 @@ class Place:
         return path
 
     def postgres_url(self, driver: str = "") -> str:
-        """The database's address for SQLAlchemy (with a driver such as ``asyncpg``) or libpq."""
+        """Return the database's address for SQLAlchemy (with a driver such as ``asyncpg``) or libpq."""
         given = postgres_parameters(self.database)
         sign_in = quote(given["user"], "") + (f":{quote(given['password'], '')}" if given["password"] else "")
         scheme = f"postgresql+{driver}" if driver else "postgresql"
@@ -66,7 +66,7 @@ class Place:
 
 @contextmanager
 def new_place(engine: str) -> Iterator[Place]:
-    """A new place, to which Django's default connection is moved, with all tables of the project's apps."""
+    """Yield a new place, to which Django's default connection is moved, with all tables of the project's apps."""
     from django.core.management import call_command
     from django.db import connection
 

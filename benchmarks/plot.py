@@ -24,7 +24,7 @@ _PEERS = ["#3a86c8", "#17a398", "#b08900", "#8f6bd6", "#5f9e3a", "#c2579b", "#7d
 
 
 def draw(cells: list[dict[str, Any]], path: Path, *, window: str = "tokens") -> None:
-    """One panel per engine: medians in milliseconds over messages, both logarithmic.
+    """Return one panel per engine: medians in milliseconds over messages, both logarithmic.
 
     Args:
         cells: as in ``results.json``.

@@ -1,4 +1,4 @@
-"""What figures say beside each other."""
+"""Ratios of the measured figures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def add_ratios(cells: list[dict[str, Any]], lengths: list[dict[str, Any]]) -> No
 
 
 def summarise(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each engine, window and history: chatmemory over the floor and over the best peer."""
+    """Return, for each engine, window and history, chatmemory over the floor and over the best peer."""
     medians = _by_cell(cells)
     rows: list[dict[str, Any]] = []
     for (engine, window, history), beside in medians.items():

@@ -10,11 +10,11 @@ from benchmarks.windows import WINDOWS
 __all__ = ["ENGINES", "markdown"]
 
 ENGINES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "mariadb": "MariaDB"}
-"""What people call them."""
+"""Names of the engines, for people."""
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """All of it, in sections."""
+    """Return the whole report, in sections."""
     machine = results["machine"]
     versions = [f"{name} {version}" for name, version in machine["versions"].items()]
     parts = [
@@ -46,7 +46,7 @@ def markdown(results: dict[str, Any]) -> str:
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table whose columns line up in plain text as well."""
+    """Return a Markdown table whose columns line up in plain text as well."""
     widths = [max(len(row[index]) for row in [header, *rows]) for index in range(len(header))]
     lines = [header, ["-" * width for width in widths], *rows]
     return "\n".join(

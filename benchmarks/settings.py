@@ -18,7 +18,7 @@ _DATABASES = {
         **{key.upper(): value for key, value in postgres_parameters().items() if key != "dbname"},
         "NAME": os.environ.get("CHATMEMORY_BENCHMARK_DATABASE", "postgres"),
         "CONN_MAX_AGE": None,
-        # As the project's README recommends; the peers and the floor prepare their statements too.
+        # As docs/databases.md recommends; the peers and the floor prepare their statements too.
         "OPTIONS": {"server_side_binding": True, "prepare_threshold": 5},
     },
     "mariadb": {

@@ -1,4 +1,4 @@
-"""What an add and a read ask of the database and of the tokenizer, and what a turn takes of memory."""
+"""The statements, rows, bytes and tokens of an add and a read, and the memory that a turn takes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TRANSACTIONS = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "START T
 
 
 def measure_statements(engine: str, *, windows: list[str]) -> dict[str, dict[str, Any]]:
-    """By window, and by what was measured, the figures of one engine.
+    """Return the figures of one engine, by window and by kind.
 
     Statements are those of one add or read at most, without the ones that begin and end transactions.
     """
@@ -107,7 +107,7 @@ def _tokenizer_calls(call: Callable[[], Any]) -> int:
 
 
 def _rows_touched() -> int | None:
-    """Rows inserted, updated and deleted so far; None where the engine does not say."""
+    """Return the rows inserted, updated and deleted so far; None if the engine does not report them."""
     if connection.vendor == "sqlite":
         return int(connection.connection.total_changes)
     if connection.vendor == "postgresql":
@@ -118,7 +118,7 @@ def _rows_touched() -> int | None:
 
 @contextmanager
 def _written_bytes(database: str) -> Iterator[Callable[[], int]]:
-    """How much the engine has written ahead so far: SQLite's WAL file, PostgreSQL's WAL, InnoDB's redo log."""
+    """Yield a function that returns the bytes logged so far: SQLite's WAL file, PostgreSQL's WAL, InnoDB's redo log."""
     if connection.vendor == "sqlite":
         # The file is overwritten from its beginning after a checkpoint, so there must be none meanwhile.
         _value("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -132,7 +132,7 @@ def _written_bytes(database: str) -> Iterator[Callable[[], int]]:
 
 
 def _stored_bytes() -> int:
-    """Of the table of messages and its indexes; on SQLite of the whole file."""
+    """Return the size of the table of messages and its indexes; on SQLite of the whole file."""
     if connection.vendor == "sqlite":
         return int(_value("PRAGMA page_count")) * int(_value("PRAGMA page_size"))
     if connection.vendor == "postgresql":
@@ -143,7 +143,7 @@ def _stored_bytes() -> int:
 
 
 def _index_bytes() -> int | None:
-    """Of the table of messages; None where the engine does not say."""
+    """Return the size of the indexes of the table of messages; None if the engine does not report it."""
     if connection.vendor == "sqlite":
         indexes = f"SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = '{Message._meta.db_table}'"
         try:
@@ -165,7 +165,7 @@ def _value(statement: str, column: int = 0) -> Any:
 
 
 def _peak_memory(conversation: Conversation) -> int:
-    """Of a turn, in KiB above what was in use before it."""
+    """Return the peak memory of a turn, in KiB above what was in use before it."""
 
     def turn(number: int) -> None:
         conversation.memory.add(UserMessage(user_text(number)))
@@ -182,7 +182,7 @@ def _peak_memory(conversation: Conversation) -> int:
 
 
 def measure_tokenizer() -> dict[str, float]:
-    """Tokens of o200k_base counted per second: in one text of 100,000 characters, and in texts of one message each."""
+    """Return the tokens of o200k_base counted per second: in a text of 100,000 characters, and in single messages."""
     short = [ai_text(turn) for turn in range(300)]
     long = " ".join(short)[:100_000]
     return {"long text": _tokens_per_second([long]), "single messages": _tokens_per_second(short)}

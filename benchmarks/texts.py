@@ -1,4 +1,4 @@
-"""What is said: the same in every run, and different in every turn."""
+"""The texts of messages: the same in every run, and different in every turn."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def _words(number: int, count: int) -> str:
 
 
 def user_text(turn: int) -> str:
-    """What the user says in a turn: about 25 tokens."""
+    """Return the user's text of a turn: about 25 tokens."""
     return f"Question {turn}: {_words(turn, 20)}?"
 
 
 def ai_text(turn: int) -> str:
-    """What the AI answers in a turn: about 60 tokens."""
+    """Return the AI's text of a turn: about 60 tokens."""
     return f"Answer {turn}: {_words(turn * 3 + 1, 55)}."
 
 
 def message_text(position: int) -> str:
-    """What is said at a position of the history, which turns of two messages make."""
+    """Return the text at a position of the history, which consists of turns of two messages."""
     return ai_text(position // 2) if position % 2 else user_text(position // 2)
 
 
@@ -50,11 +50,11 @@ def _estimator() -> OpenAiTokenCountEstimator:
 
 
 def count_tokens(text: str) -> int:
-    """Tokens of o200k_base in a text. The counter of every contender, for tiktoken would download its vocabulary."""
+    """Return the tokens of o200k_base in a text. Every contender counts so: tiktoken would download its vocabulary."""
     return _estimator().estimate_token_count_in_text(text)
 
 
 @lru_cache(maxsize=2)
 def token_counts(history: int) -> array[int]:
-    """Of the texts of a history of so many messages, in order."""
+    """Return the token counts of the texts of a history, in order."""
     return array("I", (count_tokens(message_text(position)) for position in range(history)))

@@ -1,4 +1,4 @@
-"""How many turns a second the machine does when it does nothing else: what a server is sized by."""
+"""The turns a second of a machine that does nothing else, to choose the size of a server by."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STARTING = 10.0  # seconds, in which all processes are ready
 
 
 def measure_throughput(engine: str, *, windows: list[str], seconds: float) -> dict[str, dict[str, float]]:
-    """Turns by a process on each core, each in conversations of its own, read anew for every turn.
+    """Measure turns by a process on each core, each in conversations of its own, read anew for every turn.
 
     Returns:
         by window: ``turns_per_second`` of the machine, ``turns_per_second_per_core`` over the time that cores were
@@ -68,7 +68,7 @@ def _start(engine: str, database: str, keys: list[str], begin: float, seconds: f
 
 
 def take_turns(keys: list[str], begin: float, seconds: float) -> dict[str, Any]:
-    """What one process does from the moment ``begin`` on.
+    """Take turns in one process from the moment ``begin`` on.
 
     Returns:
         ``turns``; seconds of a core that this process took (``own``) and all processes of the machine (``busy``).
@@ -97,7 +97,7 @@ def _turn(key: str, number: int) -> None:
 
 
 def _busy() -> float | None:
-    """Seconds that the machine's cores were busy so far."""
+    """Return the seconds for which the machine's cores were busy so far."""
     try:
         user, nice, system, _idle, _waiting, *interrupts = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8]
     except OSError:

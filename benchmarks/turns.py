@@ -19,7 +19,7 @@ __all__ = ["measure_lengths", "measure_turns"]
 def measure_turns(
     engine: str, *, windows: list[str], histories: list[int], turns: int, warm_up: int, only: list[str]
 ) -> dict[str, Any]:
-    """Turns on one engine.
+    """Measure turns on one engine.
 
     Returns:
         ``cells``: a list with ``engine``, ``window``, ``history``, ``contender``, and its figures, ``error`` or
@@ -63,7 +63,7 @@ def measure_turns(
 def measure_lengths(
     engine: str, *, windows: list[str], histories: list[int], turns: int, warm_up: int
 ) -> list[dict[str, Any]]:
-    """Turns of chatmemory alone on one engine, in conversations of all lengths, interleaved.
+    """Measure turns of chatmemory alone on one engine, in conversations of all lengths, interleaved.
 
     Returns:
         ``engine``, ``window``, ``history`` and figures, of each.

@@ -1,4 +1,4 @@
-"""What the benchmark's server answers: the API, the admin and the bare view."""
+"""The addresses of the benchmark's server: the API, the admin and the bare view."""
 
 from django.contrib import admin
 from django.urls import include, path

@@ -10,7 +10,7 @@ __all__ = ["WINDOWS", "Window"]
 
 @dataclass(frozen=True)
 class Window:
-    """How much of a history the model gets."""
+    """A window: how much of a history the model gets."""
 
     kind: str
     """``messages`` or ``tokens``."""
@@ -22,7 +22,7 @@ class Window:
         return f"{self.limit:,} {self.kind}".replace(",", " ")
 
     def evicted_by(self, costs: Sequence[int], overhead: int = 0) -> list[int]:
-        """For each message that is out after ``costs`` were added one by one: the position whose adding pushed it out.
+        """Return, for each message evicted while ``costs`` are added one by one, the position that pushed it out.
 
         Args:
             costs: what each message takes of the limit, in order.

@@ -1,4 +1,4 @@
-"""One process that measures: it is told what on its standard input, and answers on its standard output, in JSON."""
+"""A process that measures: its standard input names the function, its standard output has the answer, in JSON."""
 
 from __future__ import annotations
 

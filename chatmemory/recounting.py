@@ -12,7 +12,7 @@ from chatmemory.core.tokens import stored_count
 from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.database.estimators import CUSTOM, check_model, estimator_for
-from chatmemory.database.rows import pages, read_in_parts, rows_of
+from chatmemory.database.rows import on_primary, pages, read_in_parts, rows_of
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
 
@@ -85,7 +85,7 @@ async def arecount(
 def _recount_all(
     conversations: QuerySet[Conversation] | None, model: str | None, batch_size: int, dry_run: bool
 ) -> Iterator[Recounted]:
-    for page in pages(conversations):
+    for page in pages(on_primary(conversations)):
         for conversation in page:
             if model is None and conversation.model.startswith(CUSTOM):
                 continue

@@ -17,7 +17,7 @@ from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.core.json_text import loads
 from chatmemory.database.change import Change
 from chatmemory.database.idempotency import scope_of
-from chatmemory.database.rows import in_parts, pages
+from chatmemory.database.rows import in_parts, on_primary, pages
 from chatmemory.database.target import Target
 from chatmemory.models import EVICTION_REASONS, Conversation, IdempotencyKey, Message
 
@@ -69,7 +69,7 @@ def verify(
         repair: set the counters right that can be, under the lock, as a new version.
         accept_missing: whether a repair counts messages that are missing as deleted on purpose.
     """
-    for page in pages(conversations):
+    for page in pages(on_primary(conversations)):
         suspects = {finding.conversation for finding in _examine(page, accept_missing)}
         for conversation in page:
             if conversation.pk in suspects:

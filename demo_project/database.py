@@ -1,4 +1,4 @@
-"""The demo's SQLite file: made, brought up to date, checked, removed."""
+"""The demo's SQLite file: creating, migrating, checking and removing it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _path() -> Path:
 
 
 def _require_sqlite_file() -> None:
-    """Raise ``CommandError`` if something that is not the demo's is where its file should be."""
+    """Raise ``CommandError`` if the path of the demo's file holds something else."""
     path = _path()
     try:
         if not path.exists():
@@ -39,7 +39,7 @@ def _require_sqlite_file() -> None:
 
 
 def remove_database() -> None:
-    """Remove the demo's file and what SQLite keeps beside it, and nothing else."""
+    """Remove the demo's file and the files that SQLite keeps beside it, and nothing else."""
     _require_sqlite_file()
     connection.close()
     path = _path()
@@ -55,7 +55,7 @@ def remove_database() -> None:
 
 
 def prepare_database() -> None:
-    """Make the database, or bring it up to date.
+    """Create the database, or migrate it.
 
     Raises:
         CommandError: it cannot be used; says what to do.
@@ -67,7 +67,7 @@ def prepare_database() -> None:
 
 
 def _require_columns() -> None:
-    """Find tables that ``migrate`` takes for up to date, but that another version of the app made."""
+    """Raise ``DatabaseError`` if a table was made by another version of the app, which ``migrate`` does not notice."""
     with connection.cursor() as cursor:
         for model in apps.get_models(include_auto_created=True):
             table = model._meta.db_table
@@ -80,7 +80,7 @@ def _require_columns() -> None:
 
 @contextmanager
 def clear_database_errors() -> Iterator[None]:
-    """Turn what the database complains about into one line that says what to do."""
+    """Turn errors of the database into one line that says what to do."""
     try:
         yield
     except (DatabaseError, InconsistentMigrationHistory) as error:
@@ -96,11 +96,11 @@ def _explain(error: Exception) -> str:
             return f"{path} is in use by another program. Stop that, then run this again."
         case "FULL" | "IOERR" | "PROTOCOL":
             return f"{path} cannot be written ({error}). It needs a local disk with free space."
-    return f"{path} is half-made or by another version ({error}). {_RESET}"
+    return f"{path} is incomplete or made by another version ({error}). {_RESET}"
 
 
 def _sqlite_error_kind(error: BaseException) -> str:
-    """What SQLite calls the error under Django's: ``READONLY`` for ``SQLITE_READONLY_DIRECTORY``."""
+    """Return SQLite's name of the error: ``READONLY`` for ``SQLITE_READONLY_DIRECTORY``."""
     cause: BaseException | None = error
     while cause is not None and not hasattr(cause, "sqlite_errorname"):
         cause = cause.__cause__

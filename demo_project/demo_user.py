@@ -1,4 +1,4 @@
-"""The one who signs in to the demo."""
+"""The user who signs in to the demo."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PASSWORD = "demo"
 
 
 def ensure_demo_user() -> User:
-    """The demo user, who may do everything and whose password is the one that is printed."""
+    """Return the demo user, created if need be, who may do everything and has the printed password."""
     user, _created = User.objects.get_or_create(username=USERNAME)
     user.is_active = user.is_staff = user.is_superuser = True
     # A new hash would end the sessions of the run before.

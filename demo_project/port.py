@@ -15,14 +15,14 @@ HOST = "127.0.0.1"
 
 
 def port_number(text: str) -> int:
-    """The value of ``--port``."""
+    """Return the value of ``--port``."""
     if text.isascii() and text.isdigit() and 0 < int(text) < 2**16:
         return int(text)
     raise argparse.ArgumentTypeError(f"expected a number from 1 to 65535, got {text!r}")
 
 
 def require_free_port(port: int) -> None:
-    """Raise ``CommandError`` if nobody could listen on ``port`` now."""
+    """Raise ``CommandError`` if no server can listen on ``port`` now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         if os.name == "posix":
             # As the server does: a connection that was just closed keeps no port busy. On Windows the option would

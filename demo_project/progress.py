@@ -1,4 +1,4 @@
-"""How far a long step is."""
+"""The progress of a long step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """A bar where somebody watches, plain lines everywhere else. Use it in a ``with`` statement."""
+    """A progress bar on a terminal, plain lines everywhere else. Use it in a ``with`` statement."""
 
     def __init__(self, out: OutputWrapper, total: int) -> None:
         self._out = out
@@ -30,7 +30,7 @@ class Progress:
             self._out.write("")
 
     def advance(self) -> None:
-        """One more is done."""
+        """Count one more message as done."""
         self._done += 1
         if self._live:
             # ASCII only: not every terminal shows blocks.
@@ -40,7 +40,7 @@ class Progress:
             self._out.flush()
 
     def note(self, line: str) -> None:
-        """What the bar cannot say to a file."""
+        """Write a line, unless the bar is shown."""
         if not self._live:
             self._out.write(line)
             self._out.flush()

@@ -1,4 +1,4 @@
-"""The sample conversations: read from ``samples/``, each said message by message."""
+"""The sample conversations, read from ``samples/`` and added message by message."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from chatmemory import ChatMessage
-from chatmemory.core.serialization.reader import read_messages
+from chatmemory import ChatMessage, messages_from_json
 from chatmemory.models import Conversation
 
 __all__ = ["Sample", "load_sample", "missing_samples", "read_samples"]
 
 _FOLDER = Path(__file__).resolve().parent / "samples"
 _SINCE = timedelta(days=13)
-"""How long ago the samples began, so that the admin's chart of two weeks has something to show."""
+"""Age of the first messages, so that the admin's charts have something to show."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,27 +30,27 @@ class Sample:
     memory_id: str
 
     settings: dict[str, Any]
-    """The other fields of the conversation."""
+    """Other fields of the conversation."""
 
     messages: list[ChatMessage]
 
     last_said: timedelta
-    """How long ago that is."""
+    """Age of the last message."""
 
 
 def read_samples() -> list[Sample]:
-    """Every sample, in the order of the file names."""
+    """Return every sample, in the order of the file names."""
     samples = []
     for days, path in enumerate(sorted(_FOLDER.glob("*.json"))):
         fields = json.loads(path.read_text(encoding="utf-8"))
-        messages = read_messages(fields.pop("messages"), path.name)
+        messages = messages_from_json(json.dumps(fields.pop("messages")))
         memory_id, last_said = fields.pop("memory_id"), timedelta(days=days)
         samples.append(Sample(memory_id=memory_id, settings=fields, messages=messages, last_said=last_said))
     return samples
 
 
 def missing_samples(owner: User) -> list[Sample]:
-    """The samples that ``owner`` does not have."""
+    """Return the samples that ``owner`` does not have."""
     there = set(Conversation.objects.owned_by(owner).values_list("memory_id", flat=True))
     return [sample for sample in read_samples() if sample.memory_id not in there]
 
@@ -59,17 +58,17 @@ def missing_samples(owner: User) -> list[Sample]:
 # All or nothing, so that a conversation that is there is whole, however the run before ended.
 @transaction.atomic
 def load_sample(sample: Sample, owner: User, said: Callable[[], None]) -> None:
-    """Give ``owner`` the conversation of ``sample``; ``said`` is called after each message."""
+    """Create the conversation of ``sample`` for ``owner``; ``said`` is called after each message."""
     conversation = Conversation.objects.create(owner=owner, memory_id=sample.memory_id, **sample.settings)
     for message in sample.messages:
-        # One version per message: the evictions are those of a chat that was lived, not of an import.
+        # One version per message: the evictions are those of a real chat, not of an import.
         conversation.memory.add(message)
         said()
     _date(conversation, sample.last_said)
 
 
 def _date(conversation: Conversation, last_said: timedelta) -> None:
-    """Date the messages as if they had been said over some days, and forgotten as later ones came."""
+    """Date the messages as if they had been said over some days, and evicted as later ones came."""
     rows = list(conversation.messages.history())
     first = timezone.now() - _SINCE
     step = (_SINCE - last_said) / len(rows)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,52 @@ settings.register_profile(
     "shared", settings.get_profile(settings.get_current_profile_name()), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("shared")
+
+
+# More would wait for the longest test, and each imports all that the tests do.
+MOST_PROCESSES = 8
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """How many processes ``-n auto`` starts; with 0 the tests run in this one.
+
+    A file or a test that is named is through before others are up, and what is printed with ``-s``, or asked with
+    ``--trace``, does not come out of them. ``--pdb`` is heeded by pytest-xdist itself.
+    """
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None  # pytest-xdist heeds this, too
+    named = all(Path(argument.split("::")[0]).is_file() for argument in config.args)
+    if named or config.option.capture == "no" or config.option.trace:
+        return 0
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return 0 if processors == 1 else min(processors, MOST_PROCESSES)
+
+
+# Elsewhere each test runs on every database.
+FOLDERS_WITH_FILES_THAT_ASK_NO_DATABASE = ("assistant", "core", "demo", "formats")
+# What the windows do in memory is what is asked of them in the database: they are judged beside each other.
+ON_EVERY_DATABASE = ("core/test_memory.py",)
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m is heeded
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of files that ask no database: pytest-django lets no test have one that does not say so."""
+    tests = Path(__file__).parent
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    for path, there in files.items():
+        file = path.relative_to(tests).as_posix()
+        if not file.startswith(FOLDERS_WITH_FILES_THAT_ASK_NO_DATABASE) or file in ON_EVERY_DATABASE:
+            continue
+        if not any(asks_a_database(item) for item in there):
+            for item in there:
+                item.add_marker(pytest.mark.no_database)
+
+
+def asks_a_database(item: pytest.Item) -> bool:
+    named = {"db", "transactional_db", "django_db_setup"} & set(getattr(item, "fixturenames", ()))
+    return bool(named) or item.get_closest_marker("django_db") is not None
 
 
 def pytest_collection_finish() -> None:

@@ -228,10 +228,10 @@ def english(locale: str) -> Iterator[tuple[str, re.Pattern[str]]]:
         ("changelist", "", "fullness"),
         ("change", "", "Timeline"),
         ("change", "", "Where the memory begins"),
-        ("change", "", "left out when the memory was rewritten"),
+        ("change", "", "dropped by a rewrite"),
         ("memory", "?version=1", "As JSON, to copy"),
         ("what_if", "?window=messages&limit=1", "Outcome"),
-        ("window", "", "Go on"),
+        ("window", "", "Continue"),
         ("window", "?window=messages&limit=1", "Yes, change it"),
         ("clear", "", "Yes, clear it"),
         ("history", "", None),
@@ -276,6 +276,6 @@ def test_what_was_done_is_said_in_the_language(
     assert response.status_code == 200
     expected = {
         "zh-hans": "窗口已改为最多 1 条消息。 已移出 1 条消息。",
-        "ja": "ウィンドウを最大1メッセージに変更しました。 1件のメッセージが除外されました。",
+        "ja": "ウィンドウを最大1件に変更しました。 1件のメッセージがメモリから外れました。",
     }
     assert expected[language] in response.content.decode()

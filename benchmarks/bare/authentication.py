@@ -1,4 +1,4 @@
-"""Whoever asks is the first user: the same small work for every API that is measured."""
+"""An authentication that makes every request the first user's: the same small work for each API that is measured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["FirstUserAuthentication"]
 
 
 class FirstUserAuthentication(BaseAuthentication):
-    """Reads the user from the database, as each real scheme does."""
+    """An authentication that reads the user from the database, as real schemes do."""
 
     def authenticate(self, request: Any) -> tuple[Any, None]:
         return get_user_model()._default_manager.order_by("pk")[0], None

@@ -13,7 +13,7 @@ __all__ = ["BareMessages"]
 
 
 class BareMessageSerializer(serializers.ModelSerializer[BareMessage]):
-    """All columns, as REST framework makes them of the model."""
+    """A serializer of all columns."""
 
     class Meta:
         model = BareMessage
@@ -22,7 +22,7 @@ class BareMessageSerializer(serializers.ModelSerializer[BareMessage]):
 
 
 class BareMessages(generics.CreateAPIView[BareMessage]):
-    """Inserts one row and returns it."""
+    """A view that inserts one row and returns it."""
 
     permission_classes = [IsAuthenticated]
     serializer_class = BareMessageSerializer

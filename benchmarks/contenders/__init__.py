@@ -1,4 +1,4 @@
-"""The contenders, and which of them can take part here."""
+"""The contenders, and those of them that can take part here."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PEERS = [name for name in NAMES if not name.startswith((FLOOR, OURS))]
 
 
 def load(names: list[str], engine: str) -> tuple[list[tuple[str, type[Contender]]], dict[str, str]]:
-    """The classes of those that run on an engine, and by name why one cannot take part: its package is missing."""
+    """Return the classes that run on an engine, and the reasons why others cannot, by name: a package is missing."""
     classes: list[tuple[str, type[Contender]]] = []
     missing: dict[str, str] = {}
     for name, path in _CLASSES:

@@ -1,4 +1,4 @@
-"""What every contender is."""
+"""The interface of contenders."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Contender(ABC):
     engines: ClassVar[tuple[str, ...]] = ("sqlite", "postgres")
     windows: ClassVar[tuple[str, ...]] = ("messages", "tokens")
     largest_history: ClassVar[int] = 100_000
-    """In messages; nothing larger is measured."""
+    """The longest history in messages to measure."""
 
     def __init__(self, place: Place, window: Window) -> None:
         self.place = place
         self.window = window
 
     def prepare(self, user_text: str, ai_text: str) -> None:  # noqa: B027
-        """Whatever is to happen before a turn; never timed."""
+        """Prepare a turn; never timed."""
 
     @abstractmethod
     def texts(self, window: Any) -> list[str]:
-        """The texts, oldest first, of what :meth:`turn` returned; never timed."""
+        """Return the texts, oldest first, of what :meth:`turn` returned; never timed."""
 
 
 class SyncContender(Contender):
@@ -36,7 +36,7 @@ class SyncContender(Contender):
 
     @abstractmethod
     def fill(self, history: int) -> None:
-        """Connect, and say the first ``history`` messages; never timed."""
+        """Connect, and add the first ``history`` messages; never timed."""
 
     @abstractmethod
     def turn(self, user_text: str, ai_text: str) -> Any:
@@ -48,7 +48,7 @@ class SyncContender(Contender):
 
 
 class AsyncContender(Contender):
-    """A contender with coroutines, which all run in one event loop. The methods are those of a blocking one."""
+    """A contender whose methods are coroutines, all run in one event loop."""
 
     @abstractmethod
     async def fill(self, history: int) -> None: ...

@@ -11,7 +11,7 @@ __all__ = ["ChatMemoryById"]
 
 
 class ChatMemoryById(ChatMemoryConversation):
-    """Finds its conversation by the memory ID with every call."""
+    """A memory that finds its conversation by the memory ID with every call."""
 
     largest_history = 100_000
 

@@ -10,7 +10,7 @@ __all__ = ["ChatMemoryConversation"]
 
 
 class ChatMemoryConversation(SyncContender):
-    """The object of the conversation is kept between turns; every change reads its row anew anyhow."""
+    """``conversation.memory`` of an instance kept between turns; every change reads its row anew anyway."""
 
     largest_history = 1_000_000
 

@@ -17,7 +17,7 @@ __all__ = ["DjangoAiAssistantThread"]
 
 
 class DjangoAiAssistantThread(SyncContender):
-    """Saved as its assistants save, on Django's connection, which chatmemory uses too."""
+    """A thread saved as the package's assistants save, on Django's connection, which chatmemory uses too."""
 
     def fill(self, history: int) -> None:
         self.thread = Thread.objects.create(name="1")

@@ -43,7 +43,7 @@ _READ = (
 
 
 class Floor(SyncContender):
-    """What both drivers share."""
+    """The common part of both drivers."""
 
     largest_history = 1_000_000
     columns = _COLUMNS
@@ -66,11 +66,11 @@ class Floor(SyncContender):
         self.costs = {text: self.cost(count_tokens(text)) for text in (user_text, ai_text)}
 
     def cost(self, tokens: int) -> int:
-        """What a message with so many tokens takes of the window."""
+        """Return the cost of a message with ``tokens`` tokens in the window."""
         return tokens + PER_MESSAGE if self.window.kind == "tokens" else 1
 
     def rows(self, history: int) -> Iterator[tuple[Any, ...]]:
-        """Those of the messages after ``history`` adds."""
+        """Yield the rows of the messages after ``history`` adds."""
         costs = [self.cost(tokens) for tokens in token_counts(history)]
         pushed = self.window.evicted_by(costs)
         said = 0
@@ -80,7 +80,7 @@ class Floor(SyncContender):
             said += cost
 
     def counters(self, history: int) -> str:
-        """The statement that sets the conversation's counters after ``history`` adds."""
+        """Return the statement that sets the conversation's counters after ``history`` adds."""
         said = sum(self.cost(tokens) for tokens in token_counts(history))
         return f"UPDATE floor_conversation SET version = {history}, said = {said}"
 

@@ -12,7 +12,7 @@ __all__ = ["PostgresFloor"]
 
 
 class PostgresFloor(Floor):
-    """psycopg 3, every statement prepared."""
+    """The floor on psycopg 3, every statement prepared."""
 
     engines = ("postgres",)
 

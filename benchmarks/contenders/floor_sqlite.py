@@ -11,7 +11,7 @@ __all__ = ["SqliteFloor"]
 
 
 class SqliteFloor(Floor):
-    """The module ``sqlite3``; it keeps statements compiled by itself."""
+    """The floor on the module ``sqlite3``, which caches compiled statements by itself."""
 
     engines = ("sqlite",)
 

@@ -1,4 +1,4 @@
-"""What LangChain's histories share."""
+"""The common part of LangChain's histories."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["LangChainHistory"]
 
 
 class LangChainHistory(SyncContender):
-    """All messages are read, then trimmed."""
+    """A history whose messages are all read, then trimmed."""
 
     history: BaseChatMessageHistory
 

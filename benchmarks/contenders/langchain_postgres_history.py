@@ -13,7 +13,7 @@ __all__ = ["LangChainPostgres"]
 
 
 class LangChainPostgres(LangChainHistory):
-    """On psycopg 3."""
+    """``PostgresChatMessageHistory`` on psycopg 3."""
 
     engines = ("postgres",)
 

@@ -11,7 +11,7 @@ __all__ = ["LangChainSql"]
 
 
 class LangChainSql(LangChainHistory):
-    """On ``sqlite3`` or psycopg 3. Its table has no index on the session."""
+    """``SQLChatMessageHistory`` on ``sqlite3`` or psycopg 3. Its table has no index on the session."""
 
     def fill(self, history: int) -> None:
         self.engine = sync_engine(self.place, "langchain")

@@ -15,14 +15,14 @@ _MESSAGES_AT_ONCE = 5_000
 
 
 def batches(history: int) -> Iterator[list[BaseMessage]]:
-    """The first ``history`` messages, some at a time."""
+    """Yield the first ``history`` messages, some at a time."""
     for start in range(0, history, _MESSAGES_AT_ONCE):
         positions = range(start, min(history, start + _MESSAGES_AT_ONCE))
         yield [(AIMessage if position % 2 else HumanMessage)(message_text(position)) for position in positions]
 
 
 def trim(messages: list[BaseMessage], window: Window) -> list[BaseMessage]:
-    """The newest messages that fit."""
+    """Return the newest messages that fit."""
     counter = len if window.kind == "messages" else _tokens
     return trim_messages(messages, max_tokens=window.limit, token_counter=counter, strategy="last")
 
@@ -32,5 +32,5 @@ def _tokens(messages: list[BaseMessage]) -> int:
 
 
 def texts(messages: list[BaseMessage]) -> list[str]:
-    """What they say."""
+    """Return the texts of messages."""
     return [str(message.content) for message in messages]

@@ -1,4 +1,4 @@
-"""What LangGraph's checkpointers share."""
+"""The common part of LangGraph's checkpointers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CONFIG: Any = {"configurable": {"thread_id": "1"}}
 
 
 class LangGraphCheckpointer(SyncContender):
-    """One node, which trims the messages and answers. A turn is one ``invoke``: the graph adds both messages."""
+    """A graph of one node, which trims the messages and answers. A turn is one ``invoke``, which adds both messages."""
 
     def compile(self, checkpointer: BaseCheckpointSaver[Any], history: int) -> None:
         """Make the graph, and put ``history`` messages into its state at once."""

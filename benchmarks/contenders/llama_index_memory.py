@@ -16,7 +16,7 @@ _MESSAGES_AT_ONCE = 1_000
 
 
 class LlamaIndexMemory(AsyncContender):
-    """On aiosqlite or asyncpg.
+    """``Memory`` on aiosqlite or asyncpg.
 
     All of the limit is for the chat history, as with the others. What it archives when that is full is its default,
     70 %, so its window is half full on average.

@@ -1,4 +1,4 @@
-"""What both sessions of OpenAI's Agents SDK share."""
+"""The common part of both sessions of OpenAI's Agents SDK."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ITEMS_AT_ONCE = 1_000
 
 
 class OpenAiAgentsSession(AsyncContender):
-    """The window of messages is ``get_items(limit=…)``; for tokens all items are read, and the newest kept that fit."""
+    """A session. For messages the window is ``get_items(limit=…)``; for tokens all are read and the newest kept."""
 
     session: SessionABC
 
@@ -31,7 +31,7 @@ class OpenAiAgentsSession(AsyncContender):
 
     @staticmethod
     def item(role: str, text: str) -> Any:
-        """A message as the SDK saves it."""
+        """Return a message as the SDK saves it."""
         return {"role": role, "content": text}
 
     async def turn(self, user_text: str, ai_text: str) -> list[Any]:

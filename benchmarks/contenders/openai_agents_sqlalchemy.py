@@ -11,7 +11,7 @@ __all__ = ["OpenAiAgentsSqlAlchemySession"]
 
 
 class OpenAiAgentsSqlAlchemySession(OpenAiAgentsSession):
-    """On aiosqlite or asyncpg."""
+    """``SQLAlchemySession`` on aiosqlite or asyncpg."""
 
     async def fill(self, history: int) -> None:
         self.engine = async_engine(self.place, "openai-agents-sqlalchemy")

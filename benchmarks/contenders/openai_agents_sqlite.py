@@ -10,7 +10,7 @@ __all__ = ["OpenAiAgentsSqliteSession"]
 
 
 class OpenAiAgentsSqliteSession(OpenAiAgentsSession):
-    """It opens connections itself, one per thread of the loop's pool: WAL, and SQLite's default, synchronous FULL."""
+    """``SQLiteSession``, which opens connections itself, one per thread of the pool: WAL, and synchronous FULL."""
 
     engines = ("sqlite",)
 

@@ -13,7 +13,7 @@ __all__ = ["async_engine", "sync_engine"]
 
 
 def sync_engine(place: Place, name: str) -> Engine:
-    """On psycopg 3 or ``sqlite3``."""
+    """Return an engine on psycopg 3 or ``sqlite3``."""
     if place.engine == "postgres":
         return create_engine(place.postgres_url("psycopg"))
     engine = create_engine(f"sqlite:///{place.sqlite_file(name)}")
@@ -22,7 +22,7 @@ def sync_engine(place: Place, name: str) -> Engine:
 
 
 def async_engine(place: Place, name: str) -> AsyncEngine:
-    """On asyncpg or aiosqlite."""
+    """Return an engine on asyncpg or aiosqlite."""
     if place.engine == "postgres":
         return create_async_engine(place.postgres_url("asyncpg"))
     engine = create_async_engine(f"sqlite+aiosqlite:///{place.sqlite_file(name)}")

@@ -22,7 +22,7 @@ from benchmarks.soak.scenarios import SCENARIOS
 
 
 def options() -> argparse.Namespace:
-    """What was asked on the command line."""
+    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.soak", description="Show for a long time that nothing acknowledged is lost."
     )
@@ -43,7 +43,7 @@ def options() -> argparse.Namespace:
 def in_worker(
     folder: Path, minutes: float, function: str, arguments: dict[str, Any], given: argparse.Namespace
 ) -> dict[str, Any]:
-    """What a scenario says, that runs in a process of its own."""
+    """Return the answer of a scenario that runs in a process of its own."""
     environment = os.environ | {"CHATMEMORY_SOAK_SEED": given.seed}
     if given.quick:
         environment["CHATMEMORY_SOAK_QUICK"] = "1"
@@ -67,7 +67,7 @@ def in_worker(
 
 
 def soak(given: argparse.Namespace, place: Path) -> list[dict[str, Any]]:
-    """All that was asked for, one after the other."""
+    """Run everything that was asked for, one after the other."""
     runs = [
         (name, engine)
         for name in given.only
@@ -95,7 +95,7 @@ def soak(given: argparse.Namespace, place: Path) -> list[dict[str, Any]]:
 
 
 def with_others(results: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """The results of an earlier soak, and in them those of some scenarios that were run again."""
+    """Return the results of an earlier soak, updated with those of scenarios that were run again."""
     again = {run["scenario"] for run in results["runs"]}
     asked = {"date": results["machine"]["date"], **{name: results[name] for name in ("minutes", "seed", "quick")}}
     runs = [run for run in before["runs"] if run["scenario"] not in again]

@@ -34,7 +34,7 @@ Client = subprocess.Popen[bytes]
 
 
 def run(folder: Path, minutes: float, engine: str) -> dict[str, Any]:
-    """Rounds of 500 turns over 20 conversations, ten clients at once."""
+    """Run rounds of 500 turns over 20 conversations, ten clients at once."""
     least = {"turns answered": 50 if is_quick() else _LEAST}
     with running(engine, folder):
         return repeat(folder, minutes, least, _round)
@@ -80,7 +80,7 @@ def _round(this: Round) -> dict[str, Any]:
 def _run_clients(
     this: Round, port: int, server: subprocess.Popen[bytes], turns: int, keys: list[str]
 ) -> dict[str, int]:
-    """Until all have all their answers; meanwhile now a client is killed and comes back, now a worker."""
+    """Wait until all clients have their answers; meanwhile kill clients, which come back, and workers."""
     chance = random.Random(this.seed)
     killed = {"clients killed": 0, "workers killed": 0}
 

@@ -45,7 +45,7 @@ def main(port: int, name: str, turns: int, seed: str, path: Path, conversations:
 
 
 def _ask(port: int, conversation: str, way: str, text: str) -> tuple[str, str | None]:
-    """What went wrong, or the answer."""
+    """Return the error, or the answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         connection.request("POST", f"/{conversation}/{way}/", json.dumps({"text": text, "key": text}))

@@ -1,4 +1,4 @@
-"""The processes of a scenario: which databases they have, how they start, and that none is left."""
+"""The processes of a scenario: their databases, their start, and their end, which leaves none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Process = subprocess.Popen[bytes]
 
 
 versions: list[str] = []
-"""What the databases of this process run on, for the report: ``"PostgreSQL 15.14"``."""
+"""Name and version of this process' databases, for the report: ``"PostgreSQL 15.14"``."""
 
 
 def configure(databases: dict[str, dict[str, Any]]) -> None:
@@ -39,17 +39,17 @@ def configure(databases: dict[str, dict[str, Any]]) -> None:
 
 
 def is_quick() -> bool:
-    """Whether this run shall only show that everything runs: then the smallest counts will do."""
+    """Return whether this run shall only show that everything works: then the smallest counts will do."""
     return "CHATMEMORY_SOAK_QUICK" in os.environ
 
 
 def seed() -> str:
-    """What every random choice of this run comes from."""
+    """Return the seed of every random choice of this run."""
     return os.environ.get("CHATMEMORY_SOAK_SEED", "0")
 
 
 def tell(text: str) -> None:
-    """A line of progress. What is printed on the standard output is the answer, so it is not that."""
+    """Print a line of progress on the standard error, for the standard output has the answer."""
     print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
@@ -80,7 +80,7 @@ class Crew:
         conversation: Conversation,
         databases: dict[str, dict[str, Any]] | None = None,
     ) -> Process:
-        """A process of traffic.
+        """Start a process of traffic.
 
         Args:
             role: what it does, see ``tests.support.traffic``.
@@ -101,7 +101,7 @@ class Crew:
         return process
 
     def wait_until_ready(self, processes: Iterable[Process]) -> None:
-        """Until each has read its conversation, and begins."""
+        """Wait until each has read its conversation, and begins."""
         for process in processes:
             stdout: IO[bytes] = process.stdout  # type: ignore[assignment]
             if stdout.readline() != b"ready\n":
@@ -109,12 +109,12 @@ class Crew:
                 raise AssertionError(self._died(process))
 
     def kill(self, process: Process) -> None:
-        """SIGKILL, and wait for its end."""
+        """Kill a process, and wait for its end."""
         with process:
             process.kill()
 
     def stop(self) -> None:
-        """Tell those that go on until they are told to stop."""
+        """Stop the processes that run until they are stopped."""
         (self.folder / "stop").touch()
 
     def finish(self, processes: Iterable[Process], timeout: float = 1_800) -> None:

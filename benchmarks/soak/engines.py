@@ -1,4 +1,4 @@
-"""The databases of the scenarios that need one server: what each is, and how it starts."""
+"""The databases of the scenarios that need one server, and how to start them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["ENGINES", "SERVERS", "Server", "engine"]
 Server = PostgresServer | MariaDbServer
 
 SERVERS = {"postgres": "PostgreSQL", "mariadb": "MariaDB"}
-"""Those that are servers, and what people call them."""
+"""Names of the engines that are servers, for people."""
 
 ENGINES = {"sqlite": "SQLite, Django's defaults", "sqlite-wal": "SQLite, WAL", **SERVERS}
-"""All of them."""
+"""All engines."""
 
-# SQLite as Django has it without options, and as the project's README recommends it.
+# SQLite as Django has it without options, and as docs/databases.md recommends it.
 _SQLITE: dict[str, dict[str, Any]] = {
     "sqlite": {},
     "sqlite-wal": {"init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"},

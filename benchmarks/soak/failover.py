@@ -23,7 +23,7 @@ _PATIENCE = 90.0
 
 
 class Failover:
-    """Two servers that swap their roles."""
+    """A pair of servers that swap their roles."""
 
     def __init__(self, primary: PostgresServer, replica: PostgresServer) -> None:
         self.longest_pause = 0.0
@@ -34,7 +34,7 @@ class Failover:
         self._rounds: list[tuple[Conversation, dict[str, list[dict[str, Any]]]]] = []
 
     def round(self, this: Round) -> dict[str, Any]:
-        """Kill the primary at a random moment, promote the replica, and make a new one of what was the primary."""
+        """Kill the primary at a random moment, promote the replica, and make the former primary a replica."""
         from tests.support.traffic_check import check_history, check_order, read_logs
 
         chance = random.Random(this.seed)
@@ -66,13 +66,13 @@ class Failover:
         }
 
     def check_all_rounds(self) -> int:
-        """How many messages were acknowledged in all rounds, each of which is there after all promotions."""
+        """Check that each message acknowledged in any round survived all promotions; return their number."""
         from tests.support.traffic_check import check_history
 
         return sum(check_history(conversation, logs) for conversation, logs in self._rounds)
 
     def lose(self, folder: Path) -> dict[str, int]:
-        """Promote a replica that is behind: what must go wrong, and what the checks must find.
+        """Promote a replica that is behind, which must lose messages, and the checks must find it.
 
         While the primary has to wait for a replica that is cut off, it acknowledges nothing. So it is told not to wait.
         """
@@ -127,7 +127,7 @@ class Failover:
 
 
 def _wait_for_answers(crew: Crew, count: int) -> None:
-    """Until so many more messages are acknowledged."""
+    """Wait until so many more messages are acknowledged."""
     enough, begun = _answers(crew) + count, time.monotonic()
     while _answers(crew) < enough:
         assert time.monotonic() < begun + _PATIENCE, f"the writers got no {count} answers in {_PATIENCE:.0f} seconds"

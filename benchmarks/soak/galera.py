@@ -35,7 +35,7 @@ _CAME_BACK = {True: "came back from what they had", False: "came back with a ful
 
 
 def run(folder: Path, minutes: float) -> dict[str, Any]:
-    """Rounds of two conversations, until there were six kills at least, and conflicts."""
+    """Run rounds of two conversations, until there were six kills at least, and conflicts."""
     place = folder / "database"
     place.mkdir()
     least = {"nodes killed": 1 if is_quick() else 6, "conflicts found in applying": 1}
@@ -46,7 +46,7 @@ def run(folder: Path, minutes: float) -> dict[str, Any]:
 
 @contextmanager
 def _configured(nodes: Sequence[GaleraNode]) -> Iterator[None]:
-    """All nodes are this process' databases: the first one by the name of default, all by their own names."""
+    """Make all nodes databases of this process: the first one as default, all by their own names."""
     from django.db import connections
 
     waiting = {node.name: _database(node, waits=True) for node in nodes}
@@ -91,7 +91,7 @@ def _round(this: Round, nodes: Sequence[GaleraNode]) -> dict[str, Any]:
 
 
 def _work_undisturbed(traffic: Traffic, nodes: Sequence[GaleraNode], chance: random.Random) -> Counter[str]:
-    """Two writers of each conversation on each node, and one who rewrites, clears and changes the window on one."""
+    """Run two writers per conversation and node, and one that rewrites, clears and changes the window on one node."""
     each = 10 if is_quick() else 60
     before = _conflicts(nodes)
     writers = [*traffic.start("add", each), *traffic.start("insist", each, "keyed")]
@@ -100,7 +100,7 @@ def _work_undisturbed(traffic: Traffic, nodes: Sequence[GaleraNode], chance: ran
 
 
 def _freeze_most(traffic: Traffic, nodes: Sequence[GaleraNode], chance: random.Random) -> Counter[str]:
-    """So many that the others must refuse to work, until they do."""
+    """Freeze so many nodes that the others must refuse to work, until they do."""
     frozen = chance.sample(nodes, len(nodes) // 2 + 1)
     for node in frozen:
         node.freeze()
@@ -119,7 +119,7 @@ def _freeze_most(traffic: Traffic, nodes: Sequence[GaleraNode], chance: random.R
 def _kill_one(
     traffic: Traffic, nodes: Sequence[GaleraNode], chance: random.Random, *, knows_its_position: bool
 ) -> Counter[str]:
-    """While it is away the others must answer, and when it is back everybody."""
+    """Kill a node: the others must answer meanwhile, and all of them when it is back."""
     killed = chance.randrange(len(nodes))
     nodes[killed].kill()
     traffic.wait_for_answers("insist", [number for number in range(len(nodes)) if number != killed])
@@ -135,7 +135,7 @@ def _conflicts(nodes: Sequence[GaleraNode]) -> Counter[str]:
 def _check(
     crew: Crew, conversation: Conversation, start: Conversation, nodes: Sequence[GaleraNode]
 ) -> tuple[Counter[str], Counter[str]]:
-    """On every node. Returns the figures, and the errors that writers and watchers met."""
+    """Check a conversation on every node, and return the figures, and the errors of writers and watchers."""
     from tests.support.traffic_check import check_history, check_order, read_logs
 
     logs = read_logs(crew.folder)

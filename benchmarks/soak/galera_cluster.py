@@ -23,7 +23,7 @@ _PROVIDERS = (
 
 
 class GaleraNode(MariaDbServer):
-    """One of them. Started again after it was killed, it gets from the others what it missed."""
+    """A node of the cluster. Started again after it was killed, it gets from the others what it missed."""
 
     def __init__(self, folder: Path, name: str, port: int, group: Sequence[int], options: Sequence[str] = ()) -> None:
         """
@@ -51,15 +51,15 @@ class GaleraNode(MariaDbServer):
         super().__init__(folder, name, (*needed, *options))
 
     def freeze(self) -> None:
-        """Let it stand still, so that it answers nobody."""
+        """Suspend the process, so that it answers nobody."""
         self.send(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """After :meth:`freeze`."""
+        """Resume the process after :meth:`freeze`."""
         self.send(signal.SIGCONT)
 
     def status(self, name: str) -> str:
-        """What it says of itself."""
+        """Return a status variable of the node."""
         return str(dict(self.query(f"SHOW GLOBAL STATUS LIKE '{name}'"))[name])
 
     def rejoin(self, *, knows_its_position: bool) -> None:
@@ -93,7 +93,7 @@ class GaleraNode(MariaDbServer):
 
 @contextmanager
 def new_cluster(folder: Path, size: int = 3, options: Sequence[str] = ()) -> Iterator[list[GaleraNode]]:
-    """A cluster with all its nodes synced, which is gone afterwards."""
+    """Run a cluster with all its nodes synced, and remove it afterwards."""
     for name in ("rsync", "ss"):  # by which a node gets all data from another one
         program(name)
     group = [free_port() for _ in range(size)]

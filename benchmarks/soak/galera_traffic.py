@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 __all__ = ["PATIENCE", "Traffic"]
 
 PATIENCE = 120.0
-"""How many seconds may pass without an answer."""
+"""The most seconds that may pass without an answer."""
 
 Work = list[tuple[Crew, Process]]
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What works in the conversations of one round."""
+    """The processes that work in the conversations of one round."""
 
     conversations: Sequence[Conversation]
 
     crews: Sequence[Crew]
-    """One for each of them."""
+    """One crew for each conversation."""
 
     databases: Sequence[dict[str, dict[str, Any]]]
-    """Django's, for processes on each of the nodes."""
+    """Django's databases, for processes on each of the nodes."""
 
     def start(self, role: str, count: int, name: str | None = None) -> Work:
-        """A process on each node in each conversation, under a ``name`` of its own if others have the same role."""
+        """Start a process on each node in each conversation, with a ``name`` if others have the same role."""
         work = []
         for crew, conversation in zip(self.crews, self.conversations, strict=True):
             for number, database in enumerate(self.databases):
@@ -42,14 +42,14 @@ class Traffic:
         return work
 
     def start_one_in_each(self, role: str, count: int, chance: random.Random) -> Work:
-        """A process in each conversation, on any node."""
+        """Start a process in each conversation, on any node."""
         return [
             (crew, crew.start(role, _name(role, 0), count, conversation, chance.choice(self.databases)))
             for crew, conversation in zip(self.crews, self.conversations, strict=True)
         ]
 
     def finish(self, work: Work) -> None:
-        """Wait until all have done what they had to."""
+        """Wait until all have finished."""
         for crew, process in work:
             crew.finish([process])
 
@@ -61,7 +61,7 @@ class Traffic:
             crew.finish([process], timeout=PATIENCE)
 
     def wait_for_answers(self, name: str, nodes: Iterable[int]) -> None:
-        """Until every process of this name, or role, on these nodes got one more answer."""
+        """Wait until every process of this name, or role, on these nodes got one more answer."""
         logs = [crew.folder / f"{_name(name, number)}.jsonl" for crew in self.crews for number in nodes]
         before = {log: log.stat().st_size if log.exists() else 0 for log in logs}
         begun = time.monotonic()

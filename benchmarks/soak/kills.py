@@ -27,7 +27,7 @@ _BYSTANDERS = 2
 
 
 def run(folder: Path, minutes: float, engine: str) -> dict[str, Any]:
-    """Rounds of 25 writers killed by SIGKILL, until there were 200 at least, and the others work on."""
+    """Run rounds of 25 writers killed by SIGKILL, until there were 200 at least, and the others work on."""
     with running(engine, folder):
         return repeat(folder, minutes, {"kills": 3 if is_quick() else _LEAST, "acknowledged": 1}, _round)
 
@@ -75,7 +75,7 @@ def _kill(writer: Process, after: float, crew: Crew) -> None:
 
 
 def _open_ends(conversation: Conversation, logs: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
-    """What became of that which writers had asked for when they were killed."""
+    """Return what became of the requests of writers that were killed."""
     there = set(conversation.messages.values_list("text", flat=True))
     for records in logs.values():
         if records and records[-1]["act"] == "asked":

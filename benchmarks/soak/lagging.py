@@ -31,7 +31,7 @@ class ReadsFromReplica:
 
 
 class Lagging:
-    """Rounds of turns through every public door, while the replica knows only how all was before."""
+    """Run rounds of turns through every public door, while the replica has only the state before."""
 
     def __init__(self, replica: PostgresServer) -> None:
         self._replica = replica

@@ -1,4 +1,4 @@
-"""A MariaDB server of one's own: its data in a folder, on a free port of the loopback, gone afterwards."""
+"""A MariaDB server of one's own: its data in a folder, on a free port of the loopback, removed afterwards."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class MariaDbServer:
         self.kill()
 
     def database(self, **more: Any) -> dict[str, Any]:
-        """Django's settings of the database that was made at the first start."""
+        """Return Django's settings of the database that was made at the first start."""
         settings = {
             "ENGINE": "django.db.backends.mysql",
             "HOST": "127.0.0.1",
@@ -86,7 +86,7 @@ class MariaDbServer:
             )
 
     def run(self, *options: str) -> str:
-        """What the program says with options that let it do one thing and end."""
+        """Run the program with options that let it do one thing and end, and return its output."""
         done = subprocess.run(
             self._command(options), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True, text=True
         )
@@ -114,7 +114,7 @@ class MariaDbServer:
         self._process.send_signal(number)
 
     def query(self, statement: str) -> list[tuple[Any, ...]]:
-        """The rows that the server gives to a statement, on a connection of its own."""
+        """Return the rows that the server gives to a statement, on a connection of its own."""
         import MySQLdb
 
         connection = MySQLdb.connect(host="127.0.0.1", port=self.port, user="root", connect_timeout=5)

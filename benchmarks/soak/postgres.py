@@ -68,7 +68,7 @@ class PostgresServer:
         self.kill()
 
     def database(self, **more: Any) -> dict[str, Any]:
-        """Django's settings of the database that was made at the first start."""
+        """Return Django's settings of the database that was made at the first start."""
         settings = {
             "ENGINE": "django.db.backends.postgresql",
             "HOST": "127.0.0.1",
@@ -98,7 +98,7 @@ class PostgresServer:
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
-        """SIGKILL to all its processes, if it runs: nobody writes anything any more."""
+        """Kill all its processes, if it runs: nothing is written any more."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGSTOP)  # so that it makes no more processes
@@ -115,7 +115,7 @@ class PostgresServer:
         self.set("synchronous_standby_names", "")
 
     def become_replica_of(self, primary: PostgresServer) -> None:
-        """Throw the data away, and begin again as a replica, on the same port."""
+        """Delete the data, and start again as a replica, on the same port."""
         self.kill()
         shutil.rmtree(self._data)
         self._primary = primary
@@ -128,7 +128,7 @@ class PostgresServer:
         self.wait_for(f"SELECT pg_last_wal_replay_lsn() >= '{place}'")
 
     def synchronise(self, replica: PostgresServer) -> None:
-        """From now on acknowledge a commit only when ``replica`` has it on its disk, too."""
+        """Acknowledge commits from now on only when ``replica`` has them on its disk, too."""
         self.set("synchronous_standby_names", f'"{replica.name}"')
         self.wait_for(f"SELECT sync_state = 'sync' FROM pg_stat_replication WHERE {replica._known_as()}")
 
@@ -139,7 +139,7 @@ class PostgresServer:
         self.wait_for(f"SELECT current_setting('{setting}') = '{value}'")
 
     def query(self, statement: str, database: str = _DATABASE) -> list[tuple[Any, ...]]:
-        """The rows that the server gives to a statement, on a connection of its own."""
+        """Return the rows that the server gives to a statement, on a connection of its own."""
         import psycopg
 
         address = f"host=127.0.0.1 port={self.port} user={_USER} dbname={database} connect_timeout=5"
@@ -199,7 +199,7 @@ class PostgresServer:
 
 
 def _binary(name: str) -> str:
-    """The newest one. Debian has them in a folder of each version, which is not on the PATH.
+    """Return the path of the newest program. Debian has one folder per version, which is not on the PATH.
 
     Raises:
         RuntimeError: there is none.
@@ -217,7 +217,7 @@ def _children(parent: int) -> list[int]:
 
 
 def _state(pid: int) -> list[str]:
-    """State, parent and more of a process, as Linux tells them; the state X if there is none."""
+    """Return state, parent and more of a process, as Linux reports them; the state X if there is no process."""
     try:
         return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:

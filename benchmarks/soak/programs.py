@@ -1,4 +1,4 @@
-"""The programs of servers: where they are, as whom they run, and where they listen."""
+"""The programs of servers: their paths, users and ports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PACKAGES = {
 
 
 def free_port() -> int:
-    """A port that nobody listens on, below those that the kernel gives to outgoing connections.
+    """Return a port that nobody listens on, below those that the kernel gives to outgoing connections.
 
     So it is still free when a server that was killed comes back.
     """
@@ -33,7 +33,7 @@ def free_port() -> int:
 
 
 def program(name: str) -> str:
-    """The path of a program.
+    """Return the path of a program.
 
     Raises:
         RuntimeError: it is missing.
@@ -45,6 +45,6 @@ def program(name: str) -> str:
 
 
 def as_user(name: str) -> list[str]:
-    """What precedes a command so that it runs as the user ``name``, if this is root: servers refuse to be that."""
+    """Return the prefix that runs a command as the user ``name``, if this is root: servers refuse to run as root."""
     setpriv = [program("setpriv")]
     return [*setpriv, "--reuid", name, "--regid", name, "--init-groups"] if os.geteuid() == 0 else setpriv

@@ -21,25 +21,25 @@ __all__ = ["DOORS", "Caller"]
 
 @dataclass(frozen=True)
 class Caller:
-    """Who opens a door."""
+    """A caller of the doors."""
 
     user: Any
 
     client: Client
-    """Signed in as ``user``."""
+    """A client signed in as ``user``."""
 
     known: Conversation
     """A conversation of messages 0 and 1 under a window of three, read where it was written."""
 
     @property
     def as_replicated(self) -> Conversation:
-        """The same, read from the replica."""
+        """Return the conversation, read from the replica."""
         conversation = Conversation.objects.get(pk=self.known.pk)
         assert (conversation._state.db, conversation.message_count) == ("replica", 2), "the replica does not lag"
         return conversation
 
     def get(self, part: str = "", **headers: str) -> Any:
-        """An answer about the conversation."""
+        """Return an answer about the conversation."""
         return self.client.get(url(self.known, part), headers={k.replace("_", "-"): v for k, v in headers.items()})
 
     def add(self, text: str, **headers: str) -> Any:
@@ -47,7 +47,7 @@ class Caller:
         return _ok(post(self.client, url(self.known, "messages/"), user_message(text), **headers))
 
     def memory(self, query: str = "") -> list[str]:
-        """The texts of the memory over HTTP."""
+        """Return the texts of the memory over HTTP."""
         return _texts_in(_ok(self.get(f"memory/{query}")))
 
 
@@ -197,7 +197,7 @@ def without_history(caller: Caller) -> None:
 
 
 def lists_and_histories_lag(caller: Caller) -> None:
-    """They are the router's to send to a replica, which shows as well that it is really behind."""
+    """Read the querysets that the router sends to a replica, which also shows that it is really behind."""
     caller.add("2")
     history = _ok(caller.get("messages/")).json()["results"]
     assert [item["text"] for item in history] == ["0", "1"]
@@ -229,7 +229,7 @@ DOORS: list[Callable[[Caller], None]] = [
     without_history,
     lists_and_histories_lag,
 ]
-"""All of them. What a door does is not seen by the next, which has another conversation."""
+"""All doors. The next door does not see what one does: it has another conversation."""
 
 
 def _texts(messages: list[Any]) -> list[str]:

@@ -16,7 +16,7 @@ __all__ = ["run_lagging", "run_promotion"]
 
 
 def run_lagging(folder: Path, minutes: float) -> dict[str, Any]:
-    """Reads go to a replica that has stopped replaying, and still every turn sees what was just written.
+    """Run turns while reads go to a replica that has stopped replaying: every turn sees what was just written.
 
     Each round ends with the replica replaying again, and having the same rows.
     """
@@ -27,7 +27,7 @@ def run_lagging(folder: Path, minutes: float) -> dict[str, Any]:
 
 
 def run_promotion(folder: Path, minutes: float) -> dict[str, Any]:
-    """The primary is killed under load, its synchronous replica is promoted, and the writers go on by themselves.
+    """Kill the primary under load and promote its synchronous replica; the writers go on by themselves.
 
     The roles swap with every round. At the end a replica that was not synchronous is promoted: there the same checks
     must find that messages are lost.

@@ -11,7 +11,7 @@ __all__ = ["markdown"]
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """All of it: a section for each scenario, with a column for each engine."""
+    """Return the whole report: a section for each scenario, with a column for each engine."""
     machine, runs = results["machine"], results["runs"]
     versions = [f"Python {machine['versions']['Python']}", f"Django {machine['versions']['Django']}"]
     versions += sorted({version for run in runs for version in run["versions"]})

@@ -22,7 +22,7 @@ _PATIENCE = 90.0
 
 
 def run(folder: Path, minutes: float, engine: str) -> dict[str, Any]:
-    """Rounds in which each of the disturbances comes twice, in random order, until each came six times at least."""
+    """Run rounds in which each of the disturbances comes twice, in random order, until each came six times at least."""
     times = 1 if is_quick() else 6
     with running(engine, folder) as server:
         assert server is not None, f"{engine} is no server"
@@ -84,7 +84,7 @@ _ACTS: dict[str, Callable[[Server], None]] = {
 
 
 def _wait_for_progress(crew: Crew) -> None:
-    """Until every writer has got an answer again, which nobody helps it to."""
+    """Wait until every writer has got an answer again, without help."""
     before, begun = _answers(crew), time.monotonic()
     while any(now <= then for now, then in zip(_answers(crew), before, strict=True)):
         assert time.monotonic() < begun + _PATIENCE, f"a writer got no answer for {_PATIENCE:.0f} seconds"

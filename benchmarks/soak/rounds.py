@@ -24,31 +24,31 @@ _WINDOWS: list[dict[str, Any]] = [{"window": "messages", "limit": 7}, {"window":
 
 @dataclass(frozen=True)
 class Round:
-    """One of them."""
+    """One round."""
 
     number: int
 
     folder: Path
-    """For its logs; it is gone if all was well."""
+    """A folder for its logs; removed if all was well."""
 
     seed: str
-    """Of its random choices."""
+    """The seed of its random choices."""
 
     def conversation(self) -> Conversation:
-        """A new one, whose window counts messages in one round and tokens in the next."""
+        """Create a conversation, whose window counts messages in one round and tokens in the next."""
         from chatmemory.models import Conversation
 
         return Conversation.objects.create(**_WINDOWS[self.number % len(_WINDOWS)])
 
     def crew(self) -> crew.Crew:
-        """For its processes."""
+        """Return a crew for its processes."""
         return crew.Crew(self.folder, self.seed)
 
 
 def repeat(
     folder: Path, minutes: float, least: dict[str, int], work: Callable[[Round], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Work in rounds until ``minutes`` are over, and until the figures are what they must be at ``least``.
+    """Work in rounds until ``minutes`` are over, and until the figures reach ``least``.
 
     Args:
         folder: of the scenario.
@@ -80,7 +80,7 @@ def repeat(
 
 
 def errors_in(logs: dict[str, list[dict[str, Any]]]) -> dict[str, int]:
-    """How often connections failed: by kind and the first line, without the port, which is another one each time."""
+    """Return how often connections failed, by kind and first line, without the port, which differs each time."""
     return dict(
         Counter(
             f"{record['kind']}: {re.sub(r'port [0-9]+', 'port N', record['error'].splitlines()[0])}"

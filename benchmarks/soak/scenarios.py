@@ -1,4 +1,4 @@
-"""What there is to run."""
+"""The scenarios to run."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["SCENARIOS", "Scenario"]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A function that is called with a folder, minutes, and an engine if there is a choice of them."""
+    """A scenario: a function called with a folder, minutes, and an engine if there is a choice of engines."""
 
     function: str
-    """``"module:name"``."""
+    """The function, as ``"module:name"``."""
 
     title: str
 
     engines: tuple[str, ...] = ()
-    """Those that it runs on, one after the other; none if it brings its own cluster."""
+    """The engines to run on, one after the other; none if it has its own cluster."""
 
 
 SCENARIOS = {

@@ -1,4 +1,4 @@
-"""One scenario in a process of its own: told what on its standard input, it answers on its standard output, in JSON."""
+"""A scenario in a process of its own: its standard input names it, its standard output has the answer, in JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _leave(*_: object) -> None:
-    """As an exception, so that servers and processes are ended, and only once, so that nothing keeps it from that."""
+    """Raise an exception on the first signal, so that servers and processes are ended, and ignore further ones."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(1)
 

@@ -16,7 +16,7 @@ _WRITERS = 8
 
 
 def run(folder: Path, minutes: float, engine: str) -> dict[str, Any]:
-    """Rounds of 8 × 500 messages, single and in batches, some with keys that come twice."""
+    """Run rounds of 8 × 500 messages, single and in batches, some with keys that come twice."""
     with running(engine, folder):
         return repeat(folder, minutes, {"acknowledged": 1}, lambda this: _round(this, 40 if is_quick() else 500))
 

@@ -32,7 +32,7 @@ __all__ = ["ConversationAdmin", "conversation_admin"]
 
 @admin.register(Conversation)
 class ConversationAdmin(Erasing):
-    """Editing stays with the application: its messages are a record, and the counters follow from them."""
+    """The admin of conversations. Nobody edits here: messages are a record, and the counters follow from them."""
 
     list_display = ("name", "owner", "window_gauge", "retained", "evicted", "updated_at")
     list_filter = ("window", FullnessFilter, HasEvictedFilter, "updated_at")
@@ -107,7 +107,7 @@ class ConversationAdmin(Erasing):
 
     @admin.display(description=_("conversation"), ordering="title")
     def name(self, conversation: Conversation) -> str:
-        """The title and the memory ID; the latter alone where there is no title."""
+        """Return the title and the memory ID; the latter alone where there is no title."""
         if not conversation.title:
             return str(conversation)
         return format_html(
@@ -118,18 +118,18 @@ class ConversationAdmin(Erasing):
 
     @admin.display(description=_("window"))
     def window_gauge(self, conversation: Conversation) -> str:
-        """How full the window is."""
+        """Return a bar that shows how full the window is."""
         gauge = Gauge.of(conversation)
         return render_to_string("admin/chatmemory/conversation/gauge.html", {"gauge": gauge, "is_small": True})
 
     @admin.display(description=_("retained"), ordering="retained_count")
     def retained(self, conversation: Conversation) -> str:
-        """How many messages the model gets now."""
+        """Return the number of messages that the model gets now."""
         return grouped(conversation.retained_count)
 
     @admin.display(description=_("evicted"), ordering=F("next_position") - F("retained_count"))
     def evicted(self, conversation: Conversation) -> str:
-        """How many messages it no longer gets."""
+        """Return the number of messages that the model no longer gets."""
         return grouped(conversation.evicted_count)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -139,14 +139,14 @@ class ConversationAdmin(Erasing):
         return False
 
     def has_act_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
-        """Whether this member of staff may change the window and clear the memory.
+        """Return whether this member of staff may change the window and clear the memory.
 
-        Without a conversation: whether they may for any, as with the admin's own permissions.
+        Without a conversation: whether they may for any conversation, as with the admin's own permissions.
         """
         return request.user.has_perm("chatmemory.change_conversation")
 
     def has_read_text_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
-        """Whether they may read what messages say; otherwise they see shapes, tokens and reasons.
+        """Return whether they may read what messages say; otherwise they see shapes, tokens and reasons.
 
         Without a conversation: whether lists show texts and find them. Which conversations these are of is up to
         :meth:`get_queryset`.
@@ -186,7 +186,7 @@ class ConversationAdmin(Erasing):
 
 
 def conversation_admin(site: admin.AdminSite) -> admin.ModelAdmin[Conversation] | None:
-    """The admin of conversations in a site, which knows who may see which of them."""
+    """Return the site's admin of conversations, which decides who may see which; None if it has none."""
     return site.get_model_admin(Conversation) if site.is_registered(Conversation) else None
 
 

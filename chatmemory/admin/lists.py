@@ -1,4 +1,4 @@
-"""Pages, searches and filters of the lists, however much there is."""
+"""Pages, searches and filters of the lists, bounded however many rows there are."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_WORDS = 5
 
 
 class CappedPaginator(Pages):
-    """Counts no further than anybody turns pages."""
+    """A paginator that stops counting at a number of pages that nobody turns."""
 
     @cached_property
     def _counted(self) -> int:
@@ -46,19 +46,19 @@ class CappedPaginator(Pages):
 
     @property
     def is_capped(self) -> bool:
-        """Whether there are more."""
+        """Whether there are more rows than it counts."""
         return self._counted > _MOST_COUNTED
 
 
 class CappedList(ChangeList):
-    """A list whose end is not known."""
+    """A list that is counted only up to a limit."""
 
     paginator: CappedPaginator
     result_count: Any
 
     @property
     def as_said(self) -> ChangeList:
-        """The same for reading, in which a count that was cut short is not passed off as the true one."""
+        """The list as it is shown: a count that was cut short ends in a plus sign."""
         said = copy(self)
         if self.paginator.is_capped:
             said.result_count = gettext("%(count)s+") % {"count": grouped(self.result_count)}
@@ -66,15 +66,15 @@ class CappedList(ChangeList):
 
 
 def words(search_term: str) -> list[str]:
-    """The first few words of a search, those in quotation marks taken for one.
+    """Return the first few words of a search; words in quotation marks count as one.
 
-    More are not looked for: each is a condition of its own, and databases take no end of them.
+    Further words are ignored: each is a condition of its own, and databases bound their number.
     """
     return list(islice(smart_split(search_term), _MOST_WORDS))
 
 
 def is_offered(model_admin: Any, request: HttpRequest, lookup: str) -> bool:
-    """Whether this condition, out of the address of a list, is one that the list's filters make.
+    """Return whether a condition in the address of a list is one that the list's filters make.
 
     Others are for nobody. With one on what messages say, it could be guessed letter by letter by those who may not
     read it; a regular expression need not be one, and may run forever; of metadata, not all databases can tell what it
@@ -92,7 +92,7 @@ def is_offered(model_admin: Any, request: HttpRequest, lookup: str) -> bool:
 
 
 class FullnessFilter(admin.SimpleListFilter):
-    """How full the window is."""
+    """A filter by how full the window is."""
 
     title = _("fullness")
     parameter_name = "fullness"
@@ -102,7 +102,8 @@ class FullnessFilter(admin.SimpleListFilter):
             ("empty", _("empty")),
             ("low", _("less than half")),
             ("high", _("half or more")),
-            ("full", _("nine tenths or more")),
+            # xgettext:no-python-format
+            ("full", _("90% or more")),
         ]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Conversation]) -> QuerySet[Conversation]:
@@ -118,9 +119,9 @@ class FullnessFilter(admin.SimpleListFilter):
 
 
 class HasEvictedFilter(admin.SimpleListFilter):
-    """Whether anything has left the memory."""
+    """A filter by whether messages were evicted."""
 
-    title = _("has evicted messages")
+    title = _("evicted messages")
     parameter_name = "evicted"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:

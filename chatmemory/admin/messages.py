@@ -1,4 +1,4 @@
-"""Messages across conversations: to search, never to edit."""
+"""Messages of all conversations in the admin: to search, never to edit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LONGEST_READ = 10_000
 
 
 class OwnerFilter(admin.SimpleListFilter):
-    """Whose they are: offered where an owner was chosen in the list, to say so and to have all again."""
+    """A filter by owner, offered after an owner was chosen in the list, to show the choice and to undo it."""
 
     title = _("owner")
     parameter_name = "conversation__owner__pk__exact"
@@ -62,7 +62,7 @@ class OwnerFilter(admin.SimpleListFilter):
 
 
 class StateFilter(admin.SimpleListFilter):
-    """Whether the model still gets it."""
+    """A filter by whether the model still gets the message."""
 
     title = _("state")
     parameter_name = "state"
@@ -77,7 +77,7 @@ class StateFilter(admin.SimpleListFilter):
 
 
 class MessageList(CappedList):
-    """Reads what else there is of messages that have no text, to say what they are."""
+    """A list that reads the payloads of messages without text, to show what they are."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
@@ -89,7 +89,7 @@ class MessageList(CappedList):
 
 @admin.register(Message)
 class MessageAdmin(ModelAdmin):
-    """Each leads to its place in its conversation.
+    """The admin of messages. Each links to its place in its conversation.
 
     Which conversations these are of, whose, and what was said is for those to see to whom the site shows it elsewhere.
     """
@@ -153,14 +153,14 @@ class MessageAdmin(ModelAdmin):
 
     @admin.display(description=_("conversation"))
     def place(self, row: Message) -> str:
-        """The conversation and the position in it."""
+        """Return the conversation and the position in it."""
         return format_html(
             '<bdi>{}</bdi> <span class="chatmemory-position">{}</span>', str(row.conversation), str(row.position)
         )
 
     @admin.display(description=_("owner"))
     def owner(self, row: Message) -> Any:
-        """Whose conversation it is, and a way to theirs only."""
+        """Return the owner of the conversation, as a link that filters by them."""
         owner = row.conversation.owner
         if owner is None:
             return None
@@ -175,12 +175,12 @@ class MessageAdmin(ModelAdmin):
 
     @admin.display(description=_("role"))
     def role(self, row: Message) -> Any:
-        """Who spoke."""
+        """Return the role that spoke."""
         return row.get_type_display()
 
     @admin.display(description=_("text"))
     def said(self, row: Message) -> str:
-        """How it begins; what it is, if it has no text."""
+        """Return the beginning of the text; without a text, what the message is."""
         if "payload" in row.__dict__:
             excerpt = shown(row).excerpt
         elif row.text.strip():
@@ -191,23 +191,23 @@ class MessageAdmin(ModelAdmin):
 
     @admin.display(description=_("tokens"), ordering="token_count")
     def tokens(self, row: Message) -> str:
-        """How many it has."""
+        """Return the number of tokens."""
         return grouped(row.token_count)
 
     @admin.display(description=_("state"))
     def state(self, row: Message) -> Any:
-        """Retained, or why it is not."""
+        """Return "retained", or the reason of the eviction."""
         return _("retained") if row.is_retained else row.get_eviction_reason_display()
 
     def has_read_text_permission(self, request: HttpRequest) -> bool:
-        """Whether this member of staff may read what messages say, as the site's admin of conversations has it."""
+        """Return whether this member of staff may read what messages say; the site's admin of conversations decides."""
         conversations = conversation_admin(self.admin_site)
         if isinstance(conversations, ConversationAdmin):
             return conversations.has_read_text_permission(request)
         return request.user.has_perm("chatmemory.read_message_text")
 
     def has_view_conversations_permission(self, request: HttpRequest) -> bool:
-        """Whether they may see of which conversation, and whose, a message is."""
+        """Return whether they may see the conversation of a message and its owner."""
         conversations = conversation_admin(self.admin_site)
         return conversations is not None and conversations.has_view_permission(request)
 
@@ -229,7 +229,7 @@ class MessageAdmin(ModelAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Lead to the timeline, where it stands among the others."""
+        """Redirect to the message's place on the timeline."""
         row = self.get_object(request, object_id)
         if row is None or not self.has_view_permission(request, row):
             return super().change_view(request, object_id, form_url, extra_context)

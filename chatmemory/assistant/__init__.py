@@ -1,4 +1,4 @@
-"""A model with a memory: what LangChain4j's AI Services are. Needs Django only for memories in its database."""
+"""A model with a memory, like LangChain4j's AI Services. It needs Django only for memories in Django's database."""
 
 from chatmemory.assistant.assistant import Assistant
 from chatmemory.assistant.errors import (

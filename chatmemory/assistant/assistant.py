@@ -1,4 +1,4 @@
-"""The assistant."""
+"""The assistant: the model, its memories and its tools put together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Assistant:
     """A model with a memory, as LangChain4j's AI Services have it.
 
     A turn adds what the user says, asks the model with the memory, runs the tools that it calls, asks again, and adds
-    the answer. Each of these is added as soon as it is there, so that a turn that fails, or a process that is killed,
+    the answer. Each message is added as soon as it is there, so that a turn that fails, or a process that is killed,
     leaves what was said: the user's message, a call before it runs, all results of a call together, the answer when it
     is whole. A call that was interrupted gets a result that says so when the next turn begins; it is not run again, for
     nobody knows what it did. ``chat(memory_id)`` without a message goes on from wherever a conversation stands.
@@ -56,20 +56,20 @@ class Assistant:
         Args:
             model: a :class:`ChatModel`, or a function of the messages and the tools' specifications that returns an
                 ``AiMessage``.
-            memory: one for all, or a callable that is given the memory ID and returns the memory. What it returns is
-                kept for the ID, unless it is in Django's database.
-            system_message: what the model is told first, or a callable that is given the memory ID. It goes into the
-                memory, where one that differs replaces the one before.
+            memory: one for all, or a callable of the memory ID that returns the memory. It is kept for the ID, unless
+                it is in Django's database.
+            system_message: instructions, or a callable of the memory ID that returns them. They go into
+                the memory, and replace others.
             tools: functions that the model may call.
-            max_sequential_tools_invocations: how often in a row it may.
+            max_sequential_tools_invocations: how often in a row the model may call tools.
             turn_timeout: seconds that one call of the model, a pause between two pieces of its answer, or a tool may
-                take at most. If somebody waits, a turn of which nothing was heard for so long is taken over: so long
-                a process that is killed keeps its conversations busy.
-            wait_timeout: seconds that a turn waits for the one before.
+                take at most. A turn without a sign of life for so long is taken over by one that waits: so long a
+                process that is killed keeps its conversations busy.
+            wait_timeout: seconds that a turn waits for the one before it.
 
         Raises:
-            TypeError: the model, the memory, a tool or a number cannot be one.
-            ValueError: a number that is not above zero, or a turn without end; two tools of one name.
+            TypeError: the model, the memory, a tool or a number is something else.
+            ValueError: a number is not above zero, ``turn_timeout`` is infinite, or two tools have one name.
         """
         if not callable(memory) and not isinstance(memory, ChatMemory):
             raise TypeError(f"memory must be a ChatMemory or a callable, but is: {type(memory).__name__}")
@@ -100,7 +100,7 @@ class Assistant:
         self._memories_lock = threading.Lock()
 
     def memory(self, memory_id: Any) -> ChatMemory:
-        """The memory of an ID.
+        """Return the memory of an ID.
 
         Raises:
             ValueError: there is one memory for all, and it has another ID.
@@ -125,30 +125,30 @@ class Assistant:
             return self._memories.setdefault(memory_id, memory)
 
     def forget(self, memory_id: Any) -> None:
-        """Let go of the memory that is kept for an ID; what its store has stays there."""
+        """Drop the memory object of an ID; the messages in its store stay."""
         with self._memories_lock:
             self._memories.pop(memory_id, None)
 
     def chat(
         self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
     ) -> AiMessage:
-        """One turn, and its answer.
+        """Take a turn and return its answer.
 
         Args:
             memory_id: whose conversation.
-            message: what the user says. None goes on from where the conversation stands, after a failure for example;
-                where nobody waits for an answer, that is the last one.
+            message: what the user says. None goes on from where the conversation stands, say after a failure; if it
+                stands at an answer, that is returned.
             idempotency_key: with a memory in Django's database, a second call with the same key and message adds
-                nothing: it gives the answer of the first, or goes on if that had none.
+                nothing: it returns the answer of the first, or goes on if there is none.
 
         Raises:
             ConversationBusyError: another turn took too long.
-            TurnLostError: this one was interrupted, or took too long and another has taken over.
+            TurnLostError: this turn was interrupted, or took too long and another has taken over.
             TooManyToolInvocationsError: the model did not stop calling tools.
-            WindowTooSmallError: what the model is to answer does not fit the window.
+            WindowTooSmallError: the message that the model is to answer does not fit the window.
             IdempotencyConflictError: the key came before, with another message.
             Conversation.DoesNotExist: the conversation has been erased.
-            RuntimeError: within a transaction.
+            RuntimeError: the caller is within a transaction.
             Exception: what the model raised.
         """
         with closing(self._driver(memory_id, message, idempotency_key, streaming=False).run()) as events:
@@ -160,10 +160,10 @@ class Assistant:
     def stream(
         self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
     ) -> Generator[str | Added, None, None]:
-        """What :meth:`chat` does, as it happens: text of the answer in pieces, and an ``Added`` for what was stored.
+        """Take a turn like :meth:`chat`, and yield the answer's text in pieces, and an ``Added`` for what was stored.
 
-        Text may come before calls of tools, too; the ``Added`` after it says which. An answer whose generator is closed
-        before it is whole is not stored. If there is an answer already, its text is the only piece.
+        Text may come before calls of tools, too: then these are in the next ``Added``. An answer whose generator is
+        closed before it is whole is not stored. If there is an answer already, its text is the only piece.
         """
         with closing(self._driver(memory_id, message, idempotency_key, streaming=True).run()) as events:
             for event in events:
@@ -173,7 +173,7 @@ class Assistant:
     async def achat(
         self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
     ) -> AiMessage:
-        """Async twin of :meth:`chat`. A cancelled task leaves what was added before, and gives its turn back."""
+        """Async twin of :meth:`chat`. A cancelled task leaves what was added before, and releases its turn."""
         driver = await sync_to_async(self._driver)(memory_id, message, idempotency_key, streaming=False)
         async with aclosing(driver.arun()) as events:
             async for event in events:
@@ -192,7 +192,7 @@ class Assistant:
                     yield event
 
     def interrupt(self, memory_id: Any) -> None:
-        """End the turn that is under way, in whatever process: a button to stop, say.
+        """End the turn that is under way, in whatever process, for a button to stop, say.
 
         The conversation is free at once. The turn itself ends with ``TurnLostError`` when it next adds something; what
         it added before stays.

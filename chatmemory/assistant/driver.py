@@ -1,4 +1,4 @@
-"""The steps of a turn done, in a thread that waits or in a task; the turn is given back however they end."""
+"""The driver of a turn's steps, in a thread that waits or in a task."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ __all__ = ["Driver"]
 
 
 class Driver:
-    """Does the steps of one turn. What it yields is text in pieces, what was added, and at last the answer."""
+    """A loop that does the steps of one turn, and releases the turn however they end.
+
+    It yields text in pieces, an ``Added`` for each addition, and at last the answer.
+    """
 
     def __init__(self, turn: Turn, steps: Steps, model: ChatModel, tools: Toolbox, *, streaming: bool) -> None:
         self._turn = turn
@@ -33,7 +36,7 @@ class Driver:
         self._has_asked = False
 
     def run(self) -> Generator[str | Added | AiMessage, None, None]:
-        """Each step in this thread."""
+        """Do each step in this thread."""
         outcome: Any = None  # of the step before; those without one do not look at it
         try:
             while True:
@@ -70,7 +73,7 @@ class Driver:
                         outcome = await self._tools.arun(request)
                     case Ask(messages):
                         self._has_asked = True
-                        # Closed here and now: left to the loop, the model would be told later, and in another task.
+                        # Closed here and now: the event loop would close the generator later, and in another task.
                         async with aclosing(self._aask(messages)) as pieces:
                             async for outcome in pieces:
                                 if isinstance(outcome, str):
@@ -86,7 +89,7 @@ class Driver:
         yield answer
 
     def _said_before(self, answer: AiMessage) -> Sequence[str]:
-        """The text to stream of an answer that the model was not asked for now."""
+        """Return the text to stream of an answer that the model was not asked for now."""
         return [answer.text] if self._streaming and not self._has_asked and answer.text else []
 
     def _ask(self, messages: list[ChatMessage]) -> Generator[str, None, AiMessage]:
@@ -128,7 +131,7 @@ class Driver:
 
 
 class _Pulse:
-    """Says when a turn must be renewed, while an answer comes in pieces."""
+    """A clock for the renewals of a turn while an answer comes in pieces."""
 
     def __init__(self, timeout: float) -> None:
         self._interval = timeout / 4

@@ -1,4 +1,4 @@
-"""Why a turn has no answer. What the model itself raises comes as it is."""
+"""The errors of turns. Exceptions of the model itself are passed on as they are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = [
 
 
 class AssistantError(Exception):
-    """What was said so far is kept, and the conversation can go on."""
+    """A turn that ended without an answer. What was said so far is kept, and the conversation can go on."""
 
 
 class ConversationBusyError(AssistantError):
@@ -33,12 +33,12 @@ class TooManyToolInvocationsError(AssistantError):
 
 
 class WindowTooSmallError(AssistantError):
-    """What the model is to answer does not fit the window, so it would never see it."""
+    """The message that the model is to answer does not fit the window, so the model would never see it."""
 
 
 class ModelError(AssistantError):
-    """What the model gave is no answer: it broke off, or was empty."""
+    """The model's answer broke off, or was empty."""
 
 
 class ToolError(Exception):
-    """Raised by a tool, with the text that the model is to read in place of a result."""
+    """An error that a tool raises, with the text for the model to read in place of a result."""

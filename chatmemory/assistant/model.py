@@ -1,4 +1,4 @@
-"""What an assistant asks of a model."""
+"""The interface between an assistant and a model."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ ModelFunction: TypeAlias = Callable[
 
 
 class ChatModel(ABC):
-    """A model. :meth:`chat` is enough; the others are made of it, and worth writing where the model can do them.
+    """A model. A subclass must have :meth:`chat`; the other methods use it, until the subclass overrides them.
 
-    Each is given the memory, which may hold a tool call without its result or a result without its call: a writer of
-    :mod:`chatmemory.formats` makes that what an API accepts. What it raises ends the turn and reaches the caller.
+    Each gets the memory, which may hold a tool call without its result or a result without its call: the writers of
+    :mod:`chatmemory.formats` repair that. An exception of the model ends the turn and reaches the caller.
     """
 
     @abstractmethod
     def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
-        """The answer to ``messages``: text, or calls of some of the ``tools``."""
+        """Return the answer to ``messages``: text, or calls of some of the ``tools``."""
 
     def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Iterator[str | AiMessage]:
-        """The text of the answer in pieces as they come, and at last the whole answer.
+        """Yield the text of the answer in pieces as they come, and at last the whole answer.
 
-        An empty piece is a sign of life: give them while nothing is said yet, and the turn is not taken for lost.
+        An empty piece is a sign of life: yield some while there is no text yet, and the turn is not taken over.
         """
         answer = self.chat(messages, tools)
         if answer.text:
@@ -75,10 +75,10 @@ class _AsyncFunction(ChatModel):
 
 
 def as_chat_model(model: ChatModel | ModelFunction) -> ChatModel:
-    """``model``, or what makes a function one.
+    """Return ``model``, a function as a ``ChatModel``.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: ``model`` is neither a model nor a function.
     """
     if isinstance(model, ChatModel):
         return model

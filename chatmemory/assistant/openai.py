@@ -23,20 +23,20 @@ with extra("openai"):
 __all__ = ["OpenAiChatModel"]
 
 _CUT_OFF = {"length": "the model's limit was reached", "content_filter": "a content filter stopped it"}
-"""Reasons to finish that leave an answer incomplete."""
+"""The finish reasons that leave an answer incomplete, in words."""
 
 _READ = ("role", "content", "refusal", "annotations", "audio", "tool_calls", "reasoning_content", "reasoning")
-"""Fields of an answer that are read. Servers add others, which are for their own clients."""
+"""The fields of an answer that are read. Servers add others for their own clients."""
 
 _logger = logging.getLogger("chatmemory.assistant")
 
 
 class OpenAiChatModel(ChatModel):
-    """Sends what :func:`~chatmemory.formats.openai.to_openai` makes of the memory, which repairs what was cut off.
+    """A model that gets the memory as :func:`~chatmemory.formats.openai.to_openai` writes and repairs it.
 
     A text that was cut off, by a limit or a filter, is an answer whose attribute ``cut_off`` says why. Calls of tools
-    that were cut off, an empty answer and a stream that breaks off are a ``ModelError``. What ``openai`` raises comes
-    as it is, and ``UnsupportedContentError`` for what OpenAI has no place for.
+    that were cut off, an empty answer and a stream that breaks off are a ``ModelError``. Exceptions of
+    ``openai`` are passed on as they are, and so is an ``UnsupportedContentError`` for what OpenAI has no place for.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class OpenAiChatModel(ChatModel):
             model: its name.
             client: by default ``OpenAI()``, which reads ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``. Its ``timeout``
                 should be below the assistant's ``turn_timeout``.
-            async_client: the same for the async twins, ``AsyncOpenAI()``. One that is given serves one event loop only,
-                for its connections belong to that; by default each loop has its own.
+            async_client: the same for the async twins, ``AsyncOpenAI()``. A client serves one event loop only, for its
+                connections belong to that; by default each loop has its own.
             thinking_as: the field that the model wants its thinking back in, ``"reasoning_content"`` for DeepSeek; by
                 default it is left out.
-            options: what else ``chat.completions.create()`` is given, such as ``temperature=0``.
+            options: further arguments of ``chat.completions.create()``, such as ``temperature=0``.
         """
         self._model = model
         self._thinking_as = thinking_as
@@ -150,20 +150,20 @@ class _StreamedAnswer:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """While chunks come: a connection that breaks is a ``ModelError``."""
+        """Raise a ``ModelError`` if the connection breaks in the ``with`` block, in which chunks are read."""
         try:
             yield
         except openai.APITimeoutError:
             raise
         except Exception as error:
-            # Some versions of the package let through what their HTTP library says.
+            # Some versions of the package let through exceptions of their HTTP library.
             if isinstance(error, openai.OpenAIError) and not isinstance(error, openai.APIConnectionError):
                 raise
             _logger.warning("The stream of %s broke off", self._name, exc_info=True)
             raise self._broken_off() from error
 
     def take(self, chunk: Any) -> str:
-        """Take in a chunk; its text."""
+        """Take in a chunk and return its text."""
         self._has_begun = True
         said = ""
         for choice in chunk.choices[:1]:  # the last chunk may have none, but the usage
@@ -179,9 +179,10 @@ class _StreamedAnswer:
         return said
 
     def whole(self) -> AiMessage:
-        """
+        """Return the whole answer.
+
         Raises:
-            ModelError: it is not whole.
+            ModelError: the answer is not whole.
         """
         if not self._has_begun:  # such as a web page, which the package reads as no events
             raise ModelError(f"{self._name} did not answer as a stream of chat completions. Check OPENAI_BASE_URL.")
@@ -193,7 +194,7 @@ class _StreamedAnswer:
     def _add(self, piece: Any) -> None:
         name = piece.function.name if piece.function else None
         call = self._calls_by_index.get(piece.index)
-        # Gemini gives all calls one index. A new ID alone is not enough: some servers give one to each piece.
+        # Gemini sends one index for all calls. A new ID alone is not enough: some servers send one with each piece.
         if call is None or (piece.id and name and call["id"] not in ("", piece.id)):
             call = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
             self._calls_by_index[piece.index] = call
@@ -219,7 +220,7 @@ def _known_of(call: dict[str, Any]) -> dict[str, Any]:
 
 def _answer(name: str, data: dict[str, Any], finish_reason: str | None) -> AiMessage:
     for call in data.get("tool_calls") or ():
-        call["id"] = call["id"] or ""  # some servers give none, and the reader wants one
+        call["id"] = call["id"] or ""  # some servers send none, and the reader wants one
         if "function" in call:  # none for no parameters, but who gets it back wants JSON
             call["function"]["arguments"] = call["function"]["arguments"] or "{}"
     if data.get("reasoning_content"):
@@ -230,7 +231,7 @@ def _answer(name: str, data: dict[str, Any], finish_reason: str | None) -> AiMes
     if message.tool_execution_requests and why:
         raise ModelError(f"The tool calls of {name} were cut off: {why}.")
     if not (message.text or message.tool_execution_requests):
-        raise ModelError(f"{name} gave an empty answer{f': {why}' if why else ''}.")
+        raise ModelError(f"{name} returned an empty answer{f': {why}' if why else ''}.")
     if why is None:
         return message
     # Beside the text, which stays what the model said.

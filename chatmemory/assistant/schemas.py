@@ -1,4 +1,4 @@
-"""Python's types as JSON Schema, and values that a model wrote checked against them."""
+"""Python's types as JSON Schema, and the check of values that a model wrote against them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _DICTS = (dict, Mapping)
 
 
 class ArgumentError(ValueError):
-    """A value is not of its type; the text names the place, for the model to read."""
+    """A value that is not of its type; the text names the place, for the model to read."""
 
 
 def schema_of(annotation: Any, place: str, within: tuple[type, ...] = ()) -> Schema:
-    """The JSON Schema of a type.
+    """Return the JSON Schema of a type.
 
     Args:
         annotation: ``str``, ``int``, ``float``, ``bool``, ``None``, ``Any``, ``Literal``, an enum, a dataclass, or
             ``list``, ``dict`` with string keys, and unions of these. ``Annotated[T, "text"]`` describes it.
-        place: what has this type, for the error.
-        within: the dataclasses that it is part of.
+        place: the parameter or field that has this type, for the error.
+        within: the dataclasses that the type is part of.
 
     Raises:
         TypeError: any other type.
@@ -68,7 +68,7 @@ def schema_of(annotation: Any, place: str, within: tuple[type, ...] = ()) -> Sch
 
 
 def fields_of(kind: type) -> tuple[dict[str, Any], list[str]]:
-    """The fields of a dataclass by their names, and those of them that have no default."""
+    """Return the types of a dataclass's fields by name, and the names of those that have no default."""
     hints = typing.get_type_hints(kind, include_extras=True)
     fields = [field for field in dataclasses.fields(kind) if field.init]
     missing = dataclasses.MISSING
@@ -77,10 +77,10 @@ def fields_of(kind: type) -> tuple[dict[str, Any], list[str]]:
 
 
 def read_value(value: Any, annotation: Any, place: str) -> Any:
-    """What JSON gave, as the type wants it: enums and dataclasses are made of it.
+    """Return a value from JSON as its type wants it: an enum's member or a dataclass's instance is made of it.
 
     Raises:
-        ArgumentError: it is something else.
+        ArgumentError: the value is of another type.
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
@@ -110,16 +110,16 @@ def read_value(value: Any, annotation: Any, place: str) -> Any:
 
 
 def read_values(value: Any, described: Mapping[str, Any], required: Sequence[str], place: str) -> dict[str, Any]:
-    """The members of an object, each as its type wants it.
+    """Return the members of an object, each as its type wants it.
 
     Args:
-        value: what JSON gave.
+        value: the object from JSON.
         described: the types, by name.
         required: the names that must be there.
         place: of the object; empty for a tool's arguments.
 
     Raises:
-        ArgumentError: it is no object, or a member is missing, unknown or of another type.
+        ArgumentError: ``value`` is no object, or a member is missing, unknown or of another type.
     """
     whole = place or "The arguments"
     if not isinstance(value, dict):

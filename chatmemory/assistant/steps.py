@@ -1,5 +1,4 @@
-"""What happens in a turn, step by step, without doing it: :mod:`chatmemory.assistant.assistant` does each step, in a
-thread that waits or in one that does not."""
+"""The steps of a turn, which :mod:`chatmemory.assistant.driver` does in sync or async code."""
 
 from __future__ import annotations
 
@@ -38,21 +37,21 @@ _INTERRUPTED = "The call was interrupted. Whether it had an effect is not known.
 
 @dataclass(frozen=True)
 class Do:
-    """Something that asks the memory; the step's outcome is what it returns."""
+    """Call a function that uses the memory; the outcome is what it returns."""
 
     work: Callable[[], Any]
 
 
 @dataclass(frozen=True)
 class Pause:
-    """Wait."""
+    """Wait; there is no outcome."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Ask:
-    """Have the model answer; the outcome is its answer."""
+    """Ask the model; the outcome is its answer."""
 
     messages: list[ChatMessage]
 
@@ -65,16 +64,16 @@ class RunTool:
 
 
 Steps: TypeAlias = Generator["Do | Pause | Ask | RunTool | Added | AiMessage", Any, None]
-"""Steps to do, each of which is answered with its outcome. ``Added`` is for whoever watches; the last is the answer."""
+"""A generator of steps, which is sent the outcome of each. ``Added`` only reports; the last item is the answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a turn is about."""
+    """The task of a turn."""
 
     system_message: SystemMessage | None
     message: UserMessage | None
-    """What the user says; None to go on from where the conversation stands."""
+    """The user's message; None to go on from where the conversation stands."""
 
     idempotency_key: str | None
     max_invocations: int
@@ -82,7 +81,7 @@ class Plan:
 
 
 def turn_steps(turn: Turn, plan: Plan) -> Steps:
-    """The steps from waiting for the turn to the answer. Whoever does them releases the turn, however they end."""
+    """Yield the steps from waiting for the turn to the answer. The caller releases the turn, however they end."""
     yield from _take(turn, plan.wait_timeout)
     answer, asked = yield from _open(turn, plan)
     if answer is not None:
@@ -95,12 +94,12 @@ def turn_steps(turn: Turn, plan: Plan) -> Steps:
             yield Do(turn.renew)
         answer = yield Ask(memory)
         if not isinstance(answer, AiMessage):
-            raise TypeError(f"the model must give an AiMessage, but gave: {type(answer).__name__}")
+            raise TypeError(f"the model must return an AiMessage, but returned: {type(answer).__name__}")
         if not (answer.text or answer.tool_execution_requests):
-            raise ModelError("The model gave an empty answer: neither text nor a call of a tool.")
+            raise ModelError("The model returned an empty answer: neither text nor a call of a tool.")
         if answer.tool_execution_requests and invocations == plan.max_invocations:
             break
-        # Before the tools run: what they did must not be done again because nobody knows of it.
+        # Before the tools run: without a record of the calls, their effects could be repeated.
         yield (yield Do(partial(turn.add, [answer])))
         if not answer.tool_execution_requests:
             yield answer
@@ -131,10 +130,10 @@ def _take(turn: Turn, patience: float) -> Generator[Do | Pause, Any, None]:
 
 
 def _open(turn: Turn, plan: Plan) -> Generator[Do | Added, Any, tuple[AiMessage | None, ChatMessage | None]]:
-    """Add what comes before the model is asked.
+    """Add the messages that come before the model is asked.
 
     Returns:
-        The answer, if there is one already; and what is to be answered, None for what the memory ends with.
+        The answer, if there is one already; and the message to answer, None for the one that the memory ends with.
     """
     memory: list[ChatMessage] = yield Do(turn.messages)
     opening: list[ChatMessage] = [*_interrupted(memory)]
@@ -158,7 +157,7 @@ def _open(turn: Turn, plan: Plan) -> Generator[Do | Added, Any, tuple[AiMessage 
 
 
 def _interrupted(memory: Sequence[ChatMessage]) -> list[ToolExecutionResultMessage]:
-    """Results for the calls that a turn before did not live to answer."""
+    """Return results for the calls that an interrupted turn left without one."""
     results: Counter[str | None] = Counter()
     for message in reversed(memory):
         if isinstance(message, ToolExecutionResultMessage):
@@ -177,10 +176,10 @@ def _interrupted(memory: Sequence[ChatMessage]) -> list[ToolExecutionResultMessa
 
 
 def _last_answer(memory: Sequence[ChatMessage]) -> AiMessage | None:
-    """The answer that the memory ends with, if nobody waits for one.
+    """Return the answer that the memory ends with; None if it does not end with one, or that calls tools.
 
     Raises:
-        ValueError: nothing was said.
+        ValueError: the memory is empty.
     """
     last = _last(memory)
     if last is None:
@@ -189,13 +188,14 @@ def _last_answer(memory: Sequence[ChatMessage]) -> AiMessage | None:
 
 
 def _require_answerable(memory: Sequence[ChatMessage], asked: ChatMessage | None) -> None:
-    """
+    """Raise an error unless the model would see the message that it is to answer.
+
     Args:
-        memory: what the model would get.
-        asked: the last message that it is to answer; None for what the memory ends with.
+        memory: the messages that the model would get.
+        asked: the last message that it is to answer; None for the one that the memory ends with.
 
     Raises:
-        WindowTooSmallError: the model would not see what it is to answer.
+        WindowTooSmallError: it would not see the message, or not its call.
     """
     last = _last(memory)
     message = last if asked is None else asked

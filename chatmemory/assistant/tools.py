@@ -27,23 +27,23 @@ _logger = logging.getLogger("chatmemory.assistant")
 
 @dataclass(frozen=True)
 class ToolSpecification:
-    """What a model is told of a tool."""
+    """The description of a tool that the model gets."""
 
     name: str
 
     description: str
-    """What it does and when to call it; empty if nobody says."""
+    """The purpose of the tool and when to call it; may be empty."""
 
     parameters: Schema
-    """The JSON Schema of its arguments, an object."""
+    """The JSON Schema of the arguments, an object."""
 
 
 class Tool:
-    """A function, and what the model is told of it.
+    """A function, with its description for the model.
 
-    Its parameters are described by their types (:func:`chatmemory.assistant.schemas.schema_of`), and what the model
-    gives is checked against them. What it returns is the result's text, as JSON if it is none; None is ``Success``.
-    Any exception becomes a result that is marked as an error; but for ``ToolError`` it is logged, too.
+    Its parameters are described by their types (:func:`chatmemory.assistant.schemas.schema_of`), and the model's
+    arguments are checked against them. The return value is the result's text, as JSON if it is no text; None is
+    ``Success``. An exception becomes a result that is marked as an error; all but ``ToolError`` are logged, too.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class Tool:
             function: sync or async.
             name: by default the function's.
             description: by default the function's docstring.
-            parameters: a JSON Schema instead of the one that the function's types make. Then nothing is checked but
-                that the function takes the arguments by their names.
+            parameters: a JSON Schema instead of the one made of the function's types. Then the only check is that the
+                function takes arguments of these names.
 
         Raises:
-            TypeError: it is no function, or a parameter has no type, or one that has no schema.
+            TypeError: ``function`` is none, or a parameter has no type, or one without a schema.
         """
         if not callable(function):
             raise TypeError(f"a tool must be a function or a Tool, but is: {type(function).__name__}")
@@ -93,7 +93,7 @@ class Tool:
         self.specification = ToolSpecification(called, said, schema)
 
     def run(self, request: ToolExecutionRequest) -> ToolExecutionResultMessage:
-        """Its result, which may be an error for the model to read."""
+        """Run the tool and return its result, which may be an error for the model to read."""
         try:
             arguments = self._arguments(request)
             if self._is_async:
@@ -143,7 +143,7 @@ class Toolbox:
     def __init__(self, tools: Iterable[Tool | Callable[..., Any]]) -> None:
         """
         Raises:
-            TypeError: one cannot be a tool.
+            TypeError: one of ``tools`` cannot be a tool.
             ValueError: two have one name.
         """
         self._tools: dict[str, Tool] = {}
@@ -156,7 +156,7 @@ class Toolbox:
         self.specifications: Sequence[ToolSpecification] = tuple(tool.specification for tool in self._tools.values())
 
     def run(self, request: ToolExecutionRequest) -> ToolExecutionResultMessage:
-        """What a call gives, which may be an error for the model to read."""
+        """Run the called tool and return its result, which may be an error for the model to read."""
         tool = self._tools.get(request.name or "")
         return self._unknown(request) if tool is None else tool.run(request)
 
@@ -187,7 +187,7 @@ def _types(function: Callable[..., Any], signature: inspect.Signature, name: str
     for parameter in signature.parameters.values():
         place = f"parameter {parameter.name} of tool {name}"
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise TypeError(f"{place} cannot be given by its name")
+            raise TypeError(f"{place} cannot be passed by name")
         if parameter.name not in hints:
             raise TypeError(f"{place} has no type; write one, such as {parameter.name}: str")
         found[parameter.name] = hints[parameter.name]
@@ -195,7 +195,7 @@ def _types(function: Callable[..., Any], signature: inspect.Signature, name: str
 
 
 def _hints(function: Any) -> dict[str, Any]:
-    """The types of the parameters. That of the result tells the model nothing, and may be there for checkers only."""
+    """Return the types of the parameters. The result's is of no use to a model, and may be for type checkers only."""
     given = inspect.get_annotations(function)
     parameters = types.SimpleNamespace(__annotations__={one: kind for one, kind in given.items() if one != "return"})
     names = getattr(inspect.unwrap(function), "__globals__", {})
@@ -226,6 +226,6 @@ def _failure(request: ToolExecutionRequest, error: Exception) -> ToolExecutionRe
 
 
 def _error(request: ToolExecutionRequest, text: str) -> ToolExecutionResultMessage:
-    # What cannot be stored must not keep the model from learning that it failed.
+    # Characters that cannot be stored must not keep the model from learning that the tool failed.
     storable = text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
     return ToolExecutionResultMessage(request.id, request.name, storable, is_error=True)

@@ -1,4 +1,4 @@
-"""The checks of constructor arguments, with LangChain4j's wording."""
+"""Checks of constructor arguments, with LangChain4j's wording."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def require_not_blank(value: object, name: str) -> None:
 
 
 def require_url(value: str | None, name: str) -> None:
-    """Raise ``ValueError`` for what is no URI, relative and empty ones allowed."""
+    """Raise ``ValueError`` for a string that is no URI, which may be relative or empty."""
     require_optional_str(value, name)
     if value is None:
         return
@@ -56,7 +56,7 @@ def tuple_of(kind: type | tuple[type, ...], values: Iterable[Any] | None, name: 
     """Return ``values`` as a tuple (empty for None), every element of which is a ``kind``.
 
     Raises:
-        TypeError: ``values`` is no iterable, or names the place of an element that is something else.
+        TypeError: ``values`` is no iterable, or an element, which the error names, is something else.
     """
     if values is None:
         return ()

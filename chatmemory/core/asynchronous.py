@@ -1,4 +1,4 @@
-"""Iterators that ask the database, for async code."""
+"""Sync code that uses the database, run for async code in the thread where it may."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
-    """What ``steps`` gives, each made in the thread where sync code may use the database."""
+    """Yield the items of ``steps``, each of which is made in the thread."""
 
     def take() -> list[T]:
         return list(islice(steps, 1))
@@ -25,7 +25,7 @@ async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
 
 
 async def run_to_the_end(method: Callable[..., T], *args: Any) -> T:
-    """The result of ``method`` in a thread. Who is cancelled meanwhile hears of it when the work is done or undone."""
+    """Run ``method`` in the thread and return its result. A cancelled caller gets its ``CancelledError`` after that."""
     task = asyncio.ensure_future(sync_to_async(method)(*args))
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -34,6 +34,6 @@ async def run_to_the_end(method: Callable[..., T], *args: Any) -> T:
         except asyncio.CancelledError as error:
             cancelled = cancelled or error
     if cancelled is not None:
-        task.exception()  # heard of, so that nobody reports it as lost
+        task.exception()  # marks it as retrieved, so that asyncio does not log it
         raise cancelled
     return task.result()

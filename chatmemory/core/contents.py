@@ -1,4 +1,4 @@
-"""What a user message or a tool result is made of: text, images, audio, video, PDF files.
+"""The contents of user messages and tool results: text, images, audio, video, PDF files.
 
 The types and their checks are those of LangChain4j's ``dev.langchain4j.data.message`` and its neighbours.
 """
@@ -27,6 +27,8 @@ __all__ = [
     "VideoContent",
 ]
 
+M = TypeVar("M", bound="Media")
+
 
 class ContentType(StrEnum):
     """The ``type`` of a content in JSON."""
@@ -39,7 +41,7 @@ class ContentType(StrEnum):
 
 
 class DetailLevel(StrEnum):
-    """How closely the model should look at an image."""
+    """The detail in which the model sees an image."""
 
     LOW = "LOW"
     MEDIUM = "MEDIUM"
@@ -50,7 +52,7 @@ class DetailLevel(StrEnum):
 
 @dataclass(frozen=True, repr=False)
 class Media(ShortRepr):
-    """Where media are: at a URL, or here as Base64. Base64 is kept as it is, not decoded or checked.
+    """Media, at a URL or here as Base64, which is kept as it is, neither decoded nor checked.
 
     Raises:
         ValueError: ``url`` is no URI.
@@ -68,7 +70,7 @@ class Media(ShortRepr):
 
 @dataclass(frozen=True, repr=False)
 class Image(Media):
-    """An image; ``revised_prompt`` is what an image model made of the prompt."""
+    """An image; ``revised_prompt`` is the prompt as the image model rewrote it."""
 
     revised_prompt: str | None = None
 
@@ -91,7 +93,7 @@ class Audio(Media):
 
 @dataclass(frozen=True, repr=False)
 class Video(Media):
-    """A film."""
+    """A video."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,7 +107,7 @@ class PdfFile(Media):
 
 
 class Content(ShortRepr):
-    """One part of a message. ``type`` says which."""
+    """One part of a message, of the kind ``type``."""
 
     type: ClassVar[ContentType]
 
@@ -121,11 +123,8 @@ class TextContent(Content):
         require_str(self.text, "text")
 
 
-M = TypeVar("M", bound=Media)
-
-
 def _media(kind: type[M], given: M | None, url: str | None, base64_data: str | None, mime_type: str | None) -> M | None:
-    """The media from either form of the constructors below; None when nothing was given."""
+    """Return the media from either form of the constructors below; None without any argument."""
     if given is not None:
         if not isinstance(given, kind):
             raise TypeError(f"expected {kind.__name__}, but is: {type(given).__name__}")
@@ -172,7 +171,7 @@ class ImageContent(Content):
 
 
 class _MediaContent(Content):
-    """What audio, video and PDF contents share: one field for the media, which may be missing."""
+    """Contents with one field for their media, which may be missing: the base of audio, video and PDF contents."""
 
     _field: ClassVar[str]
     _kind: ClassVar[Any]

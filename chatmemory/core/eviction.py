@@ -1,4 +1,4 @@
-"""Which messages leave a memory: one algorithm for both windows and every store.
+"""The eviction of messages from a memory: one algorithm for both windows and every store.
 
 Source: LangChain4j's ``MessageWindowChatMemory`` and ``TokenWindowChatMemory``, which differ only in what a message
 costs. The oldest go first. A system message at the front is protected. An evicted AI message takes the tool results
@@ -19,19 +19,19 @@ __all__ = ["Entry", "EvictionReason", "Retained"]
 
 
 class EvictionReason(StrEnum):
-    """Why a message left the memory."""
+    """The reason why a message left the memory."""
 
     WINDOW = "window"
-    """The window was full, and it was the oldest."""
+    """The window was full, and the message was the oldest that may leave."""
 
     ORPHAN = "orphan"
-    """A tool result whose call left."""
+    """The message is a tool result, and its call left."""
 
     REPLACED = "replaced"
-    """A system message, and there is a new one."""
+    """A new system message took the message's place."""
 
     REWRITTEN = "rewritten"
-    """The memory was set anew without it."""
+    """The memory was rewritten without the message."""
 
     CLEARED = "cleared"
     """The memory was cleared."""
@@ -44,10 +44,10 @@ class Entry:
     message: ChatMessage
 
     cost: int
-    """What it takes of the window."""
+    """The part of the window that it takes: 1, or its tokens."""
 
     row: Any = None
-    """Where it is stored, for the store's own use."""
+    """The row that it is stored in, for the store's own use."""
 
 
 class Retained:
@@ -108,7 +108,7 @@ class Retained:
                     self._pop(index, EvictionReason.ORPHAN)
 
     def entries(self) -> list[Entry]:
-        """All that is retained, in order."""
+        """Return all retained entries, in order."""
         while self._read_more():
             pass
         return list(self._read)

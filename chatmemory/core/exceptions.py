@@ -1,4 +1,4 @@
-"""What this app raises of its own."""
+"""The exceptions that several parts of this app raise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["IdempotencyConflictError", "InvalidMessageError"]
 
 
 class InvalidMessageError(ValueError):
-    """A message from outside is not what it must be."""
+    """A message from outside that does not have the form it must have."""
 
     def __init__(self, problem: str, place: str = "") -> None:
         """
@@ -21,4 +21,4 @@ class InvalidMessageError(ValueError):
 
 
 class IdempotencyConflictError(ValueError):
-    """An idempotency key comes again, with other messages than the first time."""
+    """An idempotency key that was used before, with other messages."""

@@ -1,4 +1,4 @@
-"""Packages that are not installed unless somebody asks for them."""
+"""Optional dependencies."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["extra"]
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Around the imports of what the extra ``name`` installs.
+    """Make the error of a failed import in the ``with`` block say how to install the extra ``name``.
 
     Raises:
-        ImportError: it is not installed.
+        ImportError: a package of the extra is not installed.
     """
     try:
         yield

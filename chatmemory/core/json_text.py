@@ -6,19 +6,19 @@ import base64
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from enum import Enum
 from typing import Any, NoReturn
 from uuid import UUID
 
-__all__ = ["MAX_DOCUMENT_CHARS", "MAX_NESTING", "TypedTwice", "dumps", "java_map_order", "loads"]
+__all__ = ["MAX_DOCUMENT_CHARS", "MAX_NESTING", "TypedTwice", "dumps", "java_map_order", "levels", "loads"]
 
 MAX_NESTING = 500
-"""Levels of arrays and objects that a document may have."""
+"""The most levels of arrays and objects in a document."""
 
 MAX_DOCUMENT_CHARS = 20_000_000
-"""Characters that a document may have."""
+"""The most characters of a document."""
 
 _MAX_NUMBER_CHARS = 1000
 
@@ -32,7 +32,7 @@ def _string(value: str) -> str:
 
 
 def _double(value: float) -> str:
-    """A float as Java's ``Double.toString`` shows it: 1.0E21 rather than 1e+21."""
+    """Return a float as Java's ``Double.toString`` shows it: 1.0E21 rather than 1e+21."""
     if not math.isfinite(value):
         return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
     if value == 0 or 1e-3 <= abs(value) < 1e7:
@@ -43,7 +43,7 @@ def _double(value: float) -> str:
 
 
 def dumps(value: Any) -> str:
-    """``value`` as compact JSON, not a character more than needed escaped.
+    """Return ``value`` as compact JSON, with only those characters escaped that must be.
 
     Beside what JSON has, enums become their names, UUIDs text, bytes Base64; numbers that are not finite become
     text.
@@ -91,7 +91,7 @@ def _dumps(value: Any, depth: int) -> str:
 
 
 class TypedTwice(dict[str, Any]):
-    """An object that had the key ``type`` more than once."""
+    """An object whose JSON text has the key ``type`` more than once."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -123,7 +123,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse
 
 
 def loads(text: str) -> Any:
-    """The value of a JSON document, with nothing but white space around it. Of a key given twice the last counts.
+    """Return the value of a JSON document with only white space around it. Of a repeated key the last value counts.
 
     Raises:
         ValueError: it is no JSON, too long, nested too deep, or holds a number of over 1,000 digits.
@@ -141,8 +141,17 @@ def loads(text: str) -> Any:
         raise ValueError(f"nested more than {MAX_NESTING} levels deep") from error
 
 
+def levels(value: Any) -> Iterator[list[Any]]:
+    """Yield a list with ``value`` itself, then one with all that it contains directly, and so on down."""
+    level = [value]
+    while level:
+        yield level
+        containers = [item for item in level if isinstance(item, (Mapping, list, tuple))]
+        level = [child for item in containers for child in (item.values() if isinstance(item, Mapping) else item)]
+
+
 def java_map_order(keys: Iterable[str]) -> list[str]:
-    """``keys`` in the order in which a new ``java.util.HashMap`` of them iterates.
+    """Return ``keys`` in the order in which a new ``java.util.HashMap`` of them iterates.
 
     LangChain4j copies the attributes of a user message into one, so this is the order in which it writes them.
     """

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from typing import Any
 
 from asgiref.sync import sync_to_async
 
-from chatmemory.core.eviction import Entry
+from chatmemory.core.locked_store import LockedStore
 from chatmemory.core.messages import ChatMessage, require_messages
 from chatmemory.core.stores import ChatMemoryStore, SingleSlotChatMemoryStore, WindowedChatMemoryStore
-from chatmemory.core.tokens import TokenCountEstimator, stored_count
+from chatmemory.core.tokens import TokenCountEstimator
 from chatmemory.core.window import Window, WindowKind, check_limit
 
 __all__ = ["ChatMemory", "MessageWindowChatMemory", "TokenWindowChatMemory", "WindowChatMemory"]
-
-# A memory object is often built anew for each request, so the lock belongs to the memory it stands for. A fixed
-# number of locks, picked by hash, needs no bookkeeping; two memories that share one only wait for each other.
-_LOCKS = [threading.RLock() for _ in range(256)]
 
 _REQUIRED: Any = object()
 
@@ -40,7 +34,7 @@ class ChatMemory(ABC):
     def add(self, *messages: ChatMessage) -> object:
         """Add messages, all or none, as if one after the other; evict what no longer fits.
 
-        A subclass may return an account of the change, and so for :meth:`set` and :meth:`clear`.
+        Subclasses may return an account of the change, from :meth:`set` and :meth:`clear` too.
 
         Raises:
             TypeError: one of them is no message.
@@ -56,11 +50,11 @@ class ChatMemory(ABC):
 
     @abstractmethod
     def messages(self) -> list[ChatMessage]:
-        """The messages, in order; a new list that is yours."""
+        """Return a new list of the messages, in order."""
 
     @abstractmethod
     def clear(self) -> object:
-        """Forget everything."""
+        """Remove all messages."""
 
     async def aadd(self, *messages: ChatMessage) -> object:
         """Async twin of :meth:`add`."""
@@ -80,7 +74,7 @@ class ChatMemory(ABC):
 
 
 class WindowChatMemory(ChatMemory):
-    """What both windows share: all but what a message costs."""
+    """A memory bounded by a window: the base of both windows, which differ in what a message costs."""
 
     _kind: WindowKind
     _limit_name: str
@@ -90,7 +84,7 @@ class WindowChatMemory(ChatMemory):
         id: Any,
         limit: int | Callable[[Any], int],
         token_count_estimator: TokenCountEstimator | None,
-        store: ChatMemoryStore | None,
+        store: ChatMemoryStore | WindowedChatMemoryStore | None,
         always_keep_system_message_first: bool,
     ) -> None:
         if id is None:
@@ -101,8 +95,9 @@ class WindowChatMemory(ChatMemory):
         self._id = id
         self._limit = limit
         self._estimator = token_count_estimator
-        self.store: ChatMemoryStore | WindowedChatMemoryStore = (
-            SingleSlotChatMemoryStore(id) if store is None else store
+        self._store = SingleSlotChatMemoryStore(id) if store is None else store
+        self._windowed_store = (
+            self._store if isinstance(self._store, WindowedChatMemoryStore) else LockedStore(self._store)
         )
         self._system_message_first = bool(always_keep_system_message_first)
         self.window()
@@ -114,48 +109,27 @@ class WindowChatMemory(ChatMemory):
     def id(self) -> Any:
         return self._id
 
+    @property
+    def store(self) -> ChatMemoryStore | WindowedChatMemoryStore:
+        """The store that the constructor got, or the memory's own."""
+        return self._store
+
     def add(self, *messages: ChatMessage) -> None:
         added = require_messages(messages)
-        if not added:
-            return
-        window = self.window()
-        if isinstance(self.store, WindowedChatMemoryStore):
-            self.store.add_to_window(self._id, added, window)
-            return
-        with self._lock():
-            retained = window.fit(_stored(self.store.get_messages(self._id), window))
-            for message in added:
-                retained.add(Entry(message, window.cost(message)), system_message_first=self._system_message_first)
-            if retained.added:
-                self.store.update_messages(self._id, [entry.message for entry in retained.entries()])
+        if added:
+            self._windowed_store.add_to_window(self._id, added, self.window())
 
     def set(self, messages: Iterable[ChatMessage]) -> None:
-        given = require_messages(messages)
-        window = self.window()
-        if isinstance(self.store, WindowedChatMemoryStore):
-            self.store.set_window(self._id, given, window)
-            return
-        entries = [Entry(message, window.cost(message)) for message in given]
-        with self._lock():
-            self.store.update_messages(self._id, [entry.message for entry in window.fit(entries).entries()])
+        self._windowed_store.set_window(self._id, require_messages(messages), self.window())
 
     def messages(self) -> list[ChatMessage]:
-        window = self.window()
-        if isinstance(self.store, WindowedChatMemoryStore):
-            return self.store.get_window(self._id, window)
-        retained = window.fit(_stored(self.store.get_messages(self._id), window))
-        return [entry.message for entry in retained.entries()]
+        return self._windowed_store.get_window(self._id, self.window())
 
     def clear(self) -> None:
-        if isinstance(self.store, WindowedChatMemoryStore):
-            # The database queues writers; a lock of ours beside its own could deadlock unseen.
-            self.store.delete_messages(self._id)
-            return
-        with self._lock():
-            self.store.delete_messages(self._id)
+        self._windowed_store.delete_messages(self._id)
 
     def window(self) -> Window:
-        """What bounds the memory at this moment.
+        """Return the window of this moment; its limit may be dynamic.
 
         Raises:
             ValueError: the limit is not above zero.
@@ -167,15 +141,6 @@ class WindowChatMemory(ChatMemory):
             estimator=self._estimator,
             always_keep_system_message_first=self._system_message_first,
         )
-
-    def _lock(self) -> AbstractContextManager[Any]:
-        return _LOCKS[hash((id(self.store), self._id)) % len(_LOCKS)]
-
-
-def _stored(messages: Iterable[ChatMessage], window: Window) -> list[Entry]:
-    if window.estimator is None:
-        return [Entry(message, 1) for message in messages]
-    return [Entry(message, stored_count(message, window.estimator)) for message in messages]
 
 
 class MessageWindowChatMemory(WindowChatMemory):
@@ -195,7 +160,7 @@ class MessageWindowChatMemory(WindowChatMemory):
         """
         Args:
             id: the memory ID, anything hashable but None.
-            max_messages: the limit, or a callable that is given the ID and returns the limit of the moment.
+            max_messages: the limit, or a callable of the ID that returns the limit of the moment.
             store: where the messages are kept; by default in this object.
             always_keep_system_message_first: whether a new system message goes to the front.
 
@@ -223,7 +188,7 @@ class TokenWindowChatMemory(WindowChatMemory):
         """
         Args:
             id: the memory ID, anything hashable but None.
-            max_tokens: the limit, or a callable that is given the ID and returns the limit of the moment.
+            max_tokens: the limit, or a callable of the ID that returns the limit of the moment.
             token_count_estimator: counts the tokens of each message.
             store: where the messages are kept; by default in this object.
             always_keep_system_message_first: whether a new system message goes to the front.

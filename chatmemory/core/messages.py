@@ -26,6 +26,9 @@ __all__ = [
     "require_messages",
 ]
 
+# One for all messages without attributes: it cannot change.
+_NO_ATTRIBUTES = FrozenDict()
+
 
 class ChatMessageType(StrEnum):
     """The ``type`` of a message in JSON and in its row."""
@@ -38,13 +41,9 @@ class ChatMessageType(StrEnum):
 
 
 class ChatMessage(ShortRepr):
-    """One thing said. ``type`` says by whom."""
+    """One message, by the speaker that ``type`` names."""
 
     type: ClassVar[ChatMessageType]
-
-
-# One for all that have none: it cannot change.
-_NO_ATTRIBUTES = FrozenDict()
 
 
 def _attributes(value: Mapping[str, Any] | None) -> FrozenDict:
@@ -73,7 +72,7 @@ class SystemMessage(ChatMessage):
 
 @dataclass(frozen=True, repr=False, init=False)
 class UserMessage(ChatMessage):
-    """What the user said: ``UserMessage("Hi")`` or ``UserMessage(contents=[TextContent("Look"), ImageContent(url)])``.
+    """A user's message: ``UserMessage("Hi")`` or ``UserMessage(contents=[TextContent("Look"), ImageContent(url)])``.
 
     Raises:
         ValueError: no contents at all.
@@ -104,7 +103,7 @@ class UserMessage(ChatMessage):
         vars(self).update(contents=parts, name=name, attributes=_attributes(attributes))
 
     def single_text(self) -> str:
-        """The text of a message that is nothing but one text.
+        """Return the text of a message that is nothing but one text.
 
         Raises:
             ValueError: it has other or several contents.
@@ -116,7 +115,7 @@ class UserMessage(ChatMessage):
 
 @dataclass(frozen=True, repr=False)
 class ToolExecutionRequest(ShortRepr):
-    """A tool that the model wants called; ``arguments`` is the JSON text of an object, as the model wrote it."""
+    """A call of a tool by the model; ``arguments`` is the JSON text of an object, as the model wrote it."""
 
     id: str | None = None
     name: str | None = None
@@ -130,7 +129,7 @@ class ToolExecutionRequest(ShortRepr):
 
 @dataclass(frozen=True, repr=False, init=False)
 class AiMessage(ChatMessage):
-    """What the model answered: text, its thinking, the tools it wants called; any of them may be missing."""
+    """An answer of the model: text, thinking, calls of tools; any of them may be missing."""
 
     text: str | None = None
     tool_execution_requests: tuple[ToolExecutionRequest, ...] = ()
@@ -159,7 +158,7 @@ class AiMessage(ChatMessage):
 
 @dataclass(frozen=True, repr=False, init=False)
 class ToolExecutionResultMessage(ChatMessage):
-    """What a tool gave back: ``ToolExecutionResultMessage(request_id, "weather", "sunny")``, or ``contents=[…]``.
+    """The result of a tool call: ``ToolExecutionResultMessage(request_id, "weather", "sunny")``, or ``contents=[…]``.
 
     Raises:
         ValueError: neither text nor contents, or both.
@@ -222,10 +221,10 @@ class CustomMessage(ChatMessage):
 
 
 def require_messages(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
-    """``messages`` as a list.
+    """Return ``messages`` as a list.
 
     Raises:
-        TypeError: it is no iterable, or one of it is no message.
+        TypeError: ``messages`` is no iterable, or one of them is no message.
     """
     if messages is None or isinstance(messages, ChatMessage):
         raise TypeError(f"expected a list of messages, got {type(messages).__name__}")

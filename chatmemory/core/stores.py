@@ -1,4 +1,4 @@
-"""What a memory asks of a store."""
+"""The protocol of stores, and two stores that keep memories in this process."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["ChatMemoryStore", "InMemoryChatMemoryStore", "SingleSlotChatMemorySt
 
 
 class ChatMemoryStore(Protocol):
-    """Anything with these three methods is a store.
+    """A store: any object with these three methods.
 
     A memory never runs two changes of the same memory ID at once within a process. A store that several processes
     share loses what they add at the same moment, unless it is a :class:`WindowedChatMemoryStore`.
     """
 
     def get_messages(self, memory_id: Any) -> list[ChatMessage]:
-        """All messages of the memory, in order; an empty list for an unknown one."""
+        """Return all messages of the memory, in order; an empty list for an unknown one."""
 
     def update_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
         """Replace all messages of the memory."""
 
     def delete_messages(self, memory_id: Any) -> None:
-        """Forget the memory; nothing happens for an unknown one."""
+        """Delete the memory; do nothing for an unknown one."""
 
 
 class WindowedChatMemoryStore(ABC):
@@ -37,11 +37,11 @@ class WindowedChatMemoryStore(ABC):
 
     @abstractmethod
     def delete_messages(self, memory_id: Any) -> None:
-        """Forget the memory; nothing happens for an unknown one."""
+        """Delete the memory; do nothing for an unknown one."""
 
     @abstractmethod
     def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
-        """The messages that fit ``window``; nothing is written."""
+        """Return the messages that fit ``window``, and write nothing."""
 
     @abstractmethod
     def add_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
@@ -49,23 +49,17 @@ class WindowedChatMemoryStore(ABC):
 
     @abstractmethod
     def set_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
-        """Make ``messages`` the memory, and evict what does not fit."""
-
-
-def _checked(memory_id: Any, messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
-    if messages is None:
-        raise TypeError(f"messages of memory {memory_id!r} cannot be null; an empty list clears it")
-    return tuple(messages)
+        """Replace the memory by ``messages``, and evict what does not fit."""
 
 
 class InMemoryChatMemoryStore:
-    """Any number of memories. IDs are compared as Python compares dict keys: 1 and "1" differ."""
+    """A store of any number of memories. IDs are compared as Python compares dict keys: 1 and "1" differ."""
 
     def __init__(self) -> None:
         self._messages: dict[Any, tuple[ChatMessage, ...]] = {}
 
     def get_messages(self, memory_id: Any) -> list[ChatMessage]:
-        """A new list with the messages of the memory."""
+        """Return a new list with the messages of the memory."""
         return list(self._messages.get(_not_null(memory_id), ()))
 
     def update_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
@@ -73,22 +67,22 @@ class InMemoryChatMemoryStore:
         self._messages[_not_null(memory_id)] = _checked(memory_id, messages)
 
     def delete_messages(self, memory_id: Any) -> None:
-        """Forget the memory."""
+        """Delete the memory."""
         self._messages.pop(_not_null(memory_id), None)
 
 
 class SingleSlotChatMemoryStore:
-    """One memory: what a memory without a store of its own uses."""
+    """A store of one memory: the default of every memory that gets no other."""
 
     def __init__(self, memory_id: Any) -> None:
         self._memory_id = memory_id
         self._messages: tuple[ChatMessage, ...] = ()
 
     def get_messages(self, memory_id: Any) -> list[ChatMessage]:
-        """A new list with the messages.
+        """Return a new list with the messages.
 
         Raises:
-            ValueError: another memory's ID.
+            ValueError: ``memory_id`` is another memory's.
         """
         self._check(memory_id)
         return list(self._messages)
@@ -97,16 +91,16 @@ class SingleSlotChatMemoryStore:
         """Replace the messages by a copy of ``messages``.
 
         Raises:
-            ValueError: another memory's ID.
+            ValueError: ``memory_id`` is another memory's.
         """
         self._check(memory_id)
         self._messages = _checked(memory_id, messages)
 
     def delete_messages(self, memory_id: Any) -> None:
-        """Forget the messages.
+        """Delete the messages.
 
         Raises:
-            ValueError: another memory's ID.
+            ValueError: ``memory_id`` is another memory's.
         """
         self._check(memory_id)
         self._messages = ()
@@ -124,3 +118,9 @@ def _not_null(memory_id: Any) -> Any:
     if memory_id is None:
         raise ValueError("memory_id cannot be null")
     return memory_id
+
+
+def _checked(memory_id: Any, messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
+    if messages is None:
+        raise TypeError(f"messages of memory {memory_id!r} cannot be null; an empty list clears it")
+    return tuple(messages)

@@ -1,7 +1,7 @@
-"""A dict and a list that cannot change, for the free-form parts of a message.
+"""The base of messages as values: a dict and a list that cannot change, and a short ``repr``.
 
-They compare equal to, pickle like and serialise like the plain ones, so nobody has to know that they are
-there until somebody tries to change what was said.
+The dict and the list compare equal to, pickle like and serialise like the plain ones, so nobody has to know of them
+until somebody tries to change a message.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from chatmemory.core.json_text import MAX_NESTING
 
 __all__ = ["FrozenDict", "FrozenList", "ShortRepr", "freeze"]
 
-_LONGEST = 120
+_MAX_SHOWN_CHARS = 120
 
 
 def _refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
@@ -87,9 +87,9 @@ class ShortRepr:
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, (str, bytes)) and len(value) > _LONGEST:
-        return f"{value[:_LONGEST]!r}… ({len(value)} characters)"
+    if isinstance(value, (str, bytes)) and len(value) > _MAX_SHOWN_CHARS:
+        return f"{value[:_MAX_SHOWN_CHARS]!r}… ({len(value)} characters)"
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_short, value)) + "]"
     text = repr(value)
-    return text if len(text) <= 4 * _LONGEST else f"{text[: 4 * _LONGEST]}…"
+    return text if len(text) <= 4 * _MAX_SHOWN_CHARS else f"{text[: 4 * _MAX_SHOWN_CHARS]}…"

@@ -1,4 +1,4 @@
-"""How a memory is bounded."""
+"""The windows that bound memories."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["Window", "WindowKind", "check_kind", "check_limit"]
 
 
 class WindowKind(StrEnum):
-    """What a window counts."""
+    """The unit that a window counts."""
 
     MESSAGES = "messages"
     TOKENS = "tokens"
 
 
 def check_limit(limit: Any, name: str) -> int:
-    """``limit`` if it is a whole number above zero.
+    """Return ``limit``.
 
     Raises:
-        ValueError: it is not.
+        ValueError: ``limit`` is no whole number above zero.
     """
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
         raise ValueError(f"{name} must be a whole number greater than zero, but is: {limit!r:.300}")
@@ -34,10 +34,10 @@ def check_limit(limit: Any, name: str) -> int:
 
 
 def check_kind(kind: Any) -> WindowKind:
-    """``kind`` as what a window counts.
+    """Return ``kind`` as an enum member.
 
     Raises:
-        ValueError: there is no such window.
+        ValueError: there is no such kind.
     """
     if kind not in list(WindowKind):
         raise ValueError(f"window must be one of {', '.join(WindowKind)}, but is: {kind!r:.300}")
@@ -51,22 +51,22 @@ class Window:
     kind: WindowKind
 
     limit: int
-    """At most so many messages or tokens, as ``kind`` says."""
+    """The most messages or tokens, above zero."""
 
     estimator: TokenCountEstimator | None = None
-    """Counts the tokens; a window of messages needs none."""
+    """The estimator that counts tokens; a window of messages needs none."""
 
     always_keep_system_message_first: bool = False
     """Whether a new system message goes to the front of the memory instead of its end."""
 
     def cost(self, message: ChatMessage) -> int:
-        """What ``message`` takes of ``limit``."""
+        """Return the part of ``limit`` that ``message`` takes."""
         if self.kind is WindowKind.MESSAGES or self.estimator is None:
             return 1
         return self.estimator.estimate_token_count_in_message(message)
 
     def fit(self, entries: list[Entry]) -> Retained:
-        """What of a whole memory fits, with what had to go."""
+        """Return the whole memory ``entries`` after eviction."""
         total = self.overhead + sum(entry.cost for entry in entries)
         retained = Retained(entries, total=total, limit=self.limit)
         retained.evict()
@@ -74,7 +74,7 @@ class Window:
 
     @property
     def overhead(self) -> int:
-        """What a request takes of ``limit`` beside its messages."""
+        """The part of ``limit`` that a request takes beside its messages."""
         if self.kind is WindowKind.MESSAGES or self.estimator is None:
             return 0
         return self.estimator.estimate_token_count_in_messages([])

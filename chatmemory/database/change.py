@@ -5,37 +5,40 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 from chatmemory.core.eviction import EvictionReason
+from chatmemory.database.message_data import messages_to_data
 from chatmemory.database.sql.raw_rows import Row, message_of
+from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation, Message
 
 __all__ = ["Change", "MemorySize"]
 
 Gone = tuple[Row | Message, EvictionReason]
-"""What left the memory, and why."""
+"""A row that left the memory, and the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemorySize:
-    """How large a memory is, and may be."""
+    """The size of a memory, and its bound."""
 
     window: str
-    """``"messages"`` or ``"tokens"``: what ``limit`` counts."""
+    """The unit of ``limit``: ``"messages"`` or ``"tokens"``."""
 
     limit: int
 
     messages: int
-    """Retained ones."""
+    """The number of retained messages."""
 
     tokens: int
-    """Of the retained messages."""
+    """The tokens of the retained messages."""
 
     version: int
 
     @classmethod
     def of(cls, conversation: Conversation) -> MemorySize:
-        """As the counters have it."""
+        """Return the size that the counters of the row say."""
         return cls(
             window=conversation.window,
             limit=conversation.limit,
@@ -47,26 +50,26 @@ class MemorySize:
 
 @dataclass
 class Change:
-    """What a change did."""
+    """The account of one change of a memory."""
 
     conversation: Conversation
-    """As it is after the change."""
+    """The conversation after the change."""
 
     added: list[Message] = field(default_factory=list)
     """The new rows, in the order said. Some may be evicted already."""
 
     gone: list[Gone] = field(default_factory=list)
-    """What :attr:`evicted` is made of."""
+    """The rows that left, as the database gave them; :attr:`evicted` makes objects of them."""
 
     size: MemorySize | None = None
-    """What :attr:`memory` was, once something was written: :attr:`conversation` may go on to later versions."""
+    """The size right after the change, if something was written: :attr:`conversation` may go on to later versions."""
 
     moment: datetime | None = None
-    """When that was."""
+    """The time of the change, if something was written."""
 
     @cached_property
     def evicted(self) -> list[Message]:
-        """The rows that left the memory, each with its reason; made when somebody asks."""
+        """The rows that left the memory, each with its reason. They are made at the first access."""
         conversation = self.conversation
         messages = []
         for row, reason in self.gone:
@@ -79,6 +82,31 @@ class Change:
     def memory(self) -> MemorySize:
         """The memory right after the change."""
         return self.size or MemorySize.of(self.conversation)
+
+    def to_data(self, format: str) -> dict[str, Any]:
+        """Return what ``POST messages/`` of the API answers: ``added``, ``evicted``, ``memory`` and ``version``.
+
+        All of it is plain data but the dates of messages, which are ``datetime``; ``JsonResponse`` writes both.
+
+        Args:
+            format: the messages' format, ``"langchain4j"`` or ``"openai"`` for example.
+
+        Raises:
+            ValueError: there is no such format, or it has no value for each message.
+        """
+        chosen = message_format(format)
+        memory = self.memory
+        return {
+            "added": messages_to_data(self.added, chosen),
+            "evicted": messages_to_data(self.evicted, chosen),
+            "memory": {
+                "window": memory.window,
+                "limit": memory.limit,
+                "messages": memory.messages,
+                "tokens": memory.tokens,
+            },
+            "version": memory.version,
+        }
 
 
 def mark_evicted(message: Message, version: int, moment: datetime | None, reason: EvictionReason) -> None:

@@ -1,4 +1,4 @@
-"""What counts the messages of a conversation, and bounds them."""
+"""The token estimator and the window that a conversation's row describes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from chatmemory.models import MAX_LIMIT, Conversation
 __all__ = ["CUSTOM", "check_model", "estimator_for", "estimator_of", "model_name_of", "settings_of", "window_of"]
 
 CUSTOM = "custom:"
-"""How the ``model`` of a conversation begins that an estimator of the project's own counts.
+"""The prefix of ``model`` in the row of a conversation that an estimator of the project's own counts.
 
-That one cannot be made from its name, so such a name must not be taken for a model's.
+That estimator cannot be made from its name, so the name must not be taken for a model's.
 """
 
 
@@ -25,9 +25,10 @@ def _openai(model: str, fallback: str) -> OpenAiTokenCountEstimator:
 
 
 def check_model(model: str) -> None:
-    """
+    """Raise if a conversation cannot have ``model`` as its model.
+
     Raises:
-        ValueError: ``model`` is not a name that a conversation can have.
+        ValueError: it is no string of 1 to 255 characters that a database can hold.
     """
     if not isinstance(model, str) or not model.strip() or len(model) > 255:
         raise ValueError(f"model must be a string of 1 to 255 characters, but is: {model!r:.300}")
@@ -35,13 +36,13 @@ def check_model(model: str) -> None:
 
 
 def estimator_for(model: str) -> TokenCountEstimator:
-    """The estimator for what a conversation has as its ``model``: of ``DEFAULT_MODEL`` if only a custom one could."""
+    """Return the estimator for the ``model`` of a row; for a custom estimator's name that of ``DEFAULT_MODEL``."""
     known = setting("DEFAULT_MODEL") if model.startswith(CUSTOM) or not model.strip() else model
     return _openai(known, setting("FALLBACK_ENCODING"))
 
 
 def model_name_of(estimator: TokenCountEstimator) -> str:
-    """What a conversation that ``estimator`` counts has as its ``model``."""
+    """Return the ``model`` of the rows that ``estimator`` counts."""
     model = getattr(estimator, "model", "")
     if type(estimator) is OpenAiTokenCountEstimator:
         return str(model)[:255]
@@ -50,7 +51,7 @@ def model_name_of(estimator: TokenCountEstimator) -> str:
 
 
 def window_of(conversation: Conversation) -> Window:
-    """The window that a conversation's row describes."""
+    """Return the window that a conversation's row describes."""
     return Window(
         kind=WindowKind(conversation.window),
         limit=conversation.limit,
@@ -60,12 +61,12 @@ def window_of(conversation: Conversation) -> Window:
 
 
 def estimator_of(window: Window | None, model: str) -> TokenCountEstimator:
-    """The window's own estimator, or else the one for ``model``."""
+    """Return the window's own estimator, or else the one for ``model``."""
     return window.estimator if window is not None and window.estimator is not None else estimator_for(model)
 
 
 def settings_of(window: Window, conversation: Conversation) -> dict[str, object]:
-    """What the columns of ``conversation`` are if ``window`` bounds it."""
+    """Return the columns that describe ``window``."""
     return {
         "window": window.kind.value,
         "limit": min(window.limit, MAX_LIMIT),

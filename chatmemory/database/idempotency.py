@@ -1,4 +1,4 @@
-"""Changes that come with a key happen once: a second time gives the account of the first.
+"""Idempotency keys: a change that comes with one happens once, and a repetition returns the account of the first.
 
 Keys are unique within a scope. The scope of an addition is its conversation, whose lock makes two that arrive at once
 queue; the scope of a creation is the owner.
@@ -13,8 +13,6 @@ from django.db.models import QuerySet
 
 from chatmemory.core.exceptions import IdempotencyConflictError
 from chatmemory.core.json_text import dumps, loads
-from chatmemory.core.messages import ChatMessage
-from chatmemory.core.serialization.codec import messages_to_json
 from chatmemory.core.serialization.storable import require_storable
 from chatmemory.database.change import Change, MemorySize
 from chatmemory.database.rows import chunks, rows_of
@@ -24,9 +22,10 @@ __all__ = ["check_key", "find_key", "fingerprint", "keys_of", "recall", "remembe
 
 
 def check_key(key: str) -> None:
-    """
+    """Raise if ``key`` cannot be stored.
+
     Raises:
-        ValueError: ``key`` is no string of 1 to 255 characters that a database can hold.
+        ValueError: it is no string of 1 to 255 characters that a database can hold.
     """
     if not isinstance(key, str) or not 0 < len(key) <= 255:
         raise ValueError(f"idempotency_key must be a string of 1 to 255 characters, but is: {key!r:.300}")
@@ -34,36 +33,39 @@ def check_key(key: str) -> None:
 
 
 def fingerprint(text: str) -> str:
-    """What tells one request from another: 64 hexadecimal digits."""
+    """Return a hash of a request's text, 64 hexadecimal digits: another one for another request."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def scope_of(conversation: Conversation) -> str:
-    """Where the keys of additions are unique."""
+    """Return the scope of the keys of additions to ``conversation``."""
     return f"conversation {conversation.pk}"
 
 
 def scope_of_owner(owner: Any) -> str:
-    """Where the keys of creations are unique."""
+    """Return the scope of the keys of conversations that ``owner`` creates."""
     return f"owner {owner.pk}"
 
 
 def keys_of(conversation: Conversation) -> QuerySet[IdempotencyKey]:
-    """Those of its additions. They are named by the conversation too, by which tables may be distributed."""
+    """Return the keys of additions to ``conversation``.
+
+    The query names the conversation as well as the scope, for tables may be distributed by it.
+    """
     keys = IdempotencyKey.objects.using(conversation._state.db or "default")
     return keys.filter(conversation=conversation, scope=scope_of(conversation))
 
 
 def find_key(keys: QuerySet[IdempotencyKey], key: str, request: str) -> IdempotencyKey | None:
-    """The record of a key that came before.
+    """Return the record of a key that came before, or None.
 
     Args:
         keys: of one scope.
         key: the key.
-        request: fingerprint of what is asked now.
+        request: the fingerprint of the request at hand.
 
     Raises:
-        IdempotencyConflictError: something else was asked then.
+        IdempotencyConflictError: the key came with another request.
     """
     found = keys.filter(key=key).first()
     if found is not None and found.fingerprint != request:
@@ -71,16 +73,21 @@ def find_key(keys: QuerySet[IdempotencyKey], key: str, request: str) -> Idempote
     return found
 
 
-def recall(change: Change, key: str, messages: list[ChatMessage]) -> bool:
-    """Whether ``key`` came before; then ``change`` becomes the account of that time.
+def recall(change: Change, key: str, messages: str) -> bool:
+    """Make ``change`` the account of the addition that ``key`` came with before, and return whether there was one.
 
     With ``KEEP_HISTORY = False`` messages that were deleted since are missing in it.
 
+    Args:
+        change: empty.
+        key: the key.
+        messages: the fingerprint of those that are to be added.
+
     Raises:
-        IdempotencyConflictError: it came with other messages.
+        IdempotencyConflictError: the key came with other messages.
     """
     conversation = change.conversation
-    found = find_key(keys_of(conversation), key, fingerprint(messages_to_json(messages)))
+    found = find_key(keys_of(conversation), key, messages)
     if found is None:
         return False
     account = loads(found.account)
@@ -103,14 +110,20 @@ def _as_of(row: Message, version: int, token_count: int) -> None:
         row.eviction_reason = ""
 
 
-def remember(change: Change, key: str, messages: list[ChatMessage]) -> None:
-    """Write down what ``change`` did, in its transaction."""
+def remember(change: Change, key: str, messages: str) -> None:
+    """Store the account of ``change`` under ``key``, in its transaction.
+
+    Args:
+        change: written.
+        key: the key.
+        messages: the fingerprint of those that it added.
+    """
     conversation = change.conversation
     IdempotencyKey.objects.using(conversation._state.db).create(
         conversation=conversation,
         scope=scope_of(conversation),
         key=key,
-        fingerprint=fingerprint(messages_to_json(messages)),
+        fingerprint=messages,
         account=dumps(
             {
                 "added": [[row.position, row.token_count] for row in change.added],

@@ -10,30 +10,30 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from chatmemory.models import Conversation
 
-__all__ = ["Key"]
+__all__ = ["Key", "connection_of", "prepared_id"]
 
 
 @dataclass(frozen=True)
 class Key:
-    """What names one conversation."""
+    """The column and values that name one conversation."""
 
     database: str
-    """The alias."""
+    """The alias of the database."""
 
     column: str
-    """``"id"``, or ``"memory_id"`` for what is unique per owner."""
+    """``"id"``, or ``"memory_id"``, which is unique per owner."""
 
     values: tuple[Any, ...]
-    """As the database takes them."""
+    """The values, prepared for the database."""
 
     @classmethod
     def of(cls, conversation: Conversation, database: str) -> Key:
-        """By its primary key."""
+        """Return the primary key of a conversation."""
         return cls(database, "id", (prepared_id(conversation, connections[database]),))
 
     @classmethod
     def named(cls, owner: Any, memory_id: str, database: str) -> Key:
-        """By the memory ID that ``owner``, or with None nobody, has it under."""
+        """Return the memory ID under which ``owner`` has a conversation; None for conversations without owner."""
         if owner is None:
             return cls(database, "memory_id", (memory_id, ""))
         prepared = owner._meta.pk.get_db_prep_value(owner.pk, connections[database], prepared=False)
@@ -41,9 +41,11 @@ class Key:
 
 
 def prepared_id(conversation: Conversation, connection: BaseDatabaseWrapper) -> Any:
+    """Return the primary key as the database takes it."""
     return Conversation._meta.pk.get_db_prep_value(conversation.pk, connection, prepared=False)
 
 
 def connection_of(conversation: Conversation) -> tuple[BaseDatabaseWrapper, str]:
+    """Return the connection that ``conversation`` was read from, and its alias."""
     database = conversation._state.db or "default"
     return connections[database], database

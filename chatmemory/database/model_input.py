@@ -1,4 +1,4 @@
-"""A conversation's memory as it is sent to a model."""
+"""The memory of a conversation in the format of a model's API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["written_memory"]
 
 
 def written_memory(conversation: Conversation, messages: Sequence[ChatMessage], format: str) -> Any:
-    """The messages in the format of this name; ``memory_repaired`` is sent if they had to be repaired.
+    """Return the messages in a format of the registry; send ``memory_repaired`` if they had to be repaired.
 
     Raises:
         ValueError: there is no such format.

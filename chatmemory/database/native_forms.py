@@ -1,4 +1,4 @@
-"""Messages as another framework has them, kept beside what they say."""
+"""Another framework's own forms of messages, which are stored beside their text."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class NativeForms:
     """One framework's own forms of some messages."""
 
     framework: str
-    """The name that its forms are kept under."""
+    """The key of its forms in the column."""
 
     forms: Sequence[Any]
-    """A JSON value for each message; None where the message alone says all of it."""
+    """A JSON value for each message; None if the framework can make it of the message alone."""
 
     def columns(self) -> list[str | None]:
-        """The column ``native`` of each message.
+        """Return the column ``native`` of each message.
 
         Raises:
             ValueError: a form is no JSON; a float that is not finite, for one.
@@ -34,6 +34,6 @@ class NativeForms:
         ]
 
     def comparable(self, column: str | None) -> str | None:
-        """What is equal for equal forms of this framework; None where a column has none."""
+        """Return this framework's form as canonical text, to compare it; None if the column has none."""
         form = None if column is None else json.loads(column).get(self.framework)
         return None if form is None else json.dumps(form, sort_keys=True)

@@ -1,4 +1,4 @@
-"""Reading a memory from the database: one statement, which tokenises nothing."""
+"""Read a memory from the database: one statement, which tokenises nothing."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ __all__ = ["read_rows", "read_window"]
 
 
 def read_rows(conversation: Conversation) -> list[Message]:
-    """The rows of a conversation's memory, in order; of another version than its row said only if those are deleted.
+    """Return the rows of a conversation's memory, in order.
 
-    Then ``conversation`` is read anew, so that it says what it has.
+    They are of the version that ``conversation`` says. Where evicted rows are deleted, that version may be gone: then
+    ``conversation`` is read again, and the rows are of its new version.
     """
     while True:
         rows = list(rows_of(conversation).in_memory_at(conversation.version))
@@ -33,9 +34,9 @@ def read_rows(conversation: Conversation) -> list[Message]:
 
 
 def read_window(key: Key, window: Window | None = None) -> list[ChatMessage]:
-    """The messages of one conversation's memory that fit ``window``, by default its own; none if it is missing.
+    """Return the messages of a conversation's memory that fit ``window``, by default its own; none if it is missing.
 
-    A window may have become smaller since the last change; the view is trimmed then, and nothing is written.
+    A window may have become smaller since the last change. Then the result is trimmed, and nothing is written.
     """
     rows = read_memory(key)
     if not rows:

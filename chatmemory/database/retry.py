@@ -1,4 +1,4 @@
-"""What the database undoes because two transactions collided is done again."""
+"""Retry a transaction that the database rolled back because it collided with another."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SQLITE_CODES = {5, 6}
 
 
 def has_collided(error: OperationalError) -> bool:
-    """Whether the database undid a transaction because of others."""
+    """Return whether the database rolled a transaction back because it collided with another."""
     cause = error.__cause__
     if getattr(cause, "sqlstate", None) in _SQLSTATES or getattr(cause, "pgcode", None) in _SQLSTATES:
         return True
@@ -37,9 +37,9 @@ def has_collided(error: OperationalError) -> bool:
 
 
 def retry(database: str, transaction: Callable[[], T]) -> T:
-    """What ``transaction`` gives, tried again as long as it collides with others, for half a minute at most.
+    """Run ``transaction`` and return its result; while it collides with others run it again, for half a minute at most.
 
-    Within a transaction of the caller's it is tried once: only the caller can begin that anew.
+    Within a transaction of the caller's it runs once: only the caller can begin that anew.
 
     Args:
         database: the alias.

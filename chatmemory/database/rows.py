@@ -1,4 +1,4 @@
-"""Every conversation once, in parts that stay small, however many there are and whatever is done to them meanwhile."""
+"""The rows of conversations, in parts that one statement can name or read."""
 
 from __future__ import annotations
 
@@ -11,67 +11,63 @@ from django.db.models.functions import Coalesce, Length
 
 from chatmemory.models import Conversation, ConversationQuerySet, Message, MessageQuerySet
 
-__all__ = ["chunks", "in_parts", "on_primary", "pages", "read_in_parts", "rows_of"]
+__all__ = ["ROWS_AT_ONCE", "chunks", "in_parts", "on_primary", "pages", "read_in_parts", "rows_of"]
 
-T = TypeVar("T")
-
-# SQLite bounds the parameters of a statement, MariaDB its bytes.
 ROWS_AT_ONCE = 500
+"""The most rows that one statement names: SQLite bounds its parameters, MariaDB its bytes."""
 
-# What is read at once.
 _ROWS = 500
-
 _CHARS = 1_000_000
 
-
+T = TypeVar("T")
 M = TypeVar("M", bound=Model)
 
 
+def rows_of(conversation: Conversation) -> MessageQuerySet:
+    """Return the messages of a conversation, on the database that it was read from."""
+    return Message.objects.using(conversation._state.db).filter(conversation=conversation)
+
+
 def on_primary(conversations: QuerySet[Conversation] | None) -> ConversationQuerySet:
-    """``conversations``, by default all, on the database that is written to unless ``using()`` named another."""
+    """Return ``conversations`` (None for all) on the database that is written to, unless ``using()`` named another."""
     chosen: Any = Conversation.objects.all() if conversations is None else conversations
     rows: ConversationQuerySet = chosen.using(chosen._db or router.db_for_write(Conversation))
     return rows
 
 
-def pages(conversations: QuerySet[Conversation] | None, size: int = 100) -> Iterator[list[Conversation]]:
-    """The rows by primary key, see :func:`on_primary`.
-
-    Args:
-        conversations: by default all.
-        size: of a part, above zero.
-    """
-    rows = on_primary(conversations).order_by("pk")
-    page = list(rows[:size])
-    while page:
-        last = page[-1].pk
-        yield page
-        page = list(rows.filter(pk__gt=last)[:size])
-
-
-def in_parts(rows: QuerySet[M], size: int = 200) -> Iterator[M]:
-    """Rows by primary key, a part at a time: MariaDB's ``iterator()`` would fetch them all at once."""
-    part = list(rows.order_by("pk")[:size])
-    while part:
-        yield from part
-        if len(part) < size:
-            return
-        part = list(rows.filter(pk__gt=part[-1].pk).order_by("pk")[:size])
-
-
-def rows_of(conversation: Conversation) -> MessageQuerySet:
-    """Its messages, on the database that it was read from."""
-    return Message.objects.using(conversation._state.db).filter(conversation=conversation)
-
-
 def chunks(rows: list[T]) -> Iterator[list[T]]:
-    """``rows`` in parts that one statement can name."""
+    """Yield ``rows`` in parts that one statement can name."""
     for start in range(0, len(rows), ROWS_AT_ONCE):
         yield rows[start : start + ROWS_AT_ONCE]
 
 
+def pages(rows: QuerySet[M], size: int = 100) -> Iterator[list[M]]:
+    """Yield every row once, in pages by primary key.
+
+    ``iterator()`` would be one statement, but MariaDB's driver fetches all its rows at once.
+
+    Args:
+        rows: in any order. Rows may be added and deleted meanwhile.
+        size: the rows of a page, above zero.
+    """
+    ordered = rows.order_by("pk")
+    page = list(ordered[:size])
+    while page:
+        last = page[-1].pk
+        yield page
+        if len(page) < size:
+            return
+        page = list(ordered.filter(pk__gt=last)[:size])
+
+
+def in_parts(rows: QuerySet[M], size: int = 200) -> Iterator[M]:
+    """Yield every row once, read in :func:`pages`."""
+    for page in pages(rows, size):
+        yield from page
+
+
 def read_in_parts(rows: QuerySet[Message]) -> Iterator[Message]:
-    """The rows of one conversation by position, in parts that stay small however long the messages are."""
+    """Yield the rows of one conversation by position, read in parts that stay small however long the messages are."""
     size = Length("text") + Coalesce(Length("payload"), 0) + Coalesce(Length("native"), 0)
     after = -1
     while True:

@@ -27,11 +27,11 @@ __all__ = ["DjangoChatMemoryStore"]
 
 
 class DjangoChatMemoryStore(WindowedChatMemoryStore):
-    """Keeps memories as conversations of one owner, made when something is first written to them.
+    """A store of one owner's memories. Each is a conversation, made when something is first written to it.
 
     The memories of this package apply their window within the database's transaction, so any number of processes
-    may add. A foreign memory may use the three methods of every store; what it leaves out is evicted as
-    ``rewritten``, and what it appends counts as said.
+    may add. Another library's memory may use the three methods of every store: messages that it leaves out are evicted
+    as ``rewritten``, messages that it appends count as said.
 
     A memory is known by the text of its ID: 1 and "1" are the same.
     """
@@ -39,7 +39,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
     def __init__(self, owner: Any = None) -> None:
         """
         Args:
-            owner: the user whose memories these are; None for memories of nobody.
+            owner: the user whose memories these are; None for memories without owner.
 
         Raises:
             ValueError: an anonymous or unsaved user.
@@ -47,11 +47,15 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         self._owner = require_owner(owner)
 
     def get_messages(self, memory_id: Any) -> list[ChatMessage]:
-        """All messages retained, in order."""
+        """Return the retained messages, in order."""
         return [from_columns(*columns) for *columns, _, _, _, _ in read_memory(self._key(memory_id))]
 
+    async def aget_messages(self, memory_id: Any) -> list[ChatMessage]:
+        """Async twin of :meth:`get_messages`."""
+        return await sync_to_async(self.get_messages)(memory_id)
+
     def update_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
-        """Make ``messages`` the memory: what they leave out is evicted, what is new is inserted.
+        """Make ``messages`` the memory: evict the messages that they leave out, insert the new ones.
 
         Raises:
             TypeError: one of them is no message.
@@ -59,58 +63,50 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         """
         operations.rewrite(self.target(memory_id), messages, from_foreign_memory=True)
 
-    def delete_messages(self, memory_id: Any) -> None:
-        """Evict all messages; history keeps them."""
-        with suppress(Conversation.DoesNotExist):
-            operations.clear(self.target(memory_id, create=False))
-
-    async def aget_messages(self, memory_id: Any) -> list[ChatMessage]:
-        """Async twin of :meth:`get_messages`."""
-        return await sync_to_async(self.get_messages)(memory_id)
-
     async def aupdate_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
         """Async twin of :meth:`update_messages`."""
         await sync_to_async(self.update_messages)(memory_id, messages)
+
+    def delete_messages(self, memory_id: Any) -> None:
+        """Evict all messages. The history keeps them."""
+        with suppress(Conversation.DoesNotExist):
+            operations.clear(self.target(memory_id, create=False))
 
     async def adelete_messages(self, memory_id: Any) -> None:
         """Async twin of :meth:`delete_messages`."""
         await sync_to_async(self.delete_messages)(memory_id)
 
     def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
-        """The messages that fit ``window``; nothing is written, and nothing is counted that was counted before."""
+        """Return the messages that fit ``window``. Nothing is written, and no message is counted twice."""
         return read_window(self._key(memory_id), window)
-
-    def add_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
-        """Add ``messages`` and evict what does not fit, in one transaction."""
-        operations.add(self.target(memory_id, window), messages, window=window)
-
-    def set_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
-        """Make ``messages`` the memory and evict what does not fit, in one transaction."""
-        operations.rewrite(self.target(memory_id, window), messages, window=window)
-
-    def _key(self, memory_id: Any) -> Key:
-        # Never on a replica: the next turn needs what was just said.
-        return Key.named(self._owner, memory_id_text(memory_id), router.db_for_write(Conversation))
 
     async def aget_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
         """Async twin of :meth:`get_window`."""
         return await sync_to_async(self.get_window)(memory_id, window)
 
+    def add_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
+        """Add ``messages`` and evict what does not fit, in one transaction."""
+        operations.add(self.target(memory_id, window), messages, window=window)
+
     async def aadd_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
         """Async twin of :meth:`add_to_window`."""
         await sync_to_async(self.add_to_window)(memory_id, messages, window)
+
+    def set_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
+        """Make ``messages`` the memory and evict what does not fit, in one transaction."""
+        operations.rewrite(self.target(memory_id, window), messages, window=window)
 
     async def aset_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
         """Async twin of :meth:`set_window`."""
         await sync_to_async(self.set_window)(memory_id, messages, window)
 
     def target(self, memory_id: Any, window: Window | None = None, *, create: bool = True) -> Target:
-        """What a change of this memory is made on.
+        """Return the target for a change of a memory.
 
         Args:
             memory_id: its ID.
-            window: of the conversation, if it must be made first.
-            create: whether it may be.
+            window: the window of the conversation, if it is made.
+            create: whether it may be made.
         """
         text = memory_id_text(memory_id)
 
@@ -124,3 +120,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
             return conversation
 
         return Target.named(self._owner, text, new if create else None)
+
+    def _key(self, memory_id: Any) -> Key:
+        # Never on a replica: the next turn needs what was just said.
+        return Key.named(self._owner, memory_id_text(memory_id), router.db_for_write(Conversation))

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import connections, router, transaction
 
+from chatmemory.conf import setting
 from chatmemory.database.change import Change
 from chatmemory.database.key import Key
 from chatmemory.database.retry import retry
@@ -19,22 +20,22 @@ __all__ = ["Target"]
 
 @dataclass(frozen=True)
 class Target:
-    """The conversation to change, on the database that is written to, and what to insert where it may be missing."""
+    """The conversation that a change is made of, on the database that is written to."""
 
     key: Key
 
     new: Callable[[], Conversation] | None = None
-    """Makes the unsaved row, for a conversation that may be missing."""
+    """Makes the unsaved row of a conversation that may be missing; None if it must be there."""
 
     instance: Conversation | None = None
-    """The caller's object, which learns what its row has become."""
+    """The caller's object, which is updated with what the change wrote to its row."""
 
     precondition: Callable[[Conversation], None] | None = None
     """Called with the locked row before anything changes; what it raises ends the change."""
 
     @classmethod
     def of(cls, conversation: Conversation, precondition: Callable[[Conversation], None] | None = None) -> Target:
-        """An existing conversation.
+        """Return the target for an existing conversation.
 
         Raises:
             ValueError: it was never saved.
@@ -58,16 +59,21 @@ class Target:
         new: Callable[[], Conversation] | None,
         precondition: Callable[[Conversation], None] | None = None,
     ) -> Target:
-        """The conversation that ``owner`` has under ``memory_id``."""
+        """Return the target for the conversation that ``owner`` has under ``memory_id``."""
         database = router.db_for_write(Conversation)
         return cls(Key.named(owner, memory_id, database), new, precondition=precondition)
 
+    @property
+    def likely_model(self) -> str:
+        """The model that the conversation's tokens are counted by, as far as is known before its row is read."""
+        return str(self.instance.model if self.instance is not None else setting("DEFAULT_MODEL"))
+
     def change(self, work: Callable[[Change], None]) -> Change:
-        """Do ``work`` on the locked row, within one transaction.
+        """Lock the row, do ``work`` on it in one transaction, and return the change.
 
         Args:
-            work: fills the empty change that it gets. It is called again with another one if the database had to undo
-                the transaction, so it must not rely on what it did before.
+            work: fills the empty change that it is called with. It is called again, with another one, if the database
+                rolled the transaction back, so it must not rely on what it did before.
 
         Raises:
             Conversation.DoesNotExist: the conversation is missing, and must not be made.
@@ -82,7 +88,7 @@ class Target:
                 self._check(conversation)
                 change = Change(conversation)
                 work(change)
-                self.update_instance(change)  # before receivers hear of it, who may use the caller's object
+                self.update_instance(change)  # before signals are sent, whose receivers may use the caller's object
                 return change
 
         for _attempt in range(10):
@@ -95,7 +101,7 @@ class Target:
         return change
 
     def update_instance(self, change: Change) -> None:
-        """Let the caller's object know what its row has become."""
+        """Set what the change wrote on the caller's object."""
         if self.instance is not None:
             for name in (*WINDOW_SETTINGS, *COUNTERS, "updated_at"):
                 setattr(self.instance, name, getattr(change.conversation, name))

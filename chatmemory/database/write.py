@@ -1,4 +1,4 @@
-"""How a change gets into the rows of a conversation: lock, write, tell.
+"""Write a change to the rows of a conversation, and send the signals.
 
 The first statement of every change locks the conversation's row, on SQLite the whole file, so changes of one
 conversation queue. Inside a transaction of the caller's the lock is held until that one ends; there a collision with
@@ -22,7 +22,7 @@ from chatmemory.database.sql.raw_rows import Row, message_columns, primary_key, 
 from chatmemory.database.sql.writes import MOST_ROWS, save
 from chatmemory.models import Conversation, Message
 
-__all__ = ["after_commit", "write"]
+__all__ = ["after_commit", "already_stored", "fits_one_statement", "send_signals", "update_counters", "write"]
 
 _CHARS_AT_ONCE = 1_000_000
 
@@ -34,10 +34,10 @@ def write(
     *,
     rewritten: bool = False,
 ) -> None:
-    """Write rows and counters of a locked conversation, as one version, and tell the receivers when it is committed.
+    """Write rows and counters of a locked conversation as one version, and send the signals once it is committed.
 
     Args:
-        change: becomes the account of it.
+        change: is filled with the account.
         added: unsaved rows that have their places.
         evicted: stored rows, or some of ``added``.
         rewritten: whether the memory was set anew.
@@ -48,7 +48,7 @@ def write(
 
 
 def update_counters(change: Change, added: list[Message], evicted: Sequence[Gone]) -> None:
-    """Count what is to be written, see :func:`write`."""
+    """Update the counters of the conversation, unsaved, and fill the account; see :func:`write`."""
     conversation = change.conversation
     now = conversation.updated_at = timezone.now()
     if added or evicted:
@@ -72,12 +72,12 @@ def update_counters(change: Change, added: list[Message], evicted: Sequence[Gone
 
 
 def already_stored(evicted: Sequence[Gone]) -> list[Gone]:
-    """Those that are in the database already."""
+    """Return the evicted rows that the database has; the others were added by this very change."""
     return [(row, reason) for row, reason in evicted if not isinstance(row, Message) or row.pk is not None]
 
 
 def send_signals(change: Change, *, rewritten: bool = False) -> None:
-    """Tell the receivers of a change when it is committed."""
+    """Send the signals of a change once it is committed."""
     conversation = change.conversation
     if change.gone and signals.messages_evicted.has_listeners(Conversation):
         after_commit(signals.messages_evicted, conversation, messages=change.evicted)
@@ -88,7 +88,7 @@ def send_signals(change: Change, *, rewritten: bool = False) -> None:
 
 
 def fits_one_statement(added: Sequence[Message], evicted: Sequence[Gone]) -> bool:
-    """Whether so many rows, as long as they are, can be written in one statement."""
+    """Return whether these rows, as long as they are, can be written in one statement."""
     chars = sum(map(_chars, added)) + sum(_chars(row) for row, _ in evicted)
     return len(added) + len(evicted) <= MOST_ROWS and chars <= _CHARS_AT_ONCE
 

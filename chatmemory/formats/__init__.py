@@ -1,21 +1,28 @@
-"""Messages in the formats of models' APIs, to and fro. Pure functions: no Django, and nobody's SDK."""
+"""Messages in the formats of models' APIs, to and fro.
+
+All but :mod:`chatmemory.formats.registry`, which reads a setting, are pure functions that need neither Django nor
+anybody's SDK.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
 from chatmemory.core.messages import ChatMessage
 
-__all__ = ["CannotExpressError", "UnsupportedContentError"]
+__all__ = ["CannotExpressError", "UnsupportedContentError", "naming_message"]
 
 
 class UnsupportedContentError(ValueError):
-    """A format has no place for something that was said, and leaving it out would change what the model is told."""
+    """A message that a format cannot express, and that the model would miss if it were left out."""
 
     def __init__(self, problem: str, index: int, message: ChatMessage) -> None:
         """
         Args:
             problem: what the format cannot express.
-            index: which of the messages given it is.
-            message: that message.
+            index: the message's index among those to be written.
+            message: the message.
         """
         self.problem = problem
         self.index = index
@@ -26,4 +33,13 @@ class UnsupportedContentError(ValueError):
 
 
 class CannotExpressError(Exception):
-    """What a format cannot express, raised within a writer, which makes it an ``UnsupportedContentError``."""
+    """The error of :func:`naming_message`, raised where the message's index is not known."""
+
+
+@contextmanager
+def naming_message(messages: Sequence[ChatMessage], index: int) -> Iterator[None]:
+    """Raise an ``UnsupportedContentError``, which names the message, for a ``CannotExpressError``."""
+    try:
+        yield
+    except CannotExpressError as error:
+        raise UnsupportedContentError(str(error), index, messages[index]) from None

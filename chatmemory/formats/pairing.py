@@ -1,4 +1,4 @@
-"""Tool calls and their results brought together; the rules are those of :mod:`chatmemory.formats.validity`."""
+"""The pairing of tool calls and their results; the rules are those of :mod:`chatmemory.formats.validity`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any
 
 from chatmemory.core.json_text import dumps, loads
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage
+from chatmemory.formats.call_ids import unused_ids, used_ids
 from chatmemory.formats.rules import Repair, RepairReason, Rules
 
 __all__ = ["arguments_object", "paired"]
@@ -19,7 +19,7 @@ _NO_RESULT = "(No result: this tool call was not completed.)"
 
 
 def arguments_object(arguments: str | None) -> dict[str, Any] | None:
-    """The object that the arguments of a call are, empty if there are none; None if they are no object."""
+    """Return the object that the arguments of a call are, an empty one for none; None if they are no object."""
     if arguments is None or not arguments.strip():
         return {}
     try:
@@ -42,17 +42,12 @@ class _Call:
 
 
 class _Ids:
-    """IDs for calls, those that they have where these are allowed."""
+    """The IDs of calls: their own where the rules allow these, else new ones."""
 
     def __init__(self, given: Iterable[ChatMessage], rules: Rules) -> None:
         self._rules = rules
-        self._given: set[str | None] = set()
-        for message in given:
-            if isinstance(message, AiMessage):
-                self._given.update(request.id for request in message.tool_execution_requests)
-            elif isinstance(message, ToolExecutionResultMessage):
-                self._given.add(message.id)
-        self._new = (id for number in count() if (id := f"call_{number}") not in self._given)
+        self._given = used_ids(given)
+        self._new = unused_ids(self._given)
         self._taken: set[str] = set()
 
     def of(self, message: AiMessage) -> list[str | None]:
@@ -71,7 +66,7 @@ class _Ids:
 
 
 class _Waiting:
-    """The calls without a result, by the ID that they were given with."""
+    """The calls without a result, by their IDs before any were changed."""
 
     def __init__(self) -> None:
         self._calls: defaultdict[str, list[deque[_Call]]] = defaultdict(list)
@@ -94,7 +89,7 @@ class _Waiting:
 
 
 def paired(given: Sequence[ChatMessage], rules: Rules, repairs: list[Repair]) -> Iterator[tuple[int, ChatMessage]]:
-    """The messages with every call directly followed by its results, and no other results."""
+    """Yield the messages with every call directly followed by its results, and no other results."""
     ids = _Ids(given, rules)
     waiting = _Waiting()
     calls: dict[int, list[_Call]] = {}
@@ -136,7 +131,7 @@ def paired(given: Sequence[ChatMessage], rules: Rules, repairs: list[Repair]) ->
 
 
 def _called(message: AiMessage, position: int, calls: list[_Call], rules: Rules, repairs: list[Repair]) -> AiMessage:
-    """An answer whose calls have what the rules demand."""
+    """Return an answer whose calls have what the rules demand."""
     requests = []
     for request, call in zip(message.tool_execution_requests, calls, strict=True):
         if call.id != request.id:

@@ -1,7 +1,7 @@
-"""The formats by name, for REST, the admin and ``conversation.to_format()``: those here, and a project's own.
+"""The formats by name, for REST, the admin and ``conversation.memory.to_format()``: the built-in and a project's own.
 
 A project adds its own with the setting ``FORMATS``: ``{"acme": "acme.chat.FORMAT"}``, the dotted path of a
-:class:`MessageFormat`. One with a name from here takes its place.
+:class:`MessageFormat`. One with the name of a built-in format takes its place.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class MessageFormat:
-    """One way to write messages as JSON."""
+    """A way to write messages as JSON."""
 
     title: str
-    """What people call it."""
+    """The name for people."""
 
     write: Callable[[Sequence[ChatMessage], Callable[[Repair], object] | None], Any]
-    """A whole memory as it is sent to a model, made acceptable to it; the second argument is called with each repair.
+    """The writer of a whole memory, made acceptable to a model; calls its second argument with each repair.
 
-    Raises ``UnsupportedContentError``.
+    It raises ``UnsupportedContentError``.
     """
 
     write_each: Callable[[Sequence[ChatMessage]], list[Any]] | None = None
-    """One JSON value a message, as a record of what was said. None if the format has no such values.
+    """The writer of one JSON value a message, as a record of what was said; None if the format has no such values.
 
-    Raises ``UnsupportedContentError``.
+    It raises ``UnsupportedContentError``.
     """
 
     read: Callable[[Any, str], list[ChatMessage]] | None = None
-    """Messages from parsed JSON and what it is called in errors; raises ``InvalidMessageError``. None: it is not read.
+    """The reader of parsed JSON, which errors call the second argument; None if the format cannot be read.
 
-    REST passes a list of what ``write_each`` gives.
+    It raises ``InvalidMessageError``. REST passes a list of values such as ``write_each`` returns.
     """
 
 
@@ -63,7 +63,7 @@ def _langchain4j(messages: Sequence[ChatMessage]) -> list[Any]:
 
 
 BUILT_IN = {
-    # No model's API, so that nothing has to be repaired.
+    # Not the format of an API, so that nothing has to be repaired.
     "langchain4j": MessageFormat(
         title="LangChain4j",
         write=lambda messages, on_repair: _langchain4j(messages),
@@ -83,13 +83,13 @@ BUILT_IN = {
 
 
 def message_formats() -> dict[str, MessageFormat]:
-    """All of them, by name."""
+    """Return all formats by name."""
     own: dict[str, str] = setting("FORMATS")
     return BUILT_IN | {name: import_string(path) for name, path in own.items()}
 
 
 def message_format(name: str) -> MessageFormat:
-    """The one of this name.
+    """Return the format of this name.
 
     Raises:
         ValueError: there is none.
@@ -101,16 +101,16 @@ def message_format(name: str) -> MessageFormat:
 
 
 def known_names() -> list[str]:
-    """Return the names of all formats without importing them.
+    """Return the names of all formats, without importing any.
 
-    Addresses are made of them before a wrong setting is found by its check, which must get as far as saying so.
+    Django makes addresses of them before the check of the setting runs, which must get its chance to report it.
     """
     own = setting("FORMATS")
     return [*{**BUILT_IN, **(own if isinstance(own, dict) else {})}]
 
 
 def one_for_one(*, readable: bool = False) -> list[str]:
-    """The names of the formats that have a value for each message; of those that can be read, if they must be."""
+    """Return the names of the formats that have a value for each message, and with ``readable`` can be read."""
     return [
         name
         for name, format in message_formats().items()

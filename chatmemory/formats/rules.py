@@ -1,4 +1,4 @@
-"""What the APIs of models demand of a conversation, and how it is told what was changed to meet it."""
+"""The demands of models' APIs on a conversation, and the reports of what was changed to meet them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Names", "Repair", "RepairReason", "Rules"]
 
 
 class RepairReason(StrEnum):
-    """Why a memory was changed before it was sent."""
+    """The reason why a memory was changed before it was sent."""
 
     TOOL_CALL_ID = "tool_call_id"
     RESULT_WITHOUT_CALL = "result_without_call"
@@ -30,45 +30,45 @@ class RepairReason(StrEnum):
 
 @dataclass(frozen=True)
 class Repair:
-    """One thing that was changed."""
+    """One change that an API demands."""
 
     position: int
-    """Which of the messages given it concerns, from 0. For the first turn, where that was put."""
+    """The index of the changed message among those to be written; of an added one, its place."""
 
     reason: RepairReason
 
     what: str
-    """What was done, as a sentence to read."""
+    """The change in a sentence for people."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """The texts that an API takes as a name or an ID."""
+    """The form of names or IDs that an API takes."""
 
     forbidden: str | None
-    """A regular expression of the characters that it refuses; None if it takes all."""
+    """A regular expression of the refused characters; None if all are taken."""
 
     max_length: int
 
     def allowed(self, name: str) -> str:
-        """``name`` with ``_`` for what is refused."""
+        """Return ``name`` with ``_`` for each refused character, cut to ``max_length``."""
         return (name if self.forbidden is None else re.sub(self.forbidden, "_", name))[: self.max_length]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What one API demands."""
+    """The demands of one API."""
 
     ids: Names
     unique_ids: bool
-    """Whether no two calls of a conversation may have one ID, rather than no two of one message."""
+    """Whether IDs of calls must be unique in the conversation, rather than in one message."""
 
     needs_ids: bool = True
-    """Whether a call must have an ID; otherwise results answer calls without one in order."""
+    """Whether a call must have an ID. Otherwise results without one answer calls without one, in order."""
 
     tool_names: Names
     user_names: Names | None = None
-    """None if names of users are not sent."""
+    """The form of users' names; None if they are not sent."""
 
     object_arguments: bool = False
     blank_texts: bool = True
@@ -81,4 +81,4 @@ class Rules:
     """Whether the first message must be the user's."""
 
     says_nothing: Callable[[AiMessage], bool] = field(default=lambda message: False)
-    """Whether nothing of an answer would be sent, which the API refuses."""
+    """Returns whether nothing of an answer would be sent, which the API refuses."""

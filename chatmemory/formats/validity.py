@@ -48,20 +48,23 @@ _EMPTY = "(empty)"
 _ERROR = "(This is an error.)"
 _NO_BEGINNING = "(The beginning of this conversation is not included.)"
 
+S = TypeVar("S", UserMessage, ToolExecutionResultMessage)
+
 
 @dataclass(frozen=True)
 class Valid:
-    """Messages that the API takes."""
+    """Messages that an API takes."""
 
     messages: list[ChatMessage]
+
     positions: list[int]
-    """Of each message, which of those given it is or was made for."""
+    """The index of each message, or of the one that it was made for, among those to be written."""
 
     repairs: list[Repair]
 
 
 def make_valid(messages: Iterable[ChatMessage], rules: Rules) -> Valid:
-    """The messages with as little changed as the rules demand.
+    """Return the messages with as little changed as the rules demand.
 
     Raises:
         TypeError: something is no message.
@@ -81,7 +84,7 @@ def make_valid(messages: Iterable[ChatMessage], rules: Rules) -> Valid:
 
 
 def _sayable(message: ChatMessage, position: int, rules: Rules, repairs: list[Repair]) -> ChatMessage | None:
-    """The message with a name and texts that are allowed; None if nothing is left of it."""
+    """Return the message with an allowed name and allowed texts; None if nothing is left of it."""
     if isinstance(message, UserMessage) and message.name and rules.user_names is not None:
         name = rules.user_names.allowed(message.name)
         if name != message.name:
@@ -102,11 +105,8 @@ def _sayable(message: ChatMessage, position: int, rules: Rules, repairs: list[Re
     return message
 
 
-S = TypeVar("S", UserMessage, ToolExecutionResultMessage)
-
-
 def _not_blank(message: S, instead: str, position: int, repairs: list[Repair]) -> S:
-    """The message without its blank texts; ``instead`` if it has nothing else."""
+    """Return the message without its blank texts, with the text ``instead`` if it has nothing else."""
     contents: tuple[Content, ...] = tuple(content for content in message.contents if not _is_blank(content))
     contents = contents or (TextContent(instead),)
     if contents == message.contents:
@@ -123,7 +123,7 @@ def _is_blank(content: Content) -> bool:
 def _text_error(
     message: ToolExecutionResultMessage, position: int, repairs: list[Repair]
 ) -> ToolExecutionResultMessage:
-    """The result, with a text in place of the mark of an error if that could not stay."""
+    """Return the result, with a text in place of the mark of an error if that cannot stay."""
     if not message.is_error or all(isinstance(content, TextContent) for content in message.contents):
         return message
     what = f"A tool result with more than text is not marked as an error, but begins with {_ERROR}"

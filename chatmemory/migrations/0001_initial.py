@@ -81,8 +81,8 @@ class Migration(migrations.Migration):
                 ('added_in', models.PositiveIntegerField(verbose_name='added in version')),
                 ('evicted_in', models.PositiveIntegerField(blank=True, null=True, verbose_name='evicted in version')),
                 ('evicted_at', models.DateTimeField(blank=True, null=True, verbose_name='evicted at')),
-                ('eviction_reason', models.CharField(blank=True, choices=[('window', 'no room in the window'), ('orphan', 'its tool call left'), ('replaced', 'replaced by a new system message'), ('rewritten', 'left out when the memory was rewritten'), ('cleared', 'the memory was cleared')], default='', max_length=16, verbose_name='eviction reason')),
-                ('created_at', models.DateTimeField(verbose_name='said at')),
+                ('eviction_reason', models.CharField(blank=True, choices=[('window', 'no room in the window'), ('orphan', 'its tool call was evicted'), ('replaced', 'replaced by a new system message'), ('rewritten', 'dropped by a rewrite'), ('cleared', 'the memory was cleared')], default='', max_length=16, verbose_name='eviction reason')),
+                ('created_at', models.DateTimeField(verbose_name='time')),
                 ('conversation', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='messages', to='chatmemory.conversation', verbose_name='conversation')),
             ],
             options={

@@ -31,7 +31,7 @@ _PLAIN: dict[str, Callable[[str], ChatMessage]] = {
 
 
 def to_columns(message: ChatMessage) -> dict[str, Any]:
-    """``type``, ``text`` and ``payload`` of a message.
+    """Return ``type``, ``text`` and ``payload`` of a message.
 
     Raises:
         InvalidMessageError: a ``ValueError``; a text holds U+0000 or half of a surrogate pair.
@@ -58,7 +58,7 @@ def to_columns(message: ChatMessage) -> dict[str, Any]:
 
 
 def from_columns(type: str, text: str, payload: str | None) -> ChatMessage:
-    """The message of a row. Fields of its payload that this version does not know are passed over.
+    """Return the message of a row. Unknown fields of its payload are ignored: a newer version may have written them.
 
     Raises:
         ValueError: other hands wrote a payload that says no message.

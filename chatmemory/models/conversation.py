@@ -56,7 +56,7 @@ WINDOW_SETTINGS = tuple(WindowSettings.__annotations__)
 """The names of :class:`WindowSettings`."""
 
 COUNTERS = ("version", "next_position", "message_count", "retained_count", "retained_tokens", "purged_count")
-"""What every change writes of the row, with ``updated_at``."""
+"""The columns that every change writes, with ``updated_at``."""
 
 # What other objects of the row may have written since it was read, and what it is at first.
 _NOT_SAVED: dict[str, Any] = {**dict.fromkeys(COUNTERS, 0), "turn": 0, "turn_until": None}

@@ -1,4 +1,4 @@
-"""What becomes of rows whose owner is deleted."""
+"""The deletion of rows together with their owner."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["cascade"]
 
 
 def cascade(collector: Collector, field: ForeignKey[Any, Any], rows: Any, using: str) -> None:
-    """``CASCADE`` for a column that may be null, which it stays out of.
+    """Delete the rows as ``CASCADE`` does, but never set the column to null first.
 
     Django's own sets such a column to null first where constraints cannot be deferred, as on MariaDB. For a moment the
     conversations of a user would be nobody's, who may have others under the same memory IDs.

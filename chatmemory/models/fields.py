@@ -11,7 +11,7 @@ __all__ = ["ExactCharField", "exact_collation"]
 
 
 def exact_collation(connection: BaseDatabaseWrapper) -> str | None:
-    """The collation that tells all texts apart, where the usual one does not."""
+    """Return the collation in which different texts are never equal; None where that is the database's default."""
     if connection.vendor != "mysql":
         return None
     return "utf8mb4_nopad_bin" if getattr(connection, "mysql_is_mariadb", False) else "utf8mb4_0900_bin"

@@ -14,19 +14,19 @@ MEMORY_ID_CHARS = 255
 
 
 def uuid7() -> uuid.UUID:
-    """A UUID that begins with the time, so that new rows go to the end of the index. Source: RFC 9562, 5.7."""
+    """Return a UUID that begins with the time, so that new rows go to the end of the index. Source: RFC 9562, 5.7."""
     milliseconds = time.time_ns() // 1_000_000
     value = (milliseconds << 80) | (0x7 << 76) | (secrets.randbits(12) << 64) | (0b10 << 62) | secrets.randbits(62)
     return uuid.UUID(int=value)
 
 
 def new_memory_id() -> str:
-    """A memory ID for a conversation that was given none."""
+    """Return a new memory ID, for a conversation that was created without one."""
     return str(uuid7())
 
 
 def memory_id_text(memory_id: object) -> str:
-    """The text by which the database knows ``memory_id``: 1 and "1" are the same memory there.
+    """Return the text under which the database stores ``memory_id``: 1 and "1" are the same memory there.
 
     Raises:
         ValueError: it is None, longer than 255 characters, or no text that a database can hold.

@@ -26,31 +26,31 @@ TYPES = [
 ]
 EVICTION_REASONS = [
     (EvictionReason.WINDOW.value, _("no room in the window")),
-    (EvictionReason.ORPHAN.value, _("its tool call left")),
+    (EvictionReason.ORPHAN.value, _("its tool call was evicted")),
     (EvictionReason.REPLACED.value, _("replaced by a new system message")),
-    (EvictionReason.REWRITTEN.value, _("left out when the memory was rewritten")),
+    (EvictionReason.REWRITTEN.value, _("dropped by a rewrite")),
     (EvictionReason.CLEARED.value, _("the memory was cleared")),
 ]
 
 
 class MessageQuerySet(models.QuerySet["Message"]):
-    """Messages. Those of one conversation are ``conversation.messages``."""
+    """Messages; ``conversation.messages`` are those of one conversation."""
 
     def retained(self) -> MessageQuerySet:
-        """What the model gets now, in memory order."""
+        """Return the messages that the model gets now, in memory order."""
         # evicted_in is null in all of these; ordering by it lets PostgreSQL read the index in order.
         return self.filter(evicted_in__isnull=True).order_by("evicted_in", "memory_order")
 
     def evicted(self) -> MessageQuerySet:
-        """What was in the memory and left it, in the order said."""
+        """Return the messages that were in the memory and left it, in the order said."""
         return self.filter(evicted_in__isnull=False).order_by("position")
 
     def history(self) -> MessageQuerySet:
-        """Everything that was said, retained or evicted, in the order said."""
+        """Return every message that was said, retained or evicted, in the order said."""
         return self.filter(synthetic=False).order_by("position")
 
     def in_memory_at(self, version: int) -> MessageQuerySet:
-        """What the model got at a version of the memory, in memory order."""
+        """Return the messages that the model got at a version of the memory, in memory order."""
         still_there = models.Q(evicted_in__isnull=True) | models.Q(evicted_in__gt=version)
         return self.filter(still_there, added_in__lte=version).order_by("memory_order")
 
@@ -86,7 +86,7 @@ class Message(models.Model):
     eviction_reason = models.CharField(
         _("eviction reason"), max_length=16, choices=EVICTION_REASONS, blank=True, default=""
     )
-    created_at = models.DateTimeField(_("said at"))
+    created_at = models.DateTimeField(_("time"))
 
     objects = MessageQuerySet.as_manager()
 
@@ -135,11 +135,11 @@ class Message(models.Model):
 
     @cached_property
     def message(self) -> ChatMessage:
-        """What was said."""
+        """The message of the row."""
         return from_columns(self.type, self.text, self.payload)
 
     def native_of(self, framework: str) -> Any:
-        """The message as ``framework`` has it, decoded from JSON; None if it was not that framework that added it."""
+        """Return ``framework``'s own form of the message, decoded from JSON; None if another program added it."""
         native = {} if self.native is None else json.loads(self.native)
         return native.get(framework)
 

@@ -7,31 +7,31 @@ from typing import Any
 from chatmemory.conf import setting
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.messages import ChatMessage
+from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.formats.registry import MessageFormat
-from chatmemory.models.columns import to_columns
 from chatmemory.rest.problems import TooLarge, invalid
 
 __all__ = ["read_batch", "read_list", "read_memory"]
 
 
-def read_batch(data: Any, format: MessageFormat) -> list[ChatMessage]:
-    """What is to be added: one message, or ``{"messages": [...]}``.
+def read_batch(data: Any, format: MessageFormat) -> NewMessages:
+    """Read the messages to add: one message, or ``{"messages": [...]}``.
 
     Raises:
-        InvalidMessageError: it is neither.
+        InvalidMessageError: ``data`` is neither.
         TooLarge: there are more than ``MAX_BATCH`` messages.
         ValidationError: there is none, or one is too long.
     """
     if not (isinstance(data, dict) and "messages" in data and not {"type", "role"} & set(data)):
-        return _check_lengths(_read_one(data, format), "")
+        return _bounded(_read_one(data, format), "")
     messages = read_list(_only_messages(data), "messages", format, "MAX_BATCH")
     if not messages:
         raise invalid("messages", "expected at least one message")
     return messages
 
 
-def read_memory(data: Any, format: MessageFormat) -> list[ChatMessage]:
-    """A whole memory: ``{"messages": [...]}``.
+def read_memory(data: Any, format: MessageFormat) -> NewMessages:
+    """Read a whole memory: ``{"messages": [...]}``.
 
     Raises:
         InvalidMessageError, TooLarge, ValidationError: as above.
@@ -41,14 +41,14 @@ def read_memory(data: Any, format: MessageFormat) -> list[ChatMessage]:
     return read_list(_only_messages(data), "messages", format, "MAX_MEMORY_MESSAGES")
 
 
-def read_list(data: Any, place: str, format: MessageFormat, most: str) -> list[ChatMessage]:
-    """Messages in a list.
+def read_list(data: Any, place: str, format: MessageFormat, most: str) -> NewMessages:
+    """Read the messages of a list.
 
     Args:
         data: the list.
-        place: where it is.
-        format: of each message.
-        most: the setting that bounds how many there may be.
+        place: its place in the body, for errors.
+        format: the format of each message.
+        most: the name of the setting that bounds their number.
 
     Raises:
         InvalidMessageError, TooLarge, ValidationError: as above.
@@ -57,7 +57,7 @@ def read_list(data: Any, place: str, format: MessageFormat, most: str) -> list[C
         raise invalid(place, "expected a list of messages")
     if len(data) > setting(most):
         raise TooLarge(f"{len(data)} messages; at most {setting(most)} are taken at once.")
-    return _check_lengths(_read(data, place, format), place)
+    return _bounded(_read(data, place, format), place)
 
 
 def _only_messages(data: dict[str, Any]) -> Any:
@@ -79,13 +79,12 @@ def _read(data: Any, place: str, format: MessageFormat) -> list[ChatMessage]:
     return format.read(data, place)
 
 
-def _check_lengths(messages: list[ChatMessage], place: str) -> list[ChatMessage]:
+def _bounded(messages: list[ChatMessage], place: str) -> NewMessages:
+    """Encode ``messages``; raise if one is too long."""
+    new = NewMessages(messages)
     longest = setting("MAX_MESSAGE_CHARS")
-    for index, message in enumerate(messages):
-        columns = to_columns(message)
-        length = len(columns["text"]) + len(columns["payload"] or "")
+    for index, length in enumerate(new.lengths):
         if length > longest:
-            raise invalid(
-                f"{place}[{index}]" if place else "", f"has {length} characters; at most {longest} are stored"
-            )
-    return messages
+            where = f"{place}[{index}]" if place else ""
+            raise invalid(where, f"has {length} characters; at most {longest} are stored")
+    return new

@@ -85,7 +85,7 @@ class _Choices(filters.BaseInFilter, filters.ChoiceFilter):
 
 
 class ConversationFilter(filters.FilterSet):
-    """Of the list of conversations."""
+    """The filters of the list of conversations."""
 
     memory_id = _Text(help_text="Exactly this memory ID.")
     window = filters.ChoiceFilter(choices=WINDOWS, help_text="The kind of window.")
@@ -114,7 +114,7 @@ class ConversationFilter(filters.FilterSet):
 
 
 class MessageFilter(filters.FilterSet):
-    """Of the history."""
+    """The filters of the history."""
 
     state = _Choices(
         choices=[("retained", "retained"), ("evicted", "evicted")],

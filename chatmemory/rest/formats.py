@@ -19,20 +19,21 @@ DEFAULT_FORMAT = "langchain4j"
 
 
 class MessageFormatNegotiation(DefaultContentNegotiation):
-    """REST framework takes ``?format=`` for a renderer's; here it may be a message format as well."""
+    """A negotiation in which ``?format=`` may name a message format; REST framework takes it for a renderer's."""
 
     def filter_renderers(self, renderers: Iterable[BaseRenderer], format: str) -> list[BaseRenderer]:
         return [renderer for renderer in renderers if renderer.format == format] or list(renderers)
 
 
 def asked_format(request: Request, renderers: Sequence[type[BaseRenderer]], *, whole_memory: bool) -> str:
-    """The name of the format of the messages in the request and its answer.
+    """Return the name of the message format that the request asks for.
 
     Args:
-        whole_memory: whether all that is asked for is a whole memory. Then there need be no value for each message.
+        whole_memory: whether the answer is a whole memory and nothing else. Then the format need not have a value for
+            each message.
 
     Raises:
-        ValidationError: nobody knows the format, or it cannot be had here.
+        ValidationError: the format is unknown, or does not fit this request.
     """
     name = request.query_params.get("format", DEFAULT_FORMAT)
     known = message_formats()

@@ -13,6 +13,7 @@ from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 
 from chatmemory.conf import setting
+from chatmemory.core.numbers import whole_number
 from chatmemory.models import MAX_LIMIT
 from chatmemory.rest.problems import invalid
 
@@ -22,16 +23,16 @@ __all__ = ["ConversationPagination", "MessagePagination"]
 class _Pagination(CursorPagination):
     page_size_query_param = "page_size"
     offset_cutoff = MAX_LIMIT  # any number of rows may have one timestamp, after an import say
-    page_size_query_description = "How many results a page has; a larger number than the server allows counts as that."
 
     def get_page_size(self, request: Request) -> int:
         asked = request.query_params.get(self.page_size_query_param)
         if asked is None:
             return int(setting("PAGE_SIZE"))
-        if not (asked.isascii() and asked.isdigit() and asked.strip("0")):
+        size = whole_number(asked)
+        if not size:
             raise invalid("page_size", "expected a whole number above zero")
         most: int = setting("MAX_PAGE_SIZE")
-        return min(int(asked[:9]), most)
+        return min(size, most)
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
         try:

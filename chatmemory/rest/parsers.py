@@ -9,7 +9,7 @@ from rest_framework.exceptions import ParseError
 from rest_framework.parsers import BaseParser
 
 from chatmemory.conf import setting
-from chatmemory.core.json_text import MAX_NESTING, loads
+from chatmemory.core.json_text import MAX_NESTING, levels, loads
 from chatmemory.rest.problems import TooLarge
 
 __all__ = ["StrictJSONParser"]
@@ -18,7 +18,7 @@ _MOST_VALUES = 200_000
 
 
 class StrictJSONParser(BaseParser):
-    """JSON in UTF-8. What is too long, nested too deep or no JSON is refused before anybody walks through it."""
+    """A parser of JSON in UTF-8. It refuses a body that is too long, nested too deep or no JSON."""
 
     media_type = "application/json"
 
@@ -40,14 +40,11 @@ class StrictJSONParser(BaseParser):
 
 
 def _require_bounded(value: Any) -> None:
-    """Neither too deep nor of too many values: what takes a byte here would take time at every step that follows."""
-    level, depth, count = [value], 0, 0
-    while level:
+    """Raise if ``value`` is nested too deep or has too many values: each of them costs time at every later step."""
+    count = 0
+    for depth, level in enumerate(levels(value)):
         count += len(level)
         if depth > MAX_NESTING:
             raise ValueError(f"nested more than {MAX_NESTING} levels deep")
         if count > _MOST_VALUES:
             raise TooLarge(f"The body has more than {_MOST_VALUES} values. Send less at once.")
-        containers = [item for item in level if isinstance(item, (dict, list))]
-        level = [child for item in containers for child in (item.values() if isinstance(item, dict) else item)]
-        depth += 1

@@ -1,4 +1,4 @@
-"""Who may use the API, and whose conversations they reach: their own, unless staff name another owner."""
+"""The permissions of the API. Users reach their own conversations; staff may name another owner."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ACTS = {"POST": "change", "PUT": "change", "PATCH": "change", "DELETE": "delete
 
 
 def permission_classes() -> list[Any]:
-    """The classes that ``CHATMEMORY["PERMISSION_CLASSES"]`` names."""
+    """Return the classes that ``CHATMEMORY["PERMISSION_CLASSES"]`` names."""
     return [import_string(path) for path in setting("PERMISSION_CLASSES")]
 
 
 def reachable_conversations(request: Request, act: str | None = None) -> ConversationQuerySet:
-    """The conversations that the request may be about: of ``?owner=``, by default of the user who asks.
+    """Return the conversations that the request may reach: those of ``?owner=``, by default of its user.
 
     Args:
         request: the request.
@@ -44,7 +44,7 @@ def reachable_conversations(request: Request, act: str | None = None) -> Convers
 
 
 def single_owner(request: Request, act: str | None = None) -> Any:
-    """The user to whom something is to belong: of ``?owner=``, by default the one who asks.
+    """Return the user who shall own the conversation: the one of ``?owner=``, by default the request's.
 
     Raises:
         NotAuthenticated: there is nobody.
@@ -61,7 +61,7 @@ def single_owner(request: Request, act: str | None = None) -> Any:
 
 
 def _owner_parameter(request: Request) -> str | None:
-    """What ``?owner=`` says, unless it is the user who asks."""
+    """Return ``?owner=``, or None if it names the request's user."""
     asked = request.query_params.get("owner")
     return None if asked is None or asked == str(getattr(request.user, "pk", None)) else asked
 

@@ -29,13 +29,13 @@ def _tag(version: int, *state: Any) -> str:
 
 
 def conversation_tag(conversation: Conversation) -> str:
-    """The tag of a conversation's settings and counters."""
+    """Return the tag of a conversation's settings and counters."""
     state = [getattr(conversation, field.attname) for field in conversation._meta.concrete_fields]
     return _tag(conversation.version, *state)
 
 
 def memory_tag(conversation: Conversation, *view: Any) -> str:
-    """The tag of a conversation's memory.
+    """Return the tag of a conversation's memory.
 
     Args:
         conversation: its row.
@@ -46,7 +46,7 @@ def memory_tag(conversation: Conversation, *view: Any) -> str:
 
 
 def not_modified(request: Request, tag: str) -> Response | None:
-    """The whole answer, if ``If-None-Match`` says that the client has this state."""
+    """Return the answer 304 if ``If-None-Match`` has this tag, else None."""
     seen = parse_etags(request.headers.get("If-None-Match", ""))
     if seen == ["*"] or tag in map(_strong, seen):
         return Response(status=304, headers={"ETag": tag})
@@ -56,7 +56,7 @@ def not_modified(request: Request, tag: str) -> Response | None:
 def precondition(
     request: Request, tag_of: Callable[[Conversation], str] | None = None, *, may_be_new: bool = False
 ) -> Callable[[Conversation], None] | None:
-    """What ``If-Match``, and ``If-None-Match: *``, demand of the locked row, if anything.
+    """Return the check of the locked row that ``If-Match`` or ``If-None-Match: *`` demands, if they are there.
 
     Args:
         request: the request.

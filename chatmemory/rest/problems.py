@@ -24,19 +24,22 @@ from chatmemory.models import Conversation
 
 __all__ = [
     "PROBLEM_JSON",
-    "TITLES",
     "Conflict",
+    "IdempotencyConflict",
     "LengthRequired",
+    "NotExpressible",
     "PreconditionFailed",
     "TooLarge",
+    "Unavailable",
     "invalid",
+    "problem_body",
     "problem_response",
 ]
 
 PROBLEM_JSON = "application/problem+json"
 
 # As RFC 9110 has them; Python changed two of them in 3.13.
-TITLES = {each.value: each.phrase for each in HTTPStatus} | {413: "Content Too Large", 422: "Unprocessable Content"}
+_TITLES = {each.value: each.phrase for each in HTTPStatus} | {413: "Content Too Large", 422: "Unprocessable Content"}
 
 _logger = logging.getLogger("chatmemory.rest")
 
@@ -83,44 +86,61 @@ class TooLarge(Problem):
     type = "urn:chatmemory:problem:too-large"
 
 
-class _IdempotencyConflict(Problem):
+class IdempotencyConflict(Problem):
+    """The idempotency key came before, with another request."""
+
     status_code = status.HTTP_422_UNPROCESSABLE_ENTITY
     type = "urn:chatmemory:problem:idempotency-key-reused"
 
 
-class _NotExpressible(Problem):
+class NotExpressible(Problem):
+    """The format that was asked for has no place for a message."""
+
     status_code = status.HTTP_406_NOT_ACCEPTABLE
     type = "urn:chatmemory:problem:not-expressible"
 
 
-class _Unavailable(Problem):
+class Unavailable(Problem):
+    """The database does not answer."""
+
     status_code = status.HTTP_503_SERVICE_UNAVAILABLE
     type = "urn:chatmemory:problem:database-unavailable"
     wait = 1
 
+    def __init__(self) -> None:
+        # It may have been lost between a commit and the word of it.
+        super().__init__(
+            "The database does not answer, or is too busy. Try again: if it made the change all the same, the same "
+            "Idempotency-Key does not make it twice."
+        )
+
 
 def invalid(place: str, problem: str) -> ValidationError:
-    """A 400 about one place of the body, one parameter or one header."""
+    """Return a 400 about one place of the body, one parameter or one header."""
     return ValidationError({place: [problem]})
 
 
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
-    """The response to an error; None for a bug, which stays the server error that it is."""
+    """Return the response to an error; None for a bug, which becomes Django's 500."""
     error = _as_api_exception(error)
     response = exception_handler(error, context)
     if response is None or not isinstance(error, APIException):
         return response
+    response.data = problem_body(error)
+    return response
+
+
+def problem_body(error: APIException) -> dict[str, Any]:
+    """Return the problem details of an error."""
     places = list(_places(error.detail)) if isinstance(error, ValidationError) else []
-    code = response.status_code
-    response.data = {
+    return {
         "type": getattr(error, "type", "urn:chatmemory:problem:invalid" if places else "about:blank"),
-        "title": TITLES.get(code, "Error"),
-        "status": code,
+        "title": _TITLES.get(error.status_code, "Error"),
+        "status": error.status_code,
         "detail": _detail(error, places),
         **({"errors": places} if places else {}),
         **getattr(error, "members", {}),
     }
-    return response
 
 
 def _as_api_exception(error: Exception) -> Exception:
@@ -128,9 +148,9 @@ def _as_api_exception(error: Exception) -> Exception:
         case InvalidMessageError():
             return invalid(error.place, error.problem)
         case IdempotencyConflictError():
-            return _IdempotencyConflict(str(error))
+            return IdempotencyConflict(str(error))
         case UnsupportedContentError():
-            return _NotExpressible(f"{error}; ask for format=langchain4j")
+            return NotExpressible(f"{error}; ask for format=langchain4j")
         case Conversation.DoesNotExist():
             return NotFound()
         case Http404():
@@ -141,11 +161,7 @@ def _as_api_exception(error: Exception) -> Exception:
             return Conflict(f"Other data of this site need it: {error.args[0]}", type="about:blank")
         case OperationalError() | InterfaceError():
             _logger.error("A request failed for the database", exc_info=error)
-            # It may have been lost between a commit and the word of it.
-            return _Unavailable(
-                "The database does not answer, or is too busy. Try again: if it made the change all the same, the same "
-                "Idempotency-Key does not make it twice."
-            )
+            return Unavailable()
         case RequestDataTooBig():
             return TooLarge(str(error))
         case SuspiciousOperation() | BadRequest() | UnreadablePostError():

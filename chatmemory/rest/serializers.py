@@ -1,19 +1,19 @@
-"""What goes over the wire."""
+"""DRF's serializers, and the dicts that the views answer with."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from rest_framework import serializers
 
 from chatmemory.conf import setting
+from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps
-from chatmemory.core.messages import ChatMessage
 from chatmemory.core.serialization.storable import require_json
 from chatmemory.database.change import Change
+from chatmemory.database.message_data import MESSAGE_FIELDS, MessageData, messages_to_data
 from chatmemory.database.operations.try_window import WindowTrial
-from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.registry import MessageFormat
 from chatmemory.models import Conversation, Message
 
@@ -35,7 +35,7 @@ WINDOW_FIELDS = ["window", "limit", "model", "always_keep_system_message_first"]
 
 
 class _StrictSerializer(serializers.ModelSerializer[Conversation]):
-    """Takes no field that it does not know, and no value of another type that could be made to fit."""
+    """A serializer that refuses unknown fields, and values of another type instead of converting them."""
 
     _json_types: ClassVar[list[tuple[type[serializers.Field], type, str]]] = [  # type: ignore[type-arg]
         (serializers.BooleanField, bool, "true or false"),
@@ -83,7 +83,24 @@ class ConversationSerializer(_StrictSerializer):
             "updated_at",
         ]
         read_only_fields = ["version", "message_count", "retained_count", "retained_tokens"]
-        extra_kwargs = {"memory_id": {"trim_whitespace": False, "allow_blank": False}}  # stores/ has no address for ""
+        extra_kwargs = {
+            "memory_id": {
+                "help_text": "What the application calls the conversation; unique among yours. By default a UUID.",
+                "trim_whitespace": False,
+                "allow_blank": False,  # stores/ has no address for ""
+            },
+            "title": {"help_text": "For people; spaces around it are taken off."},
+            "metadata": {
+                "help_text": f"Anything the application wants to keep; nested at most {_DEEPEST_METADATA} levels deep."
+            },
+            "window": {"help_text": "What is bounded: the number of messages, or of their tokens."},
+            "limit": {"help_text": "At most so many messages or tokens."},
+            "always_keep_system_message_first": {"help_text": "Puts a new system message in front."},
+            "version": {"help_text": "Of the memory: every change of it adds one."},
+            "message_count": {"help_text": "Messages said."},
+            "retained_count": {"help_text": "Messages in the memory."},
+            "retained_tokens": {"help_text": "Tokens of the memory."},
+        }
 
     def validate_memory_id(self, value: str) -> str:
         if self.instance is not None and value != self.instance.memory_id:
@@ -104,7 +121,7 @@ class ConversationSerializer(_StrictSerializer):
 
 
 class WindowSerializer(_StrictSerializer):
-    """What bounds a memory."""
+    """The window of a memory."""
 
     class Meta:
         model = Conversation
@@ -113,82 +130,54 @@ class WindowSerializer(_StrictSerializer):
 
 
 class MessageSerializer(serializers.ModelSerializer[Message]):
-    """A message and what became of it."""
+    """A message and what became of it, rendered from its plain data."""
 
-    message = serializers.SerializerMethodField()
-    state = serializers.SerializerMethodField()
-    reason = serializers.SerializerMethodField()
+    message = serializers.SerializerMethodField(
+        help_text="In the format that was asked for; null if that cannot express it."
+    )
+    state = serializers.SerializerMethodField(help_text="In the memory now, or no longer.")
+    reason = serializers.SerializerMethodField(
+        help_text="Why it was evicted: there was no room in the window; its tool call left (orphan); a new system "
+        "message replaced it; a rewrite left it out; the memory was cleared."
+    )
 
     class Meta:
         model = Message
-        fields = [
-            "position",
-            "type",
-            "text",
-            "message",
-            "state",
-            "reason",
-            "token_count",
-            "synthetic",
-            "added_in",
-            "evicted_in",
-            "evicted_at",
-            "created_at",
-        ]
+        fields = MESSAGE_FIELDS
         read_only_fields = fields
+        extra_kwargs = {
+            "text": {"help_text": "What was said as plain text; empty if there is none."},
+            "added_in": {"help_text": "The version of the memory with which it came."},
+            "evicted_in": {"help_text": "The version of the memory with which it left."},
+        }
 
-    def get_message(self, row: Message) -> Any:
-        return self.context["written"][row.position]
+    def get_message(self, item: MessageData) -> Any:
+        return item["message"]
 
-    def get_state(self, row: Message) -> str:
-        return "retained" if row.is_retained else "evicted"
+    def get_state(self, item: MessageData) -> Literal["retained", "evicted"]:
+        return item["state"]
 
-    def get_reason(self, row: Message) -> str | None:
-        return row.eviction_reason or None
+    def get_reason(self, item: MessageData) -> EvictionReason | None:
+        return item["reason"]
 
 
 def message_items(rows: list[Message], format: MessageFormat) -> Any:
-    """History items of one conversation's rows. What the format cannot express has null as its message."""
-    ordered = sorted(rows, key=lambda row: row.position)
-    try:
-        # Together and in order, for a format may tie tool results to their calls.
-        messages = _each(format, [row.message for row in ordered])
-    except UnsupportedContentError:
-        messages = [_written_alone(row, format) for row in ordered]
-    written = dict(zip((row.position for row in ordered), messages, strict=True))
-    return MessageSerializer(rows, many=True, context={"written": written}).data
+    """Return the history items of one conversation's rows. A message that the format cannot express is null."""
+    return _rendered(messages_to_data(rows, format))
 
 
-def _written_alone(row: Message, format: MessageFormat) -> Any:
-    try:
-        return _each(format, [row.message])[0]
-    except UnsupportedContentError:
-        return None
+def change_to_data(change: Change, format_name: str) -> dict[str, Any]:
+    """Return what a change did, with its messages as history items."""
+    data = change.to_data(format_name)
+    return {**data, "added": _rendered(data["added"]), "evicted": _rendered(data["evicted"])}
 
 
-def _each(format: MessageFormat, messages: list[ChatMessage]) -> list[Any]:
-    assert format.write_each is not None  # it was asked for before anything was done
-    return format.write_each(messages)
-
-
-def change_to_data(change: Change, format: MessageFormat) -> dict[str, Any]:
-    """What an addition did."""
-    memory = change.memory
-    return {
-        "added": message_items(change.added, format),
-        "evicted": message_items(change.evicted, format),
-        "memory": {
-            "window": memory.window,
-            "limit": memory.limit,
-            "messages": memory.messages,
-            "tokens": memory.tokens,
-        },
-        "version": memory.version,
-    }
+def _rendered(items: Any) -> Any:
+    return MessageSerializer(items, many=True).data
 
 
 def memory_to_data(rows: list[Message], messages: Any, conversation: Conversation, version: int) -> dict[str, Any]:
-    """A memory: ``rows`` are those of its messages at ``version``, which are written already."""
+    """Return a memory. ``rows`` are its rows at ``version``, ``messages`` the same in the format of the answer."""
     return {
         "messages": messages,
         "tokens": sum(row.token_count for row in rows),
@@ -199,7 +188,7 @@ def memory_to_data(rows: list[Message], messages: Any, conversation: Conversatio
 
 
 def trial_to_data(trial: WindowTrial, format: MessageFormat) -> dict[str, Any]:
-    """What a memory would be, what would be added to it, and what would leave."""
+    """Return the memory that a trial leads to, with the messages that it adds and evicts."""
     for row, reason in trial.evicted:
         row.evicted_in = trial.version + 1
         row.eviction_reason = reason.value

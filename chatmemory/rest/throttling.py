@@ -1,4 +1,4 @@
-"""How often one user may read, write and preview."""
+"""The rates at which one user may read, write and preview."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ class _ScopeThrottle(UserRateThrottle):
 
 
 def throttles(scope: str) -> list[UserRateThrottle]:
-    """The throttle of ``"reads"``, ``"writes"`` or ``"previews"``, if ``CHATMEMORY["THROTTLE_RATES"]`` has a rate."""
+    """Return the throttle of ``"reads"``, ``"writes"`` or ``"previews"``; none if ``THROTTLE_RATES`` has no rate."""
     rate = setting("THROTTLE_RATES").get(scope)
     return [_ScopeThrottle(scope, rate)] if rate else []

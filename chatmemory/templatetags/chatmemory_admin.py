@@ -1,4 +1,4 @@
-"""What the admin's templates of this app need."""
+"""Template tags for this app's pages in the admin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ register = template.Library()
 
 @register.inclusion_tag("admin/chatmemory/dashboard.html", takes_context=True)
 def chatmemory_dashboard(context: Any) -> dict[str, Any]:
-    """The dashboard of the conversations that this site of the admin shows, for those who may see conversations."""
+    """Draw the dashboard of the conversations that this admin site shows; nothing for staff who may not see them."""
     # Not above: Django imports this module wherever it has templates, and these register models with the admin.
     from chatmemory.admin.conversations import conversation_admin
     from chatmemory.admin.display.dashboard import Dashboard

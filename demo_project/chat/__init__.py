@@ -1,1 +1,1 @@
-"""The chat page: its model, its tools, and the address that makes the model answer."""
+"""The chat page: its model, its tools, and the view that makes the model answer."""

@@ -35,14 +35,14 @@ _BINARY: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
 
 
 class ArithmeticProblem(ValueError):
-    """Why there is no result, in words for the one who asked."""
+    """A reason why there is no result, for the user who asked."""
 
 
 def calculate(expression: str) -> str:
-    """The value of an expression, as a decimal number.
+    """Return the value of an expression, as a decimal number.
 
     Raises:
-        ArithmeticProblem: it is none, or it is too large.
+        ArithmeticProblem: the text is no expression, or its value is too large.
     """
     if len(expression) > _MAX_CHARS:
         raise ArithmeticProblem("that is too long for me")
@@ -59,7 +59,7 @@ def calculate(expression: str) -> str:
 
 
 def _in_signs(expression: str) -> str:
-    """What people write, as Python writes it."""
+    """Return an expression as Python writes it."""
     text = expression.translate(_SIGNS).strip()
     for words, sign in _WORDS.items():
         text = re.sub(rf"(?<![a-z]){words}", sign, text, flags=re.IGNORECASE)

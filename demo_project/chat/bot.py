@@ -45,7 +45,7 @@ _READS_CHARS = 2_000  # of a message, for patterns take their time on long ones
 
 
 def answer(messages: Sequence[ChatMessage]) -> AiMessage:
-    """What the bot says next, or the tools that it calls. It uses nothing but ``messages``."""
+    """Return the bot's answer, or the tools that it calls. It uses nothing but ``messages``."""
     results = _trailing_results(messages)
     question = next((message for message in reversed(messages) if isinstance(message, UserMessage)), None)
     if results:
@@ -93,7 +93,7 @@ def _tell(
 
 
 def _recalled(said: str, messages: Sequence[ChatMessage]) -> list[str]:
-    """Answers to what is asked about earlier messages."""
+    """Return the answers to questions about earlier messages."""
     parts = [clause for sentence in sentences(said) for clause in clauses(sentence)]
     asked = [(part, question) for part in parts if not is_errand(part) and (question := read_question(part))]
     if not asked and asks_for_everything(said):
@@ -152,7 +152,7 @@ def _small_talk(said: str, messages: Sequence[ChatMessage]) -> str:
 
 
 def _introduction(messages: Sequence[ChatMessage]) -> str:
-    """What the bot is, unless it remembers that it said so."""
+    """Return what the bot is; empty if an answer in its memory says so already."""
     said = any(isinstance(message, AiMessage) and _I_AM in (message.text or "") for message in messages)
     return "" if said else _I_AM
 

@@ -1,4 +1,4 @@
-"""Which tools a text needs."""
+"""The tools that a text needs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}([-/])\d{1,2}\1\d{4}", re.ASCI
 
 
 def errands(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """The tools to call, and what to give them, in the order of the text."""
+    """Yield the tools to call and their arguments, in the order of the text."""
     for clause in (clause for sentence in sentences(text) for clause in clauses(sentence)):
         found = [*_orders(clause), *_expressions(clause)]
         for _place, name, arguments in sorted(found, key=lambda call: call[0]):
@@ -37,12 +37,12 @@ def errands(text: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def is_errand(clause: str) -> bool:
-    """Whether a clause is about an order or arithmetic."""
+    """Return whether a clause is about an order or arithmetic."""
     return bool(_ORDER.search(clause) or _ARITHMETIC.search(clause))
 
 
 def lacks_a_number(text: str) -> bool:
-    """Whether somebody asks for an order and does not say for which."""
+    """Return whether a text asks about an order without its number."""
     return _NO_NUMBER.search(text) is not None
 
 
@@ -62,7 +62,7 @@ def _expressions(clause: str) -> Iterator[tuple[int, str, dict[str, str]]]:
 
 
 def _balanced(expression: str) -> str:
-    """Without the parenthesis of the sentence around it: ``(what is 1+1)``."""
+    """Return an expression without the closing parenthesis of the sentence around it: ``(what is 1+1)``."""
     while expression.endswith(")") and expression.count(")") > expression.count("("):
         expression = expression[:-1].rstrip()
     return expression

@@ -1,4 +1,4 @@
-"""What somebody was told: read from the texts of a conversation, and from nothing else."""
+"""Facts about the user, read from the texts of a conversation, and from nothing else."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _NOTE = "You asked me to remember: "
 
 @dataclass
 class Facts:
-    """What is known, the latest of each kind."""
+    """The known facts, the latest of each kind."""
 
     known: dict[str, str] = field(default_factory=dict)
     """Clauses such as ``"your name is Ann"``, by what they are about."""
 
     notes: list[str] = field(default_factory=list)
-    """What was to be remembered and is nothing else."""
+    """Texts to remember that are no facts of a known kind."""
 
     def learn_from_user(self, text: str) -> bool:
-        """Take in what a user says; whether there was anything."""
+        """Learn the facts in a user's text, and return whether there were any."""
         learnt = [self._learn(sentence) for sentence in sentences(text)]
         return any(learnt)
 
     def learn_from_answer(self, text: str) -> None:
-        """Take in what an answer repeated."""
+        """Learn the facts that an answer repeats."""
         for sentence in sentences(text):
             if sentence.startswith(_NOTE):
                 self._note(plain(sentence.removeprefix(_NOTE)))
@@ -42,7 +42,7 @@ class Facts:
                 self._know(read_told(sentence))
 
     def told(self, topics: list[str]) -> str | None:
-        """A sentence with what is known about the first of the topics of which something is."""
+        """Return a sentence about the first of the topics that is known; None if none is."""
         for about in topics:
             if known := self.known.get(_key(about)):
                 return _sentence(known)
@@ -54,7 +54,7 @@ class Facts:
         return None
 
     def everything(self) -> list[str]:
-        """All of it, in sentences."""
+        """Return all facts and notes, in sentences."""
         return [*map(_sentence, self.known.values()), *(f"{_NOTE}{note}." for note in self.notes)]
 
     def _learn(self, sentence: str) -> bool:
@@ -91,7 +91,7 @@ class Facts:
 
 
 def _key(words: str) -> str:
-    """However it is spelt, and of one or of many."""
+    """Return the same key for other spellings, and for singular and plural."""
     text = " ".join(words.lower().split()).replace("favorite", "favourite").replace("color", "colour")
     return re.sub(r"(?<=[a-rt-z])s\b", "", text.replace("'s ", " "))
 

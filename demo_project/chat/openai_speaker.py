@@ -22,7 +22,7 @@ _OPENAI = "https://api.openai.com/v1"
 
 
 class OpenAiSpeaker(Speaker):
-    """Asks through the ``openai`` package, which reads ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``."""
+    """A model asked through the ``openai`` package, which reads ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``."""
 
     def __init__(self, model: str) -> None:
         self._model = model

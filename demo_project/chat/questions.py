@@ -1,4 +1,4 @@
-"""Which earlier message a clause asks about."""
+"""Questions about earlier messages."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ _PLACES = ("city", "town", "country", "home", "address")
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What somebody wants to hear again."""
+    """A question about something said earlier."""
 
     words: str
-    """What it is about, as they call it."""
+    """The subject, in the user's words."""
 
     topics: list[str]
-    """What an answer may be filed under, the best first."""
+    """The keys that may have the answer, the best first."""
 
     asks_back: bool
-    """Whether they must have told it: nobody else can know."""
+    """Whether only the user can have said it."""
 
 
 def read_question(clause: str) -> Question | None:
-    """What a clause asks, if earlier messages could say it."""
+    """Return the question of a clause, if earlier messages could answer it."""
     if not _ASKS.match(clause):
         return None
     if _WHO_AM_I.search(clause):
@@ -78,7 +78,7 @@ def read_question(clause: str) -> Question | None:
 
 
 def asks_for_everything(text: str) -> bool:
-    """Whether somebody asks for all that is known."""
+    """Return whether a text asks for everything that is known."""
     return _EVERYTHING.search(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""Makes the model answer, from wherever the conversation stands: after a failure the same call goes on from there."""
+"""Making the model answer, from wherever the conversation stands; after a failure the same call continues."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from django.db import OperationalError
 
 from chatmemory import AiMessage, SystemMessage
 from chatmemory.assistant import Added, Assistant, AssistantError, ChatModel, TurnLostError, WindowTooSmallError
-from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation
-from chatmemory.rest.serializers import change_to_data
 from demo_project.chat.speakers import EmbeddedBot
 from demo_project.chat.tools import TOOLS
 
@@ -24,17 +22,22 @@ _MAX_INVOCATIONS = 6
 _WAIT = 30.0
 """Seconds to wait while another page has the model answer."""
 
+_FORGOTTEN = (
+    "The window is too small: the last message was forgotten before it was answered. Make the window larger or the "
+    "message shorter, then say it again."
+)
+
 _logger = logging.getLogger("demo_project.chat")
 
 
 def reply_events(conversation: Conversation, model: ChatModel) -> Iterator[dict[str, Any]]:
-    """What happens until nobody waits for the model any more.
+    """Yield what happens until the model has answered or cannot.
 
     - ``delta``: more ``text`` of the answer that is being made
-    - ``change``: what was added and evicted, as ``POST messages/`` of the API says it
+    - ``change``: what was added and evicted, as ``POST messages/`` of the API answers it
     - ``stale``: somebody else made the model answer at the same time; read the conversation again
-    - ``error``: ``detail`` says why there is no answer; everything said so far is kept. Without ``again`` there
-      never will be one, and one has to say it anew
+    - ``error``: ``detail`` says why there is no answer; all messages so far are kept. Without ``again`` trying again
+      is of no use: the message has to be sent once more
     - ``done``: the model has answered
     """
     try:
@@ -54,7 +57,7 @@ def reply_events(conversation: Conversation, model: ChatModel) -> Iterator[dict[
 
 
 def stop(conversation: Conversation) -> None:
-    """End the reply that is being made. The server may not notice that nobody reads it any more."""
+    """Stop the answer in progress. The server may not notice that nobody reads it any more."""
     _assistant(conversation, EmbeddedBot()).interrupt(conversation.pk)
 
 
@@ -74,16 +77,14 @@ def _events(conversation: Conversation, model: ChatModel) -> Iterator[dict[str, 
         yield {"event": "done"}
         return
     if not last.is_retained:
-        raise WindowTooSmallError(
-            "The window is too small for the last message: it left the memory at once, and the model never sees it. "
-            "Make the window larger or the message shorter, then say it again."
-        )
+        yield _error(_FORGOTTEN, again=False)
+        return
     has_answered = False
     for event in _assistant(conversation, model).stream(conversation.pk):
         if isinstance(event, Added):
             has_answered = True
             assert event.change is not None
-            yield {"event": "change", **change_to_data(event.change, message_format("langchain4j"))}
+            yield {"event": "change", **event.change.to_data("langchain4j")}
         else:
             yield {"event": "delta", "text": event}
     yield {"event": "done" if has_answered else "stale"}

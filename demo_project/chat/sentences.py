@@ -1,4 +1,4 @@
-"""Takes apart what is said."""
+"""The sentences and clauses of a text."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ LEAD_IN = (
     r"(?:(?:hi there|hi|hello|hey|well|so|ok|okay|oh|yes|yeah|no|and|but|also|actually|btw|by the way|please|"
     r"you know|i said|i told you)\b[\s,:!]*(?:that\s+)?)*"
 )
-"""A pattern for what people begin with."""
+"""A pattern for the words that people begin with."""
 
 ABOUT = r"([a-z][a-z' -]{0,40}?)"
-"""A pattern for what something can be about, as a group."""
+"""A pattern for the subject of a statement or question, as a group."""
 
 _ASKS = (
     r"(?:whats|what|whos|who|which|wheres|where|when|how|why|is|are|am|do|does|did|can|could|will|would|tell|say|"
@@ -30,17 +30,17 @@ _QUESTION = re.compile(rf".*\?\W*$|{LEAD_IN}{_ASKS}", re.IGNORECASE)
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text."""
+    """Return the sentences of a text."""
     return _parts(_END_OF_SENTENCE, text)
 
 
 def clauses(sentence: str) -> list[str]:
-    """What a sentence strings together by commas, "and" and "but", where each part states or asks something."""
+    """Return the parts of a sentence joined by commas, "and" and "but", each of which states or asks something."""
     return _parts(_END_OF_CLAUSE, sentence)
 
 
 def is_question(clause: str) -> bool:
-    """Whether a clause asks."""
+    """Return whether a clause is a question."""
     return _QUESTION.match(clause) is not None
 
 

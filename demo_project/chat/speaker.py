@@ -1,4 +1,4 @@
-"""A model that the page streams."""
+"""The interface of a model on the chat page."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ class Speaker(ChatModel):
     """A model that the page streams."""
 
     name: str
-    """What the page calls it."""
+    """The name that the page shows."""
 
     @abstractmethod
     def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Iterator[str | AiMessage]:
-        """
+        """Yield the parts of the answer's text as they come, then the whole answer.
+
         Raises:
-            SpeakerError: it failed.
+            SpeakerError: the model failed.
         """
 
     def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
@@ -31,4 +32,4 @@ class Speaker(ChatModel):
 
 
 class SpeakerError(AssistantError):
-    """Why there is no answer, in words for the one who waits for it."""
+    """A reason why there is no answer, for the user who waits for one."""

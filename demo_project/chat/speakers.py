@@ -1,4 +1,4 @@
-"""Who answers in the chat: the embedded bot, or a model behind OpenAI's protocol."""
+"""The choice of the model that answers in the chat: the embedded bot, or one behind OpenAI's protocol."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from demo_project.chat.speaker import Speaker
 __all__ = ["EmbeddedBot", "chosen_speaker"]
 
 PAUSE = 0.02
-"""Seconds between the bot's words, so that they can be seen to come one by one."""
+"""Seconds between the bot's words, so that the stream can be seen."""
 
 
 class EmbeddedBot(Speaker):
-    """Needs no key and no network."""
+    """The embedded bot, which needs no key and no network."""
 
     name = "the built-in bot, no network"
 
@@ -32,9 +32,9 @@ class EmbeddedBot(Speaker):
 
 
 def chosen_speaker() -> Speaker:
-    """The model that the environment names, or the embedded one.
+    """Return the model that the environment names, or the embedded bot.
 
-    ``CHATMEMORY_DEMO_MODEL`` is what decides: a key that lies about for other programs must not cost anybody money.
+    Only ``CHATMEMORY_DEMO_MODEL`` decides: an API key that is set for other programs must not cost anybody money.
     """
     model = os.environ.get("CHATMEMORY_DEMO_MODEL")
     if not model:

@@ -1,4 +1,4 @@
-"""Reads what one clause states about the one who says it."""
+"""Facts that one clause states about the user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from demo_project.chat.sentences import ABOUT, LEAD_IN
 __all__ = ["Fact", "plain", "read_fact", "read_named", "read_told"]
 
 Fact = tuple[str, str]
-"""What a fact is about, such as "your name", and the clause that tells it back: "your name is Ann"."""
+"""The subject of a fact, such as "your name", and the clause that repeats it: "your name is Ann"."""
 
 _VERBS = "live|work|study|like|love|hate"
 
@@ -61,7 +61,7 @@ _PERSON = re.compile(r"(?i:\b(?:my|me|mine|i'm|you|your|yours)\b)|\bI\b")
 
 
 def read_fact(clause: str) -> Fact | None:
-    """What a user's clause states."""
+    """Return the fact that a user's clause states."""
     if match := _I_HAVE.match(clause) or _THE_NAME_OF.match(clause):
         return _fact(f"your {match[1]}'s name", "is", match[2], clause)
     if match := _CALL_ME.match(clause):
@@ -86,7 +86,7 @@ def _read_person(clause: str) -> Fact | None:
 
 
 def read_named(clause: str) -> Fact | None:
-    """What a clause states that somebody wants to be remembered: of anything, not only of themselves."""
+    """Return the fact in a clause that the user wants remembered, which may be about anything."""
     if match := _THE_IS.fullmatch(clause):
         return _fact(f"the {match[1]}", match[2], match[3], clause)
     if match := _NAMED_NUMBER.fullmatch(clause):
@@ -97,7 +97,7 @@ def read_named(clause: str) -> Fact | None:
 
 
 def read_told(sentence: str) -> Fact | None:
-    """What an answer told back."""
+    """Return the fact that an answer repeats."""
     if match := _QUOTED.search(sentence):
         return read_fact(match[1])
     if match := _TOLD.search(sentence):
@@ -110,7 +110,7 @@ def read_told(sentence: str) -> Fact | None:
 
 
 def plain(text: str) -> str:
-    """Without the end of a sentence."""
+    """Return a text without the punctuation at its end."""
     return re.sub(r"[.!?;,\s]+$", "", text.strip())
 
 

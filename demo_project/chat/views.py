@@ -1,4 +1,4 @@
-"""The chat page, and the address that makes the model answer. All else the page asks of the REST API."""
+"""The chat page, and the view that makes the model answer. For everything else the page uses the REST API."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import LoginView
+from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
@@ -38,7 +39,7 @@ sign_in = strict(
 @never_cache
 @login_required(login_url="sign-in")
 def chat(request: HttpRequest, conversation_id: UUID | None = None) -> HttpResponse:
-    """The page. Which conversation it shows without an ID, its script decides."""
+    """Return the page. Without an ID its script chooses the conversation."""
     if conversation_id is not None and _conversation(request, conversation_id) is None:
         return render(request, "demo/missing.html", status=404)
     context = {"conversation_id": conversation_id or "", "model": chosen_speaker().name, "docs": _docs()}
@@ -47,7 +48,7 @@ def chat(request: HttpRequest, conversation_id: UUID | None = None) -> HttpRespo
 
 @require_http_methods(["POST", "DELETE"])
 def reply(request: HttpRequest, conversation_id: UUID) -> HttpResponseBase:
-    """Make the model answer; a stream of JSON, one event a line. Or make it stop."""
+    """Make the model answer, and stream its events as lines of JSON; or, on DELETE, make it stop."""
     if not request.user.is_authenticated:
         return JsonResponse({"detail": "You are signed out."}, status=403)
     conversation = _conversation(request, conversation_id)
@@ -66,7 +67,7 @@ def _conversation(request: HttpRequest, conversation_id: UUID) -> Conversation |
 
 def _lines(events: Iterator[dict[str, Any]]) -> Iterator[str]:
     for event in events:
-        yield json.dumps(event, default=str) + "\n"
+        yield json.dumps(event, cls=DjangoJSONEncoder) + "\n"
 
 
 def _docs() -> str:

@@ -19,11 +19,10 @@ from django.utils import timezone, translation
 
 from chatmemory import AiMessage, CustomMessage, UserMessage
 from chatmemory.admin import ConversationAdmin
-from chatmemory.database import operations
+from chatmemory.database import operations, rows
 from chatmemory.database.operations.positions import ORDER_STEP
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
-from chatmemory.transfer.json_lines import write as json_lines
 from tests.admin.test_conversation import LIST, conversation, html, page, staff, words  # noqa: F401
 from tests.support.factories import ConversationFactory, UserFactory
 
@@ -116,7 +115,7 @@ class TestChangingTheWindow:
     def test_of_tokens(self, admin_client, conversation):  # noqa: F811
         asked = page(conversation, "window") + "?window=tokens&limit=4000"
         assert "at most 4 messages → at most 4,000 tokens" in words(html(admin_client, asked))
-        assert "With the new window nothing leaves the memory." in words(html(admin_client, asked))
+        assert "The new window evicts nothing." in words(html(admin_client, asked))
         confirmed(admin_client, asked)
         assert logged() == ["The window was changed to at most 4000 tokens. 0 messages were evicted."]
 
@@ -130,7 +129,7 @@ class TestChangingTheWindow:
         again = admin_client.post(address, {"window": "messages", "limit": "4", "seen": seen})
         assert conversation.messages.retained().count() == 10
         assert "Nothing was changed" in words(again.content.decode())
-        assert "With the new window 6 messages leave" in words(again.content.decode())
+        assert "6 messages will be evicted now" in words(again.content.decode())
         assert logged() == []
         seen = re.search(r'name="seen" value="([^"]+)"', again.content.decode())[1]
         admin_client.post(address, {"window": "messages", "limit": "4", "seen": seen})
@@ -170,19 +169,19 @@ class TestChangingTheWindow:
 
     def test_says_when_no_history_is_kept(self, admin_client, conversation, address, settings):  # noqa: F811
         for asked in (address, page(conversation, "clear")):
-            assert "History keeps what leaves." in words(html(admin_client, asked))
+            assert "Evicted messages stay in the history." in words(html(admin_client, asked))
         settings.CHATMEMORY = {"KEEP_HISTORY": False}
         shown = words(html(admin_client, page(conversation, "clear")))
-        assert "What leaves is deleted, for no history is kept." in shown
+        assert "Evicted messages are deleted, because no history is kept." in shown
 
     def test_to_the_same_one_is_nothing_to_confirm(self, admin_client, conversation):  # noqa: F811
         address = page(conversation, "window") + "?window=messages&limit=4"
-        assert "the window that it has already" in words(html(admin_client, address))
+        assert "already has this window" in words(html(admin_client, address))
         assert "Yes, change it" not in words(html(admin_client, address))
         # By other hands, so that the memory has more than its window allows.
         Conversation.objects.filter(pk=conversation.pk).update(limit=3)
         asked = words(html(admin_client, page(conversation, "window") + "?window=messages&limit=3"))
-        assert "With the new window 1 message leaves the memory" in asked
+        assert "1 message will be evicted now" in asked
 
 
 class TestClearing:
@@ -194,7 +193,7 @@ class TestClearing:
     def test_of_nothing_is_not_logged(self, admin_client):
         empty = ConversationFactory()
         done = admin_client.post(page(empty, "clear"), follow=True)
-        assert "The memory was empty already." in words(done.content.decode())
+        assert "The memory was already empty." in words(done.content.decode())
         assert logged() == []
 
     def test_the_number_logged_is_of_those_that_left(self, admin_client, conversation, monkeypatch):  # noqa: F811
@@ -239,7 +238,7 @@ class TestClearingSeveral:
         ConversationFactory(title="Empty")
         asked = admin_client.post(LIST, selected("clear_memories", *Conversation.objects.all()))
         shown = words(asked.content.decode())
-        assert "The model will get nothing of 2 conversations any more. 6 messages leave memory." in shown
+        assert "The memories of 2 conversations will be cleared. 6 messages will be evicted." in shown
         assert "Empty" not in shown
         done = confirmed(admin_client, asked)
         assert "The memories of 2 conversations were cleared. 6 messages were evicted." in words(done.content.decode())
@@ -250,7 +249,8 @@ class TestClearingSeveral:
         made = ConversationFactory()
         made.memory.add(UserMessage("x"))
         asked = admin_client.post(LIST, selected("clear_memories", made))
-        assert "nothing of 1 conversation any more. 1 message leaves memory." in words(asked.content.decode())
+        shown = words(asked.content.decode())
+        assert "The memory of 1 conversation will be cleared. 1 message will be evicted." in shown
 
     def test_empty_memories_cost_nothing_and_are_not_logged(self, admin_client):
         made = Conversation.objects.bulk_create([Conversation(memory_id=f"c{number}") for number in range(50)])
@@ -271,7 +271,7 @@ class TestClearingSeveral:
         assert shown.count('name="_selected_action"') == 1
         assert shown.count("<li><bdi>") == 20
         assert "… and 110 more" in words(shown)
-        assert "130 messages leave memory" in words(shown)
+        assert "130 messages will be evicted" in words(shown)
         confirmed(admin_client, asked)
         assert Message.objects.retained().count() == 4
         assert conversation.messages.retained().count() == 4
@@ -284,11 +284,11 @@ class TestClearingSeveral:
         done = admin_client.post(LIST, selected("clear_memories", *made, confirmed="yes"), follow=True)
         shown = words(done.content.decode())
         assert "The memories of 2 conversations were cleared. 2 messages were evicted." in shown
-        assert "1 conversation had been erased meanwhile." in shown
+        assert "1 conversation was erased in the meantime." in shown
         assert len(logged()) == 2
 
     def test_more_than_a_statement_names(self, admin_client, monkeypatch):
-        monkeypatch.setattr("chatmemory.database.rows._ROWS_AT_ONCE", 2)
+        monkeypatch.setattr("chatmemory.database.rows.ROWS_AT_ONCE", 2)
         made = [ConversationFactory() for _ in range(5)]
         for found in made:
             found.memory.add(UserMessage("x"))
@@ -315,7 +315,7 @@ class TestObjectPermissions:
 
     @pytest.mark.parametrize(
         ("action", "asked"),
-        [("clear_memories", "4 messages leave memory"), ("delete_selected", "6 messages will be lost")],
+        [("clear_memories", "4 messages will be evicted"), ("delete_selected", "6 messages will be lost")],
     )
     def test_the_others_are_acted_on(self, client, conversation, other, action, asked):  # noqa: F811
         question = client.post(self.LIST, selected(action, conversation, other))
@@ -407,7 +407,7 @@ class TestErasing:
         both = selected("delete_selected", conversation, other, confirmed="yes")
         done = admin_client.post(LIST, both, follow=True)
         assert "1 conversation was erased." in words(done.content.decode())
-        assert "1 conversation had been erased meanwhile." in words(done.content.decode())
+        assert "1 conversation was erased in the meantime." in words(done.content.decode())
         assert list(LogEntry.objects.values_list("object_repr", flat=True)) == ["Other"]
 
     def test_what_others_protect_stays(self, admin_client, conversation, monkeypatch):  # noqa: F811
@@ -497,11 +497,11 @@ class TestExport:
     @pytest.mark.parametrize("payload", ["{broken", "[1]", "5", '{"contents": 7}'])
     def test_an_unreadable_message_is_exported_as_it_is(self, admin_client, conversation, payload):  # noqa: F811
         Message.objects.filter(conversation=conversation, position=2).update(payload=payload)
-        _settings, *rows, _end = self.lines(admin_client.get(page(conversation, "export_jsonl")))
-        assert [row["position"] for row in rows] == list(range(6))
-        assert (rows[2]["message"], rows[2]["text"], rows[2]["payload"]) == (None, "question 1", payload)
-        assert rows[2]["problem"]
-        assert "problem" not in rows[3]
+        _settings, *written, _end = self.lines(admin_client.get(page(conversation, "export_jsonl")))
+        assert [row["position"] for row in written] == list(range(6))
+        assert (written[2]["message"], written[2]["text"], written[2]["payload"]) == (None, "question 1", payload)
+        assert written[2]["problem"]
+        assert "problem" not in written[3]
 
     @pytest.mark.parametrize("name", NAMES[1:])
     def test_a_format_that_cannot_say_so_names_the_place_instead(self, admin_client, conversation, name):  # noqa: F811
@@ -538,21 +538,21 @@ class TestExport:
     )
     def test_no_more_is_read_at_once_than_a_bounded_number_of_characters(self, monkeypatch, sizes, statements):
         """Four rows are measured at once; of rows of three characters two fit into seven."""
-        monkeypatch.setattr(json_lines, "_ROWS", 4)
-        monkeypatch.setattr(json_lines, "_CHARS", 7)
+        monkeypatch.setattr(rows, "_ROWS", 4)
+        monkeypatch.setattr(rows, "_CHARS", 7)
         made = ConversationFactory()
         Message.objects.bulk_create(row(made, position, size) for position, size in enumerate(sizes))
         with CaptureQueriesContext(connection) as captured:
-            read = [len(found.text) for found in json_lines.read_in_parts(made.messages.all())]
+            read = [len(found.text) for found in rows.read_in_parts(made.messages.all())]
         assert read == sizes
         assert len(captured) == statements
 
     def test_media_count_as_well(self, monkeypatch):
-        monkeypatch.setattr(json_lines, "_CHARS", 100)
+        monkeypatch.setattr(rows, "_CHARS", 100)
         made = ConversationFactory()
         made.memory.add(*(UserMessage("x", attributes={"note": "n" * 90}) for _ in range(3)))
         with CaptureQueriesContext(connection) as captured:
-            assert len(list(json_lines.read_in_parts(made.messages.all()))) == 3
+            assert len(list(rows.read_in_parts(made.messages.all()))) == 3
         assert len(captured) == 1 + 3
 
 

@@ -181,7 +181,7 @@ def test_with_the_keyboard_alone(signed_in: Any, conversation: Conversation) -> 
                 return
         raise AssertionError(f"no key leads to {text!r}")
 
-    press_on("What if")
+    press_on("Try another window")
     page.locator("#id_limit").focus()
     page.keyboard.press("Control+A")
     page.keyboard.type("4")

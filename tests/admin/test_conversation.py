@@ -151,7 +151,7 @@ class TestPage:
         row = conversation.messages.get(position=0)
         assert (
             f"{row.token_count} tokens What the model saw question 0 "
-            f"Evicted: no room in the window pushed out when messages 4 to 5 came in version {row.evicted_in}"
+            f"Evicted: no room in the window pushed out by messages 4 to 5 in version {row.evicted_in}"
         ) in before
         assert shown.count('<details class="chatmemory-folded"') == 2
         assert "Evicted:" not in after
@@ -159,7 +159,7 @@ class TestPage:
     def test_adds_up_the_tokens_of_the_memory(self, admin_client, conversation):
         tokens = list(conversation.messages.retained().values_list("token_count", flat=True))
         shown = timeline(html(admin_client, page(conversation)))
-        totals = [int(total) for total in re.findall(r"(\d+) so far", shown)]
+        totals = [int(total) for total in re.findall(r"running total (\d+)", shown)]
         assert totals == [sum(tokens[: index + 1]) for index in range(4)]
 
     def test_says_which_message_pushed_one_out_only_if_one_did(self, admin_client):
@@ -189,7 +189,7 @@ class TestPage:
         conversation = ConversationFactory(window="messages", limit=1)
         conversation.memory.add(UserMessage("one"))
         conversation.memory.clear()
-        assert "was not kept" in timeline(html(admin_client, page(conversation)))
+        assert "were not kept" in timeline(html(admin_client, page(conversation)))
 
     def test_an_overfull_window_is_said_to_be(self, admin_client, conversation):
         Conversation.objects.filter(pk=conversation.pk).update(limit=2)
@@ -244,14 +244,14 @@ class TestPage:
         assert "QUJDQUJD" not in shown
         text = words(shown)
         assert "Image image/png 2.9 KB, stored as Base64" in text.replace("\xa0", " ")
-        assert "Audio Neither data nor an address." in text
+        assert "Audio No data or URL." in text
         assert "PDF file application/pdf https://evil.example/a.pdf" in text
 
     def test_synthetic_messages_are_marked(self, admin_client, conversation):
         conversation.memory.set([UserMessage("a summary")])
         shown = timeline(html(admin_client, page(conversation)))
         assert "User synthetic" in shown
-        assert "left out when the memory was rewritten" in shown
+        assert "dropped by a rewrite" in shown
 
     def test_a_long_text_scrolls_and_can_be_focused(self, admin_client):
         conversation = ConversationFactory()
@@ -291,7 +291,7 @@ class TestPages:
     )
     def test_a_page_has_fifty_positions(self, admin_client, long, query, first, last):
         shown = timeline(html(admin_client, page(long) + query))
-        assert f"Positions {first} to {last} of 250" in shown
+        assert f"Messages {first}–{last} of 250" in shown
         assert f"m{first}." in shown
         assert f"m{last}." in shown
         assert f"m{first - 1}." not in shown
@@ -309,7 +309,7 @@ class TestPages:
         assert shown.count('class="chatmemory-bar"') == 230
         assert shown.count('class="chatmemory-bar chatmemory-bar-retained"') == 20
         assert 'href="?position=17#message-17"' in shown
-        assert "All messages" in words(shown)
+        assert "One bar per message" in words(shown)
 
     def test_the_strip_of_a_longer_one_is_a_part_around_the_page(self, admin_client):
         conversation = ConversationFactory(window="messages", limit=5)
@@ -393,9 +393,9 @@ class TestWhatIf:
     def test_tries_a_window_and_writes_nothing(self, admin_client, conversation):
         before = list(Message.objects.values())
         shown = words(html(admin_client, page(conversation, "what_if") + "?window=messages&limit=1"))
-        assert "1 would stay, 3 would go" in shown
+        assert "1 would stay, 3 would be evicted" in shown
         assert "1 of 1 message" in shown
-        assert shown.count("would go: no room in the window") == 3
+        assert shown.count("would be evicted: no room in the window") == 3
         assert list(Message.objects.values()) == before
 
     @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ class TestWhatIf:
         address = page(conversation, "window") + "?window=messages&limit=1"
         assert f'href="{address}"' in shown
         asked = html(admin_client, address)
-        assert "With the new window 3 messages leave the memory at once" in words(asked)
+        assert "3 messages will be evicted now" in words(asked)
         assert "at most 4 messages → at most 1 message" in words(asked)
         assert not re.search(r'<(select|input type="number")', asked)
         assert conversation.messages.retained().count() == 4
@@ -424,7 +424,7 @@ class TestWhatIf:
 
 class TestActs:
     def test_clearing_is_confirmed_and_logged(self, admin_client, conversation):
-        assert "4 messages leave the memory" in words(html(admin_client, page(conversation, "clear")))
+        assert "4 messages will be evicted" in words(html(admin_client, page(conversation, "clear")))
         assert conversation.messages.retained().count() == 4
         done = admin_client.post(page(conversation, "clear"), follow=True)
         assert "The memory was cleared; 4 messages were evicted." in words(done.content.decode())
@@ -435,7 +435,7 @@ class TestActs:
     def test_clearing_several(self, admin_client, conversation):
         chosen = {"action": "clear_memories", "_selected_action": [str(conversation.pk)]}
         asked = admin_client.post(LIST, chosen).content.decode()
-        assert "4 messages leave memory" in words(asked)
+        assert "4 messages will be evicted" in words(asked)
         assert conversation.messages.retained().count() == 4
         admin_client.post(LIST, {**chosen, "confirmed": "yes"})
         assert conversation.messages.retained().count() == 0

@@ -69,8 +69,8 @@ def test_charts_say_how_high_and_how_long_they_are(admin_client: Client) -> None
     ConversationFactory().memory.add(*(UserMessage("hello") for _ in range(1200)))
     shown = words(admin_client.get(PAGE).content.decode())
     days = Dashboard.read(Conversation.objects.all()).days
-    assert "Messages said per day at most 1,200" in shown
-    assert "Their tokens at most 6,000" in shown
+    assert "Messages said per day peak 1,200" in shown
+    assert "Tokens per day peak 6,000" in shown
     first, last = (date(day.day, "MONTH_DAY_FORMAT") for day in (days[0], days[-1]))
     assert shown.count(f"{first} {last}") == 2
 

@@ -58,7 +58,7 @@ def columns_read(captured: CaptureQueriesContext) -> str:
 class TestPushedOut:
     def pushed_out(self, client: Client, made: Conversation, query: str = "") -> list[str]:
         shown_page = timeline(html(client, page(made) + query))
-        return re.findall(r"pushed out (by message \d+|when messages \d+ to \d+ came)", shown_page)
+        return re.findall(r"pushed out (by message \d+|by messages \d+ to \d+)", shown_page)
 
     def test_names_the_message_that_came_alone(self, admin_client: Client) -> None:
         made = said(5, window="messages", limit=3)
@@ -68,13 +68,13 @@ class TestPushedOut:
         made = ConversationFactory(window="messages", limit=3)
         made.memory.add(*(UserMessage(f"m{number}") for number in range(3)))
         made.memory.add(UserMessage("m3"), AiMessage("m4"), UserMessage("m5"))
-        assert self.pushed_out(admin_client, made) == ["when messages 3 to 5 came"] * 3
+        assert self.pushed_out(admin_client, made) == ["by messages 3 to 5"] * 3
         assert 'href="?position=3#message-3"' in own_part(html(admin_client, page(made)))
 
     def test_counts_those_in_that_left_in_the_version_in_which_they_came(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=3)
         made.memory.add(*(UserMessage(f"m{number}") for number in range(6)))
-        assert self.pushed_out(admin_client, made) == ["when messages 0 to 5 came"] * 3
+        assert self.pushed_out(admin_client, made) == ["by messages 0 to 5"] * 3
 
     def test_nothing_pushed_out_what_never_fitted(self, admin_client: Client) -> None:
         made = ConversationFactory(window="tokens", limit=20)
@@ -94,7 +94,7 @@ class TestPushedOut:
         with CaptureQueriesContext(connection) as captured:
             found = self.pushed_out(admin_client, made, "?position=0")
         assert found[0] == f"by message {size + 1}"
-        assert set(found[1:]) == {"when messages 1 to 100 came"}
+        assert set(found[1:]) == {"by messages 1 to 100"}
         searches = [query["sql"] for query in captured if " IN (" in query["sql"] and "added_in" in query["sql"]]
         assert 1 <= len(searches) <= 3
         assert all(sql.count(",") < 600 for sql in searches)
@@ -123,7 +123,7 @@ class TestWhereTheMemoryBegins:
     def test_another_order_is_said(self, admin_client: Client, rewritten: Conversation) -> None:
         shown_page = timeline(html(admin_client, page(rewritten)))
         assert re.findall(r"number (\d) in the memory", shown_page) == ["2", "3", "4", "1"]
-        assert "so far" not in shown_page
+        assert "running total" not in shown_page
 
     def test_the_strip_has_the_edge_there(self, rewritten: Conversation) -> None:
         strip = Strip.read(rewritten, 0, 3)
@@ -145,7 +145,7 @@ class TestWhereTheMemoryBegins:
         made = ConversationFactory(window="messages", limit=80)
         made.memory.add(*(UserMessage(f"m{number}") for number in range(160)))
         made.memory.set([UserMessage("summary"), *made.memory.messages()[5:]])
-        assert "Positions 50 to 99 of 161" in timeline(html(admin_client, page(made)))
+        assert "Messages 50–99 of 161" in timeline(html(admin_client, page(made)))
 
 
 class TestTimeline:
@@ -160,7 +160,7 @@ class TestTimeline:
         made = ConversationFactory(window="messages", limit=80)
         made.memory.add(*(UserMessage(f"m{number}") for number in range(90)))
         tokens = list(made.messages.retained().values_list("token_count", flat=True))
-        totals = re.findall(r"(\d+) so far", timeline(html(admin_client, page(made) + "?position=60")))
+        totals = re.findall(r"running total (\d+)", timeline(html(admin_client, page(made) + "?position=60")))
         assert list(map(int, totals)) == [sum(tokens[: index + 1]) for index in range(40, 80)]
 
     @pytest.mark.parametrize(("go", "position"), [("7", 7), ("first-evicted", 0), ("999", 9), ("x", 0), ("", 0)])
@@ -250,7 +250,8 @@ class TestGauge:
         full.refresh_from_db()
         assert len(full.memory.messages()) == 1
         shown_page = words(html(admin_client, page(full)))
-        assert f"{full.limit} of {full.limit} tokens 100 percent of the window in use 3 tokens of it for" in shown_page
+        amount = f"{full.limit} of {full.limit} tokens 100 percent of the window in use"
+        assert f"{amount} incl. 3 tokens of request overhead" in shown_page
         assert Gauge.of(full).is_over is False
 
     def test_the_database_counts_alike(self, full: Conversation) -> None:
@@ -286,7 +287,7 @@ class TestWhatTheModelSaw:
         settings.CHATMEMORY = {"KEEP_HISTORY": False}
         made = said(4, window="messages", limit=2)
         assert "nothing is left of what the model got" in self.saw(admin_client, made, "?version=1")
-        assert "may have got more than is left" in self.saw(admin_client, made, "?version=3")
+        assert "may have received more than is shown" in self.saw(admin_client, made, "?version=3")
         assert "not kept" not in self.saw(admin_client, made)
         assert "The memory was empty" in self.saw(admin_client, made, "?version=0")
 
@@ -317,7 +318,7 @@ class TestWhatTheModelSaw:
     def test_a_message_that_cannot_be_read(self, admin_client: Client, conversation: Any, payload: str) -> None:
         break_message(conversation, 4, payload)
         shown_page = html(admin_client, page(conversation, "memory"))
-        assert "There is no JSON of this memory, for a message cannot be read: message 4" in words(shown_page)
+        assert "There is no JSON of this memory, because a message cannot be read: message 4" in words(shown_page)
         assert "answer 2" in shown_page
         assert "<textarea" not in shown_page
         Conversation.objects.filter(pk=conversation.pk).update(limit=2)
@@ -375,7 +376,8 @@ class TestWhatIf:
         assert 'href="#message-5"' in shown_page
         text = words(shown_page)
         last = conversation.messages.get(position=5).token_count
-        assert text.index("answer 1") < text.index("The memory begins here") < text.index(f"{last} so far answer 2")
+        shown_total = text.index(f"running total {last} answer 2")
+        assert text.index("answer 1") < text.index("The memory begins here") < shown_total
 
     def test_applying_is_for_those_who_may(self, staff: Any, conversation: Any) -> None:
         client = staff("view_conversation")
@@ -385,7 +387,7 @@ class TestWhatIf:
     def test_says_which_message_it_cannot_read(self, admin_client: Client, conversation: Any, payload: str) -> None:
         break_message(conversation, 4, payload)
         shown_page = self.tried(admin_client, conversation, "?window=messages&limit=1")
-        assert "This cannot be tried, for a message cannot be read: message 4" in words(shown_page)
+        assert "This cannot be tried, because a message cannot be read: message 4" in words(shown_page)
         assert 'id="chatmemory-outcome"' not in shown_page
 
     def test_a_summary_stands_where_it_is_in_the_memory(self, admin_client: Client) -> None:

@@ -252,7 +252,7 @@ def of_unknown(a: OnlyForCheckers) -> None: ...
     ("function", "problem"),
     [
         (untyped, "parameter a of tool untyped has no type; write one, such as a: str"),
-        (starred, "parameter a of tool starred cannot be given by its name"),
+        (starred, "parameter a of tool starred cannot be passed by name"),
         (of_bytes, r"parameter a of tool of_bytes\[\]: the type <class 'bytes'> has no JSON Schema here"),
         (of_keys, "parameter a of tool of_keys: the type dict"),
         (of_itself, "parameter a of tool of_itself.next: Node contains itself"),

@@ -19,7 +19,7 @@ from chatmemory.core.serialization.writer import message_to_data
 from chatmemory.stores import DjangoChatMemoryStore
 from tests.vectors import OracleEstimator, as_messages, load, snake_case
 
-# Scenarios that go another way here, on purpose; the README lists the same differences.
+# Scenarios that go another way here, on purpose; docs/langchain4j.md lists the same differences.
 DEVIATIONS = {
     "mw_add_null_message": "a null message is refused: TypeError, nothing written",
     "mw_add_all_is_not_atomic": "a batch is one atomic change, so a failure in its middle leaves nothing of it",

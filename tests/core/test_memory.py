@@ -171,6 +171,7 @@ class TestBothWindows:
         memory.set([THREE])
         memory.clear()
         assert store.lists == {}
+        assert memory.store is store
 
     def test_what_changes_nothing_writes_nothing(self, make: Make) -> None:
         store = ListStore()

@@ -235,7 +235,7 @@ socket.socket.connect = socket.socket.__init__ = socket.create_connection = sock
 sys.addaudithook(lambda event, args: forbidden() if event.startswith("socket.") else None)
 
 from chatmemory import OpenAiTokenCountEstimator
-from chatmemory.tokens.encodings import count_tokens
+from chatmemory.core.tokens.encodings import count_tokens
 print(count_tokens("안녕하세요", "o200k_base"), count_tokens("안녕하세요", "cl100k_base"))
 print(OpenAiTokenCountEstimator("gpt-4").estimate_token_count_in_text("🎉"))
 """
@@ -244,7 +244,7 @@ print(OpenAiTokenCountEstimator("gpt-4").estimate_token_count_in_text("🎉"))
     def test_many_threads_read_each_file_once(self) -> None:
         code = """
 import sys, threading
-from chatmemory.tokens.encodings import count_tokens
+from chatmemory.core.tokens.encodings import count_tokens
 
 opened = []
 def audit(event, args):

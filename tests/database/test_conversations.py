@@ -510,7 +510,7 @@ class TestThePast:
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
     @given(data=st.data())
     def test_every_past_memory_is_exact(self, data: st.DataObject) -> None:
-        """Snapshots taken while a conversation went on are what memory_at() gives afterwards."""
+        """Snapshots taken while a conversation went on are what memory.at() returns afterwards."""
         with transaction.atomic():
             kind = data.draw(st.sampled_from(["messages", "tokens"]))
             conversation = ConversationFactory(

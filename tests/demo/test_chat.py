@@ -63,7 +63,7 @@ class TestPage:
 
     def test_without_a_script_it_says_so(self, api: Client) -> None:
         page = api.get("/").content.decode()
-        assert re.search(r"<noscript>.*it needs JavaScript.*</noscript>", page)
+        assert re.search(r"<noscript>.*This page needs JavaScript.*</noscript>", page)
 
     def test_it_says_which_model_answers(self, api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         assert b"the built-in bot" in api.get("/").content

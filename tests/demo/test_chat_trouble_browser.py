@@ -95,7 +95,7 @@ def test_what_cannot_be_answered_can_be_said_again(open_chat: Callable[..., Any]
     expect(alert).to_contain_text("The window is too small")
     page.reload()
     ready(page)
-    expect(alert).to_contain_text("forgotten without an answer")
+    expect(alert).to_contain_text("forgotten before it was answered")
     alert.get_by_role("button", name="Say it again").click()
     expect(page.get_by_label("Message", exact=True)).to_have_value(long)
     expect(page.get_by_role("alert")).to_have_count(0)

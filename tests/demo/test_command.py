@@ -41,7 +41,7 @@ from django.core.management import execute_from_command_line
 import django
 
 django.setup()
-from chatmemory.conversation_memory import ConversationMemory
+from chatmemory.database.conversation_memory import ConversationMemory
 
 add, said = ConversationMemory.add, []
 

@@ -433,7 +433,11 @@ class TestRead:
         assert str(caught.value).startswith(error)
 
     def test_the_place_starts_with_the_index_unless_it_is_given(self) -> None:
-        for data, place in [([_turn(1)], "[0].content"), ({"messages": [_turn(1)]}, "messages[0].content")]:
+        for data, place in [
+            ([_turn(1)], "[0].content"),
+            ({"messages": [_turn(1)]}, "messages[0].content"),
+            (_turn(1), "content"),
+        ]:
             with pytest.raises(InvalidMessageError) as caught:
                 from_anthropic(data)
             assert caught.value.place == place

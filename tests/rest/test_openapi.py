@@ -6,12 +6,16 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from django.test import Client, override_settings
-from django.urls import URLPattern
+from django.urls import URLPattern, include, path
+from django.utils import translation
 from drf_spectacular.drainage import GENERATOR_STATS
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.settings import patched_settings
 from drf_spectacular.validation import validate_schema
 from jsonschema import Draft202012Validator, FormatChecker
 
@@ -29,6 +33,46 @@ OPERATIONS = {
 
 def test_the_committed_file_is_what_the_code_gives() -> None:
     assert FILE.read_text(encoding="utf-8") == openapi_text(), "run: python -m tests.tools.write_openapi"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"OAS_VERSION": "3.1.0"},
+        {"COMPONENT_SPLIT_REQUEST": True, "COMPONENT_NO_READ_ONLY_REQUIRED": True},
+        {"ENUM_GENERATE_CHOICE_DESCRIPTION": False, "DISABLE_DOCSTRING_DESCRIPTIONS": True},
+        {"ENFORCE_NON_BLANK_FIELDS": True, "GENERIC_ADDITIONAL_PROPERTIES": None},
+    ],
+    ids=lambda names: "+".join(names),
+)
+def test_the_settings_of_the_projects_own_document_change_nothing(names: dict[str, Any]) -> None:
+    with patched_settings(names):
+        assert openapi_document() == DOCUMENT
+
+
+@pytest.mark.parametrize("language", ["ja", "zh-hans"])
+def test_it_is_in_english(language: str) -> None:
+    with translation.override(language):
+        assert openapi_document() == DOCUMENT
+
+
+def test_a_projects_own_document_has_it_too_and_changes_nothing() -> None:
+    for _ in range(2):
+        document = SchemaGenerator(patterns=[path("api/", include("chatmemory.urls"))]).get_schema(public=True)
+        assert list(document["paths"]) == sorted(f"/api{path}" for path in DOCUMENT["paths"])
+        assert DOCUMENT["components"]["schemas"].keys() <= document["components"]["schemas"].keys()
+    assert openapi_document() == DOCUMENT
+
+
+def test_threads_do_not_mix() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            documents = list(threads.map(lambda _: openapi_document(), range(8)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(document == DOCUMENT for document in documents)
 
 
 def test_the_document_is_openapi_and_made_without_warnings(capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,7 +179,7 @@ import sys
 {hide}
 import django
 from django.conf import settings
-from tests import settings as own
+from tests.settings import base as own
 
 names = {{name: getattr(own, name) for name in dir(own) if name.isupper()}}
 names["INSTALLED_APPS"] = [app for app in own.INSTALLED_APPS if not app.startswith("drf_spectacular")]

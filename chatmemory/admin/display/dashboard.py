@@ -1,4 +1,4 @@
-"""What went on lately, for the app's page in the admin."""
+"""Statistics of the last days, for the app's page in the admin."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Day:
     tokens: int
 
     messages_height: int
-    """Of 100, as a share of the busiest day."""
+    """Percentage of the most messages that a day has."""
 
     tokens_height: int
-    """Of 100, as a share of the day with the most tokens."""
+    """Percentage of the most tokens that a day has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dashboard:
-    """The last days. Only conversations that were active in them are looked at."""
+    """Statistics of the last days, of the conversations that were active in them."""
 
     is_utc: bool
     """Whether days begin at midnight in UTC; without time zones they begin when the server's do."""
@@ -45,19 +45,19 @@ class Dashboard:
     days: list[Day]
 
     most_messages: int
-    """Those of the busiest day."""
+    """Messages of the busiest day."""
 
     most_tokens: int
-    """Those of the day with the most."""
+    """Tokens of the day with the most tokens."""
 
     reasons: list[tuple[Any, int, int]]
-    """Why messages were evicted, how many, and how long a bar of at most 100 that is."""
+    """Reasons of evictions, each with its number of messages and the length of its bar, at most 100."""
 
     fullest: list[tuple[Conversation, Gauge]]
 
     @classmethod
     def read(cls, conversations: QuerySet[Conversation]) -> Dashboard:
-        """That of these conversations, now."""
+        """Read the dashboard of these conversations as it is now."""
         now = timezone.now()
         zone = UTC if timezone.is_aware(now) else None
         today = now.astimezone(zone).date() if zone else now.date()
@@ -114,5 +114,5 @@ def _fullest(active: QuerySet[Conversation]) -> list[tuple[Conversation, Gauge]]
 
 
 def _share(part: int, whole: int) -> int:
-    """Of 100, and seen however little it is."""
+    """Return a percentage, at least 2 if there is anything, so that its bar can be seen."""
     return max(2, round(100 * part / whole)) if part else 0

@@ -1,4 +1,4 @@
-"""How full a window is."""
+"""The gauge of a window: how full it is."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["Gauge", "grouped", "used_in_window"]
 
 
 def used_in_window() -> Case:
-    """What a conversation's window counts, for the database.
+    """Return the expression for the messages or tokens that a conversation's window counts.
 
-    What a request takes beside its messages is here that of the default model; other models differ by a token.
+    The request overhead is that of the default model; other models differ by a token.
     """
     request = Window(kind=WindowKind.TOKENS, limit=1, estimator=estimator_for(default_model())).overhead
     return Case(
@@ -40,20 +40,20 @@ class Gauge:
     limit: int
 
     counts_tokens: bool
-    """Whether these are tokens; otherwise messages."""
+    """Whether the window counts tokens; otherwise it counts messages."""
 
     overhead: int = 0
-    """How much of ``used`` a request takes beside its messages."""
+    """Tokens of ``used`` that are request overhead."""
 
     @classmethod
     def of(cls, conversation: Conversation) -> Self:
-        """The gauge of a conversation's window as it is."""
+        """Return the gauge of a conversation's present window."""
         window = window_of(conversation)
         return cls.with_messages(window, conversation.retained_count, conversation.retained_tokens)
 
     @classmethod
     def with_messages(cls, window: Window, count: int, tokens: int) -> Self:
-        """The gauge of a window with so many messages in it, which have so many tokens."""
+        """Return the gauge of a window that holds ``count`` messages with ``tokens`` tokens."""
         if window.kind is WindowKind.MESSAGES:
             return cls(used=count, limit=window.limit, counts_tokens=False)
         # Without a message there is no request.
@@ -62,12 +62,12 @@ class Gauge:
 
     @property
     def percent(self) -> int:
-        """Rounded down, so that only a full window has 100."""
+        """The percentage in use, rounded down, so that only a full window has 100."""
         return self.used * 100 // self.limit
 
     @property
     def amount(self) -> str:
-        """Both numbers, and what they count."""
+        """Both numbers and their unit."""
         if self.counts_tokens:
             words = ngettext("%(used)s of %(limit)s token", "%(used)s of %(limit)s tokens", self.limit)
         else:
@@ -76,7 +76,7 @@ class Gauge:
 
     @property
     def share(self) -> str:
-        """The percentage, and what it means."""
+        """The percentage as a sentence."""
         if self.is_over:
             words = gettext("%(percent)s percent of the window: over its limit")
         else:
@@ -85,27 +85,27 @@ class Gauge:
 
     @property
     def request(self) -> str:
-        """What the request takes, in words, for whoever adds up the messages; empty if it takes nothing."""
+        """The request overhead in words, which the sum of the messages lacks; empty if there is none."""
         if not self.overhead:
             return ""
         words = ngettext(
-            "%(tokens)s token of it for the request itself",
-            "%(tokens)s tokens of it for the request itself",
+            "incl. %(tokens)s token of request overhead",
+            "incl. %(tokens)s tokens of request overhead",
             self.overhead,
         )
         return words % {"tokens": grouped(self.overhead)}
 
     @property
     def fill(self) -> int:
-        """How much of the bar is filled, of 100. What little there is can be seen."""
+        """The filled percentage of the bar, at least 1 if anything is in use, so that it can be seen."""
         return min(100, max(self.percent, 1 if self.used else 0))
 
     @property
     def is_over(self) -> bool:
-        """Whether the memory has more than its window allows, as after a change of the limit by other hands."""
+        """Whether the memory exceeds its window, as after a change of the limit outside this app."""
         return self.used > self.limit
 
 
 def grouped(number: int) -> str:
-    """A number that is easy to read however large it is."""
+    """Return the number with separators between its digits."""
     return number_format(number, decimal_pos=0, use_l10n=True, force_grouping=True)

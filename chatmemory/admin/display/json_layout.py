@@ -1,4 +1,4 @@
-"""JSON laid out for reading: a line for each value, and nothing about the values changed."""
+"""JSON laid out for reading: a line for each value, the values unchanged."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\{\s*\}|\[\s*\]|[{}\[\],:]|[^\s{}\[\],:"
 
 
 def lay_out(text: str) -> str:
-    """``text`` with line breaks and indentation if it is JSON, else as it is.
+    """Return JSON with line breaks and indentation, and any other text unchanged.
 
-    Keys given twice and numbers stay as they were written, which parsing and writing anew would not keep.
+    Repeated keys and the digits of numbers stay as they are, which parsing and dumping would not keep.
     """
     if len(text) > _LONGEST:
         return text

@@ -1,4 +1,4 @@
-"""What can be done with a conversation, as links above it: to look at it, to take a copy, to change it."""
+"""The links above a conversation: to look at it, to export it, to change it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Tool:
 
 @dataclass(frozen=True, kw_only=True)
 class Tools:
-    """What this member of staff may do with a conversation."""
+    """The links that a member of staff may follow, by what they do."""
 
     looks: list[Tool]
 
@@ -40,14 +40,18 @@ class Tools:
 
     @classmethod
     def of(cls, model_admin: Any, request: HttpRequest, conversation: Conversation) -> Tools:
-        """Those that the admin allows."""
+        """Return the links that the admin allows."""
 
         def tool(name: str, label: StrOrPromise) -> Tool:
             address = f"admin:chatmemory_conversation_{name}"
             site = model_admin.admin_site.name
             return Tool(label=label, address=reverse(address, args=[conversation.pk], current_app=site))
 
-        looks = [tool("memory", _("What the model saw")), tool("what_if", _("What if")), tool("history", _("History"))]
+        looks = [
+            tool("memory", _("What the model saw")),
+            tool("what_if", _("Try another window")),
+            tool("history", _("History")),
+        ]
         exports, acts, erase = [], [], None
         if model_admin.has_read_text_permission(request, conversation):
             exports = [

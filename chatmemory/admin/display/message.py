@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["UNREADABLE", "ShownMessage", "most_chars", "shown", "unreadable"]
 
 UNREADABLE = (TypeError, ValueError)
-"""What reading a row raises that other hands have written."""
+"""Exceptions raised by reading a row that was written outside this app."""
 
 _LONGEST_EXCERPT = 160
 
@@ -40,29 +40,29 @@ class ShownMessage:
     parts: list[Part]
 
     name: str = ""
-    """Who spoke, or which tool answered."""
+    """The name of the user or of the tool, if it has one."""
 
     call_id: str = ""
-    """The call that a tool answered."""
+    """The ID of the tool call that this answers."""
 
     is_error: bool = False
     """Whether the tool failed."""
 
     problem: str = ""
-    """Why the row cannot be read, if it cannot."""
+    """The reason why the row cannot be read; empty if it can."""
 
     is_hidden: bool = False
-    """Whether its words are not for this reader."""
+    """Whether this reader may not read its text."""
 
     is_cut: bool = False
-    """Whether there is more of it than is shown."""
+    """Whether only a part of it is shown."""
 
     left_out: int = 0
-    """How many characters more."""
+    """Number of characters that are not shown."""
 
     @property
     def excerpt(self) -> str:
-        """How its text begins, for the line that it is folded to; what else it is, where it has none."""
+        """The beginning of its text, for its folded line; without a text, its tool calls or media."""
         if self.is_hidden:
             return ""
         text = self.row.text.lstrip()
@@ -76,12 +76,12 @@ class ShownMessage:
 
 
 def most_chars(messages: int) -> int:
-    """How much to show of each message on a page with so many of them."""
+    """Return the number of characters to show of each message on a page of ``messages`` messages."""
     return max(_FEWEST_CHARS, min(_MOST_CHARS, _MOST_CHARS_OF_A_PAGE // max(1, messages)))
 
 
 def shown(row: Message, *, with_text: bool = True, most: int | None = _MOST_CHARS) -> ShownMessage:
-    """What to show of a row. One that cannot be read does not cost the reader the others.
+    """Return a row as it is shown. One that cannot be read has its ``problem`` instead of an exception.
 
     Args:
         row: read without its text if that must not be shown.
@@ -123,7 +123,7 @@ def _cut(message: ShownMessage, most: int | None) -> ShownMessage:
 
 
 def unreadable(rows: Iterable[Message]) -> list[int]:
-    """The positions of those rows that cannot be read."""
+    """Return the positions of the rows that cannot be read."""
     found = []
     for row in rows:
         try:

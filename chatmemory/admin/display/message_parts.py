@@ -1,4 +1,4 @@
-"""What is in a message, as the parts that a page shows one below the other."""
+"""The parts of a message, which a page shows one below the other."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ _DETAIL_LEVELS = {
     DetailLevel.MEDIUM: _("medium detail"),
     DetailLevel.HIGH: _("high detail"),
     DetailLevel.ULTRA_HIGH: _("ultra-high detail"),
-    DetailLevel.AUTO: _("detail as the model likes"),
+    DetailLevel.AUTO: _("detail chosen by the model"),
 }
 
 
 class Part:
-    """Something in a message, drawn by a template of its own."""
+    """A part of a message, drawn by a template of its own."""
 
     template: ClassVar[str]
 
     def within(self, chars: int) -> Part:
-        """It, with no more than so many characters of text."""
+        """Return a copy with at most ``chars`` characters of text."""
         return self
 
     @property
     def chars(self) -> int:
-        """How long its text is."""
+        """The number of characters of its text."""
         return 0
 
 
@@ -76,16 +76,16 @@ class Passage(Part):
     text: str
 
     label: StrOrPromise = ""
-    """What the text is, where it is not simply what was said."""
+    """The kind of the text, if it is not the message's own."""
 
     is_code: bool = False
-    """Whether it runs from left to right in any language."""
+    """Whether it is code, which runs from left to right in every language."""
 
     template = "admin/chatmemory/conversation/passage.html"
 
     @property
     def is_long(self) -> bool:
-        """Whether it gets a box to scroll in, so that one message does not fill the page."""
+        """Whether it is shown in a box with a scroll bar, so that one message does not fill the page."""
         return len(self.text) > _LONG_CHARS or self.text.count("\n") >= _LONG_LINES
 
     def within(self, chars: int) -> Passage:
@@ -98,7 +98,7 @@ class Passage(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCall(Part):
-    """A tool that the model wanted called."""
+    """A tool call that the model asked for."""
 
     name: str
     id: str
@@ -116,22 +116,22 @@ class ToolCall(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class MediaPlaceholder(Part):
-    """What stands for an image, a recording or a file. Nothing is fetched: the address may be anybody's."""
+    """A placeholder for an image, a recording or a file. Nothing is fetched: the URL may lead anywhere."""
 
     kind: StrOrPromise
     mime_type: str
     url: str
     byte_count: int | None
-    """The size of what is stored here."""
+    """The size of the stored data; None if there is only a URL."""
 
     note: StrOrPromise
-    """What else is known about it."""
+    """Anything else known about it, such as the detail of an image."""
 
     template = "admin/chatmemory/conversation/media.html"
 
 
 def parts_of(message: ChatMessage) -> Iterator[Part]:
-    """Those of a message."""
+    """Yield the parts of a message."""
     match message:
         case SystemMessage():
             yield Passage(text=message.text)
@@ -196,6 +196,6 @@ def _decoded_size(base64_chars: int) -> int:
 
 
 def short(text: str | None) -> str:
-    """A name or an address, which may be as long as anybody likes."""
+    """Return a name or an address, cut if it is very long."""
     text = text or ""
     return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"

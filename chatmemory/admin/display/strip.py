@@ -1,4 +1,4 @@
-"""Messages of a conversation side by side, each as high as it has tokens."""
+"""Messages of a conversation side by side, as bars whose height grows with their tokens."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ class Bar:
 
 @dataclass(frozen=True, kw_only=True)
 class Strip:
-    """As many messages as fit."""
+    """The bars of as many messages as fit."""
 
     bars: list[Bar]
 
     first: int
-    """Position of the first one."""
+    """Position of the first message."""
 
     last: int
-    """Position of the last one."""
+    """Position of the last message."""
 
     has_all: bool
-    """Whether these are all messages."""
+    """Whether it has all messages of the conversation."""
 
     edge_x: int | None
-    """Where the memory begins; None if that is not on the strip."""
+    """The x at which the memory begins; None if that is not on the strip."""
 
     page_x: int = 0
-    """Where the page that is shown begins."""
+    """The x at which the page that is shown begins."""
 
     page_width: int = 0
 
@@ -66,17 +66,17 @@ class Strip:
 
     @property
     def width(self) -> int:
-        """Of all bars, in the strip's own units."""
+        """The width of all bars, in the strip's own units."""
         return len(self.bars) * _WIDTH
 
     @property
     def drawn_width(self) -> int:
-        """Of all bars on the screen, where there is room for them."""
+        """The width of all bars on a screen that has room for them."""
         return max(self.width, min(len(self.bars) * _WIDEST, _WIDTH_OF_FEW))
 
     @classmethod
     def read(cls, conversation: Conversation, page_start: int, edge: int | None) -> Strip:
-        """The strip around the page that starts at ``page_start``."""
+        """Read the strip around the page that starts at ``page_start``."""
         total = conversation.next_position
         first = max(0, min(page_start + PER_PAGE - _MOST_BARS // 2, total - _MOST_BARS))
         columns = (
@@ -98,7 +98,7 @@ class Strip:
 
     @classmethod
     def of(cls, rows: Sequence[Message], staying: set[int], edge: int | None) -> Strip:
-        """The strip of the oldest ``rows`` of a memory, of which those at the positions ``staying`` are retained."""
+        """Return the strip of the oldest ``rows`` of a memory; those at the positions ``staying`` are retained."""
         bars = _bars(
             [
                 (row.position, row.type, row.token_count, row.position in staying, row.synthetic)

@@ -1,6 +1,6 @@
 """The messages of a conversation in the order of arrival, a page of fixed size at a time.
 
-Whatever is asked of the database is bounded by the page and the window, never by the length of the history.
+What is read from the database is bounded by the page and the window, never by the length of the history.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from django.http import QueryDict
 from chatmemory.admin.display.message import ShownMessage, most_chars, shown
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.messages import ChatMessageType
-from chatmemory.models import Conversation, Message
+from chatmemory.core.numbers import whole_number
+from chatmemory.models import MAX_LIMIT, Conversation, Message
 
 __all__ = [
     "MOST_SHOWN",
@@ -25,7 +26,6 @@ __all__ = [
     "TimelineEntry",
     "last_position",
     "memory_entries",
-    "number",
     "place_to_go",
 ]
 
@@ -43,13 +43,13 @@ _PROBES = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Arrival:
-    """What came in one version: one message, or several in one go."""
+    """The messages added in one version: one, or several in a batch."""
 
     first: int
-    """Position of the first."""
+    """Position of the first message."""
 
     last: int
-    """Position of the last."""
+    """Position of the last message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,19 +59,19 @@ class TimelineEntry:
     message: ShownMessage
 
     running_total: int | None = None
-    """Tokens of the memory up to and with this message; None for one that is not in it."""
+    """Tokens of the memory up to and with this message; None if it is not in the memory."""
 
     place: int | None = None
     """Its place in the memory, counted from 1, if the memory is in another order than the timeline."""
 
     pushed_out_by: Arrival | None = None
-    """What came when this one had to go. Which of several did it is not recorded."""
+    """The messages whose adding evicted this one. Which of several evicted it is not recorded."""
 
     begins_memory: bool = False
-    """Whether the memory begins here: what follows is retained, but for what was taken out of the middle."""
+    """Whether the memory begins here: the following messages are retained, except those evicted from the middle."""
 
     would_go: bool = False
-    """Whether it would leave a window that is only tried."""
+    """Whether a window that is only tried would evict it."""
 
     is_evicted: bool = False
     """Whether it has left the memory."""
@@ -89,10 +89,10 @@ class TimelineEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryMap:
-    """Where in a memory its messages are, by position."""
+    """The places of a memory's messages, by position."""
 
     edge: int | None
-    """The position at which the memory begins, a system message in front aside; None if it is empty."""
+    """The position at which the memory begins, not counting a system message in front; None if it is empty."""
 
     totals: dict[int, int]
     """Tokens of the memory up to and with each message."""
@@ -102,7 +102,7 @@ class MemoryMap:
 
     @classmethod
     def of(cls, memory: Iterable[tuple[int, str, int]]) -> MemoryMap:
-        """The map of a memory.
+        """Return the map of a memory.
 
         Args:
             memory: position, type and tokens of each message, in memory order.
@@ -126,43 +126,43 @@ class MemoryMap:
 
     @classmethod
     def now(cls, conversation: Conversation) -> MemoryMap:
-        """The map of what the model gets now."""
+        """Return the map of what the model gets now."""
         return cls.of(conversation.messages.retained().values_list("position", "type", "token_count"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timeline:
-    """One page of it."""
+    """One page of the timeline."""
 
     entries: list[TimelineEntry]
 
     start: int
-    """Position at which the page starts, whether or not there is still a message."""
+    """Position at which the page starts; its message may have been deleted."""
 
     total: int
-    """How many positions there are."""
+    """Number of positions."""
 
     edge: int | None
-    """Where the memory begins; None if it is empty."""
+    """Position at which the memory begins; None if it is empty."""
 
     has_evicted: bool
     """Whether there are evicted messages that were kept."""
 
     @classmethod
     def read(cls, conversation: Conversation, query: QueryDict, *, with_text: bool) -> Timeline:
-        """The page that holds ``?position=``; by default the one on which the memory begins.
+        """Read the page that holds ``?position=``; by default the one on which the memory begins.
 
-        With ``&whole=`` nothing is cut of the message at that position.
+        With ``&whole=`` the message at that position is not cut.
         """
         total = conversation.next_position
         memory = MemoryMap.now(conversation)
-        asked = number(query.get("position", ""))
+        asked = whole_number(query.get("position", ""), most=MAX_LIMIT)
         if asked is None:
             asked = total - 1 if memory.edge is None else memory.edge
         start = _page_start(max(0, min(asked, total - 1)))
         rows = _rows(conversation, start, with_text=with_text)
         arrivals = _arrivals(conversation, rows)
-        whole = number(query.get("whole", ""))
+        whole = whole_number(query.get("whole", ""))
         most = most_chars(len(rows))
         entries = [
             TimelineEntry(
@@ -190,19 +190,19 @@ class Timeline:
 
     @property
     def previous(self) -> int | None:
-        """Where the page before starts."""
+        """The start of the previous page; None if there is none."""
         return self.start - PER_PAGE if self.start else None
 
     @property
     def next(self) -> int | None:
-        """Where the page after starts."""
+        """The start of the next page; None if there is none."""
         return self.start + PER_PAGE if self.start + PER_PAGE < self.total else None
 
 
 def memory_entries(
     rows: list[Message], memory: MemoryMap, *, with_text: bool, edge: int | None = None
 ) -> list[TimelineEntry]:
-    """Entries of a memory, in memory order.
+    """Return the entries of a memory, in memory order.
 
     Args:
         rows: what to show of it.
@@ -223,16 +223,11 @@ def memory_entries(
 
 
 def place_to_go(conversation: Conversation, where: str) -> int:
-    """The position that ``?go=`` asks for: a number, or "first-evicted"."""
-    position = number(where)
+    """Return the position that ``?go=`` asks for: a number, or "first-evicted"."""
+    position = whole_number(where, most=MAX_LIMIT)
     if position is None:
         position = conversation.messages.evicted().values_list("position", flat=True).first()
     return max(0, min(position or 0, conversation.next_position - 1))
-
-
-def number(text: str) -> int | None:
-    """A whole number from an address, if it is one that a database takes."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _page_start(position: int) -> int:
@@ -245,7 +240,7 @@ def _rows(conversation: Conversation, start: int, *, with_text: bool) -> list[Me
 
 
 def _arrivals(conversation: Conversation, rows: list[Message]) -> dict[int, Arrival]:
-    """By position of an evicted row: what came in the version in which it left."""
+    """Return, by position of an evicted row, the messages added in the version in which it left."""
     left_in = {row.position: row.evicted_in for row in rows if row.eviction_reason in _PUSHED_OUT and row.evicted_in}
     came = _came_in(conversation, set(left_in.values())) if left_in else {}
     return {
@@ -257,7 +252,7 @@ def _arrivals(conversation: Conversation, rows: list[Message]) -> dict[int, Arri
 
 
 def _came_in(conversation: Conversation, versions: set[int]) -> dict[int, Arrival]:
-    """What came in each of ``versions``, but for those that added nothing."""
+    """Return the messages added in each of ``versions``, leaving out versions that added none."""
     came: dict[int, Arrival] = {}
     for position, version in _versions_around(conversation, versions):
         if version in versions:
@@ -266,7 +261,7 @@ def _came_in(conversation: Conversation, versions: set[int]) -> dict[int, Arriva
 
 
 def last_position(conversation: Conversation, version: int) -> int | None:
-    """The position of the last message that had come by ``version``."""
+    """Return the position of the last message added up to ``version``; None if there is none."""
     if version == conversation.version:
         return conversation.next_position - 1 if conversation.next_position else None
     known = _versions_around(conversation, {version})
@@ -274,7 +269,7 @@ def last_position(conversation: Conversation, version: int) -> int | None:
 
 
 def _versions_around(conversation: Conversation, versions: set[int]) -> list[tuple[int, int]]:
-    """Positions and the versions they came in: among them the first and the last of each of ``versions``.
+    """Return positions and the versions that added them: among them the first and the last of each of ``versions``.
 
     Versions ascend with positions, so that a few hundred messages, spread over the history, tell where to look
     closer; after a few rounds every version is found, however long the history is.

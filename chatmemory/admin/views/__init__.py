@@ -1,1 +1,1 @@
-"""The pages of one conversation, and what can be done there."""
+"""The pages of one conversation, and the actions on it."""

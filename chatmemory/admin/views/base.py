@@ -1,4 +1,4 @@
-"""Pages about one conversation, beside the admin's own."""
+"""Pages about one conversation, in addition to the admin's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["conversation_or_404", "conversation_page"]
 def conversation_or_404(
     model_admin: Any, request: HttpRequest, object_id: str, *, also: Literal["act", "read_text"] | None = None
 ) -> Conversation:
-    """The conversation, if this member of staff may see it, and has the other permission that is named.
+    """Return the conversation, if this member of staff may see it and has the permission ``also``.
 
     Raises:
         Http404: there is none.
@@ -34,7 +34,7 @@ def conversation_or_404(
 def conversation_page(
     model_admin: Any, request: HttpRequest, conversation: Conversation, name: str, title: Any, **context: Any
 ) -> HttpResponse:
-    """The page ``admin/chatmemory/conversation/<name>.html``."""
+    """Return the page ``admin/chatmemory/conversation/<name>.html``."""
     request.current_app = model_admin.admin_site.name
     return TemplateResponse(
         request,

@@ -1,4 +1,4 @@
-"""What staff do to a conversation: confirmed, and logged."""
+"""Changes that staff make to a conversation: confirmed, and logged."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ __all__ = ["change_window", "clear_memories", "clear_memory"]
 
 
 class _ChangedMeanwhileError(Exception):
-    """What was asked about is no longer what there is."""
+    """The conversation has changed since the confirmation was shown."""
 
 
 def change_window(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-    """Ask for another window, say what would leave, and change it when that is confirmed.
+    """Ask for another window, show how many messages it evicts, and change it once confirmed.
 
-    What was asked about is what is confirmed: if the memory has changed since, the question comes again.
+    If the memory has changed since the question was shown, it is asked again.
     """
     conversation = conversation_or_404(model_admin, request, object_id, also="act")
     form = WindowForm.of(conversation, request.POST if request.method == "POST" else request.GET)
@@ -68,7 +68,7 @@ def change_window(model_admin: Any, request: HttpRequest, object_id: str) -> Htt
 
 
 def _state(conversation: Conversation) -> str:
-    """What the outcome of another window depends on. A change of the model alone makes no new version."""
+    """Return what the outcome of another window depends on. A change of the model alone makes no new version."""
     return f"{conversation.version} {conversation.window} {conversation.limit} {conversation.retained_tokens}"
 
 
@@ -96,14 +96,14 @@ def _say_window(change: Change, *, window: str, limit: int) -> str:
 
 
 def clear_memory(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-    """Say what will leave, and clear the memory when that is confirmed."""
+    """Show how many messages will be evicted, and clear the memory once confirmed."""
     conversation = conversation_or_404(model_admin, request, object_id, also="act")
     if request.method == "POST":
         try:
             change = _clear(model_admin, request, conversation)
         except Conversation.DoesNotExist as error:
             raise Http404 from error
-        said = _say_cleared(change) or _("The memory was empty already.")
+        said = _say_cleared(change) or _("The memory was already empty.")
         return _done(model_admin, request, conversation, said)
     keeps_history = setting("KEEP_HISTORY")
     return conversation_page(
@@ -112,12 +112,11 @@ def clear_memory(model_admin: Any, request: HttpRequest, object_id: str) -> Http
 
 
 def _clear(model_admin: Any, request: HttpRequest, conversation: Conversation) -> Change:
-    act = partial(operations.clear, Target.of(conversation))
-    return _logged(model_admin, request, conversation, act, _say_cleared)
+    return _logged(model_admin, request, conversation, conversation.memory.clear, _say_cleared)
 
 
 def _say_cleared(change: Change) -> str:
-    """What was done; nothing if the memory was empty."""
+    """Return a sentence about the change; empty if the memory was empty."""
     count = len(change.evicted)
     if not count:
         return ""
@@ -131,7 +130,7 @@ def _say_cleared(change: Change) -> str:
 
 @admin.action(description=gettext_lazy("Clear the memories of selected conversations"), permissions=["act"])
 def clear_memories(model_admin: Any, request: HttpRequest, queryset: QuerySet[Conversation]) -> HttpResponse | None:
-    """The same for several at once, each in a transaction of its own. Empty memories are left alone."""
+    """Clear the memories of several conversations, each in a transaction of its own. Empty ones are skipped."""
     selection = Selection(model_admin, request, queryset.filter(retained_count__gt=0), ("view", "act"))
     if not request.POST.get("confirmed"):
         if selection.look():
@@ -171,7 +170,7 @@ def _logged(
     act: Callable[[], Change],
     say: Callable[[Change], str],
 ) -> Change:
-    """Change a conversation and log what ``say`` tells of it, if anything: both, or neither."""
+    """Change a conversation and log the sentence of ``say``, if it is not empty: both, or neither."""
     database = router.db_for_write(Conversation, instance=conversation)
 
     def transact() -> Change:

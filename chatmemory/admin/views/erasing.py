@@ -1,4 +1,4 @@
-"""Erasing conversations in the admin: as the application does it, with one look at how much will be lost."""
+"""Erasing conversations in the admin, after showing how many messages will be lost."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ __all__ = ["Erasing", "delete_selected"]
 
 
 class Erasing(ModelAdmin):
-    """What the admin does to delete a conversation."""
+    """The part of the admin that deletes conversations."""
 
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[Any], dict[Any, Any], set[Any], list[Any]]:
-        """What goes along, counted rather than collected: a conversation may have a hundred thousand messages."""
+        """Return what is deleted as well, counted rather than collected: there may be a hundred thousand messages."""
         conversations = list(objs)
         names = Conversation._meta.verbose_name, Conversation._meta.verbose_name_plural
         listed: list[Any] = [
@@ -55,7 +55,7 @@ class Erasing(ModelAdmin):
         return listed, counts, set() if allowed else {names[0]}, []
 
     def delete_model(self, request: HttpRequest, obj: Conversation) -> None:
-        """Lock it before anything goes, so that nobody adds to what is half gone."""
+        """Erase a conversation, locked first, so that nobody adds to one that is half deleted."""
         operations.erase(Target.of(obj))
 
     def delete_queryset(self, request: HttpRequest, queryset: Iterable[Conversation]) -> None:
@@ -65,7 +65,9 @@ class Erasing(ModelAdmin):
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        view = partial(super().delete_view, request, object_id, {"title": _("Erase"), **(extra_context or {})})
+        view = partial(
+            super().delete_view, request, object_id, {"title": _("Erase conversation"), **(extra_context or {})}
+        )
         try:
             return retry(router.db_for_write(Conversation), view)
         except Conversation.DoesNotExist as error:
@@ -95,7 +97,7 @@ class Erasing(ModelAdmin):
 # Named as the admin's own action, in whose place it comes.
 @admin.action(description=gettext_lazy("Erase selected conversations"), permissions=["delete"])
 def delete_selected(model_admin: Any, request: HttpRequest, queryset: QuerySet[Conversation]) -> HttpResponse | None:
-    """Erase several after asking, each in a transaction of its own, together with its entry in the log."""
+    """Erase several conversations once confirmed, each in one transaction with its entry in the log."""
     selection = Selection(model_admin, request, queryset, ("view", "delete"))
     if not request.POST.get("confirmed"):
         if selection.look():

@@ -12,13 +12,14 @@ from django.utils.translation import gettext_lazy as _
 from chatmemory.admin.display.gauge import Gauge
 from chatmemory.admin.display.json_layout import lay_out
 from chatmemory.admin.display.message import UNREADABLE, unreadable
-from chatmemory.admin.display.timeline import MOST_SHOWN, MemoryMap, last_position, memory_entries, number
+from chatmemory.admin.display.timeline import MOST_SHOWN, MemoryMap, last_position, memory_entries
 from chatmemory.admin.views.base import conversation_or_404, conversation_page
 from chatmemory.core.json_text import dumps
+from chatmemory.core.numbers import whole_number
 from chatmemory.database.operations.try_window import fit_rows
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.registry import message_format, message_formats
-from chatmemory.models import Conversation, Message
+from chatmemory.models import MAX_LIMIT, Conversation, Message
 
 __all__ = ["show"]
 
@@ -33,19 +34,19 @@ class JsonText:
     key: str
 
     name: str
-    """Of the format."""
+    """The title of the format."""
 
     text: str = ""
-    """Empty if it is too long to show, or cannot be."""
+    """The JSON; empty if it is too long to show, or the format cannot express the memory."""
 
     problem: str = ""
-    """Why the format cannot express it, if it cannot."""
+    """The reason why the format cannot express the memory; empty if it can."""
 
 
 def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-    """The page. ``?version=`` or ``?message=`` (a position) say when; by default it is now.
+    """Return the page for ``?version=`` or after ``?message=`` (a position); by default for the memory now.
 
-    With ``?download=`` and the name of a format it is the memory as a file.
+    With ``?download=`` and the name of a format return the memory as a file.
     """
     conversation = conversation_or_404(model_admin, request, object_id)
     version, problem = _asked(conversation, request)
@@ -85,7 +86,7 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
 
 
 def _memory(conversation: Conversation, version: int, *, with_text: bool) -> tuple[list[Message], int]:
-    """What the model got, and how many messages it did not get that are still in the memory."""
+    """Return the rows that the model got, and the number of retained messages that it did not get."""
     is_now = version == conversation.version
     found = conversation.messages.retained() if is_now else conversation.messages.in_memory_at(version)
     rows = list(found.defer("native") if with_text else found.defer("text", "payload", "native"))
@@ -100,12 +101,12 @@ def _memory(conversation: Conversation, version: int, *, with_text: bool) -> tup
 
 
 def _lacks_evicted(conversation: Conversation, version: int) -> bool:
-    """Whether messages that the model may have got were deleted when they were evicted."""
+    """Return whether messages that the model may have got were deleted when they were evicted."""
     return version < conversation.version and conversation.messages.count() < conversation.next_position
 
 
 def _jsons(rows: list[Message], refused: dict[str, str]) -> list[JsonText]:
-    """Each format's; ``refused`` has the names of formats that are known not to express it, and why."""
+    """Return the JSON of each format; ``refused`` has the formats known to be unable to express it, and why."""
     # Each message has a frame of a hundred characters or so.
     is_long = sum(100 + len(row.text) + len(row.payload or "") for row in rows) > _MOST_JSON_CHARS
     messages = [] if is_long else [row.message for row in rows]
@@ -131,18 +132,18 @@ def _file(conversation: Conversation, version: int, rows: list[Message], key: st
 
 
 def _asked(conversation: Conversation, request: HttpRequest) -> tuple[int, Any]:
-    """The version that is asked for, and what is wrong with the question."""
+    """Return the version that the address asks for, and what is wrong with the address; None if nothing is."""
     message, version = request.GET.get("message"), request.GET.get("version")
     if message:
-        position = number(message)
+        position = whole_number(message, most=MAX_LIMIT)
         rows = conversation.messages.filter(position=position) if position is not None else None
         added_in = rows.values_list("added_in", flat=True).first() if rows is not None else None
         if added_in is None:
             return conversation.version, _("There is no such message; this is the memory now.")
         return added_in, None
     if version:
-        asked = number(version)
-        if asked is None or asked > conversation.version:
+        asked = whole_number(version, most=conversation.version)
+        if asked is None:
             return conversation.version, _("There is no such version; this is the memory now.")
         return asked, None
     return conversation.version, None

@@ -1,4 +1,4 @@
-"""Several conversations at once: asking about them, and going through them."""
+"""A selection of conversations: confirming an action on them, and iterating over them."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ MOST_LISTED = 20
 
 @dataclass
 class Selection:
-    """What was selected in the list, as far as this member of staff may do it to each."""
+    """The conversations selected in the list on which this member of staff may act."""
 
     model_admin: Any
 
     request: HttpRequest
 
     queryset: QuerySet[Conversation]
-    """What the action was given."""
+    """The selected conversations."""
 
     permissions: tuple[str, ...]
-    """``"view"`` stands for ``has_view_permission()``; each is asked about each conversation."""
+    """Permissions needed for each conversation; ``"view"`` stands for ``has_view_permission()``."""
 
     refused: int = 0
-    """How many were left out, for want of a permission."""
+    """Number of conversations left out for lack of a permission."""
 
     gone: int = 0
-    """How many were erased meanwhile."""
+    """Number of conversations that were erased in the meantime."""
 
     listed: list[Conversation] = field(default_factory=list)
-    """The first ones, to be named."""
+    """The first conversations, to be listed by name."""
 
     count: int = 0
-    """How many there are, less those of the first that are refused."""
+    """Number of conversations, without those of the first that are refused."""
 
     def allows(self, conversation: Conversation) -> bool:
-        """Whether this one may be acted on."""
+        """Return whether this member of staff may act on a conversation."""
         return all(
             getattr(self.model_admin, f"has_{name}_permission")(self.request, conversation) for name in self.permissions
         )
 
     def parts(self) -> Iterator[list[Conversation]]:
-        """Those that may be acted on, some hundred at a time. What is left out is counted."""
+        """Yield the conversations to act on, some hundred at a time, and count those left out."""
         # By primary key: acting on some must not change which others a filter finds.
         for keys in chunks(list(self.queryset.values_list("pk", flat=True))):
             found = self.model_admin.get_queryset(self.request).select_related("owner").in_bulk(keys)
@@ -64,7 +64,7 @@ class Selection:
             yield allowed
 
     def report(self) -> None:
-        """Say how many were left out."""
+        """Show messages about the conversations that were left out."""
         if self.refused:
             said = ngettext(
                 "%(count)s conversation was left out, because you have no permission for it.",
@@ -74,8 +74,8 @@ class Selection:
             self._warn(said % {"count": self.refused})
         if self.gone:
             said = ngettext(
-                "%(count)s conversation had been erased meanwhile.",
-                "%(count)s conversations had been erased meanwhile.",
+                "%(count)s conversation was erased in the meantime.",
+                "%(count)s conversations were erased in the meantime.",
                 self.gone,
             )
             self._warn(said % {"count": self.gone})
@@ -84,7 +84,7 @@ class Selection:
         self.model_admin.message_user(self.request, said, messages.WARNING)
 
     def look(self) -> bool:
-        """List the first, leave those of them out that may not be acted on, and tell whether there are any others."""
+        """List the first conversations, leave out those that are refused, and return whether any remain."""
         first = list(self.queryset[:MOST_LISTED])
         self.listed = [conversation for conversation in first if self.allows(conversation)]
         self.refused = len(first) - len(self.listed)
@@ -95,9 +95,9 @@ class Selection:
         return self.count > 0
 
     def ask(self, name: str, title: str, **context: Any) -> HttpResponse:
-        """The page ``<name>.html``, which asks whether to act.
+        """Return the page ``<name>.html``, which asks for confirmation.
 
-        Its form repeats the selection: all that a query finds, if that was selected, and otherwise the keys.
+        Its form repeats the selection: the query, if all its results were selected, and otherwise the keys.
         """
         selected = self.request.POST.getlist(ACTION_CHECKBOX_NAME)
         across = self.request.POST.get("select_across") == "1"

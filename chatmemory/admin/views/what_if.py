@@ -1,4 +1,4 @@
-"""What if: another window tried on a conversation. Nothing is written."""
+"""A page that tries another window on a conversation. Nothing is written."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class WindowForm(forms.Form):
 
     @classmethod
     def of(cls, conversation: Conversation, data: Any = None) -> WindowForm:
-        """Filled with the window that the conversation has."""
+        """Return the form, by default with the window of the conversation."""
         return cls(data or None, initial={"window": conversation.window, "limit": conversation.limit})
 
 
 def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-    """The page. ``?window=`` and ``?limit=`` are tried."""
+    """Return the page, which tries ``?window=`` and ``?limit=``."""
     conversation = conversation_or_404(model_admin, request, object_id)
     form = WindowForm.of(conversation, request.GET)
     context: dict[str, Any] = {"form": form}
@@ -54,7 +54,7 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
             with_text = model_admin.has_read_text_permission(request, conversation)
             context |= _outcome(conversation, trial, with_text=with_text)
             context["may_apply"] = model_admin.has_act_permission(request, conversation)
-    return conversation_page(model_admin, request, conversation, "what_if", _("What if"), **context)
+    return conversation_page(model_admin, request, conversation, "what_if", _("Try another window"), **context)
 
 
 def _outcome(conversation: Conversation, trial: WindowTrial, *, with_text: bool) -> dict[str, Any]:
@@ -75,6 +75,6 @@ def _outcome(conversation: Conversation, trial: WindowTrial, *, with_text: bool)
 
 
 def _edge(retained: list[Message]) -> int | None:
-    """The position of the first message that stays, in memory order, a system message in front aside."""
+    """Return the position of the first message that stays, in memory order, not counting a system message in front."""
     leads = len(retained) > 1 and retained[0].type == ChatMessageType.SYSTEM.value
     return retained[leads].position if retained else None

@@ -1,1 +1,1 @@
-"""One turn at a time: the right to speak in a conversation while the model thinks."""
+"""Turns: the right to speak in a conversation, which one holds at a time."""

@@ -1,4 +1,4 @@
-"""Turns of conversations in Django's database: a lease on the row, which holds no transaction and no connection."""
+"""Turns of conversations in Django's database: leases on rows, which hold no transaction and no connection."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ _logger = logging.getLogger("chatmemory.assistant")
 
 
 class _UtcNow(Now):
-    """The database's clock, the one that all processes share; in UTC also where MariaDB's time zone is another."""
+    """The database's clock, which all processes share, in UTC even if MariaDB's time zone is another."""
 
     def as_mysql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
         return self.as_sql(compiler, connection, template="UTC_TIMESTAMP(6)", **extra)
 
 
 class ConversationTurn(Turn):
-    """The columns ``turn``, a number that each taking increments, and ``turn_until``, when it may be taken over.
+    """A turn in two columns: ``turn``, which each taking increments, and ``turn_until``, when it may be taken over.
 
-    Whatever the turn adds, it adds under the lock of the row and only if the number is its own still: a process that
-    was taken for dead cannot speak in between.
+    A turn adds messages under the lock of the row, and only if the number is still its own: a process that was taken
+    for dead cannot speak in between.
     """
 
     def __init__(self, memory: ConversationMemory | WindowChatMemory, timeout: float) -> None:
         """
         Args:
-            memory: in Django's database.
-            timeout: seconds.
+            memory: a memory in Django's database.
+            timeout: the seconds that the turn lasts unless it is renewed.
         """
         self.name = repr(memory.id)
         self._memory = memory
         self.timeout = timeout
         self._key: Key = self._target().key
         self._number = 0
-        """Of this turn; 0 is none."""
+        """The number of this turn; 0 while it is not held."""
 
     @classmethod
     def of(cls, memory: ChatMemory, timeout: float) -> ConversationTurn | None:
-        """The turn of a memory; None if the memory is not in Django's database."""
+        """Return a turn for a memory; None if the memory is not in Django's database."""
         if isinstance(memory, ConversationMemory):
             return cls(memory, timeout)
         if isinstance(memory, WindowChatMemory) and isinstance(memory.store, DjangoChatMemoryStore):
@@ -79,7 +79,7 @@ class ConversationTurn(Turn):
 
         self._number = retry(self._key.database, take)
         if not self._number and not row.exists():
-            self._target().change(lambda change: None)  # makes it, if that is allowed
+            self._target().change(lambda change: None)  # makes the row, if that is allowed
         return bool(self._number)
 
     def renew(self) -> None:
@@ -96,7 +96,7 @@ class ConversationTurn(Turn):
             retry(self._key.database, lambda: row.update(turn_until=None))
         except DatabaseError:
             # What was added is added, and the turn ends by itself.
-            _logger.exception("The turn of conversation %s could not be given back", self.name)
+            _logger.exception("The turn of conversation %s could not be released", self.name)
 
     def interrupt(self) -> None:
         row = self._row().filter(turn_until__isnull=False)
@@ -131,7 +131,7 @@ class ConversationTurn(Turn):
         return memory.store.target(memory.id, self._window())
 
     def _window(self) -> Window | None:
-        """What bounds the memory; None for what the row says."""
+        """Return the window of the memory; None for the one in the row."""
         return self._memory.window() if isinstance(self._memory, WindowChatMemory) else None
 
     def _require_own(self, conversation: Conversation) -> None:
@@ -141,7 +141,7 @@ class ConversationTurn(Turn):
     def _lost(self) -> TurnLostError:
         return TurnLostError(
             f"The turn of conversation {self.name} was interrupted, or the conversation was erased, or another turn "
-            f"took it over because nothing was heard of this one for {self.timeout:g} seconds: turn_timeout must be "
+            f"took it over because this one gave no sign of life for {self.timeout:g} seconds: turn_timeout must be "
             "longer than any call of the model or of a tool."
         )
 

@@ -1,4 +1,4 @@
-"""Turns of memories that only this process knows."""
+"""Turns within this process."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SLOTS_LOCK = threading.Lock()
 
 
 class LocalTurn(Turn):
-    """Of a memory that only this process knows, or whose store has no turns: noted in the process."""
+    """A turn of a memory that only this process has, or whose store has no turns: a note in this process."""
 
     timeout = float("inf")  # no process is left that could take it over
 
     def __init__(self, memory: ChatMemory) -> None:
         self._memory = memory
         self.name = repr(memory.id)
-        # A provider may make a memory anew each time, on one store.
+        # A provider may build a memory anew each time, on the same store.
         store = getattr(memory, "store", None)
         key = (id(memory),) if store is None else (id(store), memory.id)
         with _SLOTS_LOCK:
@@ -68,7 +68,7 @@ class LocalTurn(Turn):
 
 
 class _Slot:
-    """Who has the turn of one memory."""
+    """The holder of the turn of one memory."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""The turn of a memory of any kind."""
+"""The choice of the kind of turn for a memory."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["open_turn"]
 
 
 def open_turn(memory: ChatMemory, timeout: float) -> Turn:
-    """The turn of a memory, not taken yet.
+    """Return a turn for a memory of any kind, not taken yet.
 
     Args:
-        memory: of any kind.
-        timeout: seconds after which another may take over, if this one does not renew.
+        memory: the memory.
+        timeout: the seconds after which another may take over, unless the turn is renewed.
     """
     if "chatmemory.models" in sys.modules:  # else no memory can be one of Django's
         from chatmemory.assistant.turns.conversation import ConversationTurn

@@ -1,4 +1,4 @@
-"""One turn at a time: who may add to a memory while the model thinks, and how one waits for that."""
+"""The turn of any kind of memory, and what it adds."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ __all__ = ["Added", "Turn"]
 
 @dataclass(frozen=True)
 class Added:
-    """What a turn added to the memory, at once."""
+    """Messages that a turn added to the memory in one change."""
 
     messages: tuple[ChatMessage, ...]
 
     change: Change | None = None
-    """The account of it, with what was evicted; None for memories that are not in Django's database."""
+    """The account of the change, with what was evicted; None for memories that are not in Django's database."""
 
 
 class Turn(ABC):
-    """The right to speak in one conversation. It is tried for, held, and given back; nothing here waits."""
+    """The right to speak in one conversation. It is tried for, held, and released; nothing here waits."""
 
     name: str
-    """The conversation, for errors."""
+    """The name of the conversation in errors."""
 
     timeout: float
-    """Seconds after which it may be taken over, unless it is renewed: a process that is killed blocks no longer."""
+    """The seconds after which it may be taken over, unless it is renewed: no killed process blocks for longer."""
 
     @abstractmethod
     def try_take(self) -> bool:
-        """Take it, unless another has it."""
+        """Take the turn, unless another has it, and return whether it is taken."""
 
     @abstractmethod
     def renew(self) -> None:
-        """Say that this turn is alive.
+        """Extend the turn by its timeout.
 
         Raises:
             TurnLostError: another has taken over.
@@ -48,19 +48,19 @@ class Turn(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Give it back, if it was taken."""
+        """Release the turn, if it is taken."""
 
     @abstractmethod
     def interrupt(self) -> None:
-        """End the turn of this conversation that is under way, whoever has it."""
+        """End the turn that is under way in this conversation, whoever has it."""
 
     @abstractmethod
     def messages(self) -> list[ChatMessage]:
-        """The memory."""
+        """Return the messages of the memory."""
 
     @abstractmethod
     def add(self, messages: Sequence[ChatMessage], idempotency_key: str | None = None) -> Added:
-        """Add to the memory, as one change.
+        """Add messages to the memory, as one change.
 
         Raises:
             TurnLostError: another has taken over; nothing was added.
@@ -68,4 +68,4 @@ class Turn(ABC):
 
     @abstractmethod
     def answer_to(self, added: Added) -> AiMessage | None:
-        """The answer that the messages of an idempotency key got, if they came before."""
+        """Return the answer to messages whose idempotency key was used before; None if there is none."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,7 +10,8 @@ from django.db.models import Q
 from chatmemory.conf import setting
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.core.eviction import EvictionReason
-from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage
+from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
+from chatmemory.formats.call_ids import CallIds
 from chatmemory.models import Message
 
 __all__ = ["readable", "with_call_ids"]
@@ -25,40 +25,37 @@ def readable(memory: NativeMemory) -> Iterator[tuple[Message, ChatMessage]]:
     A result without a tool's name is given that of its call.
     """
     names: dict[str | None, str | None] = {}
-    waiting: deque[str | None] = deque()  # calls without an ID, which results without one answer
+    ids: CallIds | None = None
     cut: bool | None = None
     for row in memory.retained():
         message = row.message
         if isinstance(message, AiMessage):
-            requests = _requests(message, row)
-            names |= {request.id: request.name for request in requests}
-            pairs = zip(message.tool_execution_requests, requests, strict=True)
-            waiting = deque(named.id for given, named in pairs if given.id is None)
+            ids = _call_ids(row)
+            message = ids.with_ids(message)
+            names |= {request.id: request.name for request in message.tool_execution_requests}
         elif isinstance(message, ToolExecutionResultMessage):
-            id = waiting.popleft() if message.id is None and waiting else message.id
+            id = message.id if ids is None else ids.id_answered_by(message)
             if id not in names:
                 cut = _was_cut(memory) if cut is None else cut
                 if cut:
                     continue
             name = names.get(id) if message.tool_name is None else message.tool_name
-            message = replace(message, id=id, tool_name=name)
-        yield row, with_call_ids(message, row)
+            message = replace(message, id=f"call_{row.position}" if id is None else id, tool_name=name)
+        yield row, message
 
 
 def with_call_ids(message: ChatMessage, row: Message) -> ChatMessage:
     """The message with IDs made up from its position, where tool calls or a result have none."""
-    if isinstance(message, AiMessage) and message.tool_execution_requests:
-        return replace(message, tool_execution_requests=_requests(message, row))
+    if isinstance(message, AiMessage):
+        return _call_ids(row).with_ids(message)
     if isinstance(message, ToolExecutionResultMessage) and message.id is None:
         return replace(message, id=f"call_{row.position}")
     return message
 
 
-def _requests(message: AiMessage, row: Message) -> tuple[ToolExecutionRequest, ...]:
-    return tuple(
-        request if request.id is not None else replace(request, id=f"call_{row.position}_{number}")
-        for number, request in enumerate(message.tool_execution_requests)
-    )
+def _call_ids(row: Message) -> CallIds:
+    # By the position, so that what was evicted changes no ID.
+    return CallIds(lambda number: f"call_{row.position}_{number}", keep_empty=True)
 
 
 def _was_cut(memory: NativeMemory) -> bool:

@@ -1,6 +1,6 @@
 """Messages to and from the JSON that LangChain4j writes.
 
-``message_to_json`` and ``messages_to_json`` give its text, character for character. The readers take what it
+``message_to_json`` and ``messages_to_json`` return its text, character for character. The readers take what it
 writes (and the older form of tool results, with ``text``), and refuse everything that is not exactly that, with
 the place: ``[3].toolExecutionRequests[0].name: expected a string, got a number``.
 """
@@ -20,7 +20,7 @@ __all__ = ["message_from_json", "message_to_json", "messages_from_json", "messag
 
 
 def message_to_json(message: ChatMessage | None) -> str:
-    """The JSON text of one message.
+    """Return the JSON text of one message.
 
     Raises:
         TypeError: an attribute has no JSON form.
@@ -29,7 +29,7 @@ def message_to_json(message: ChatMessage | None) -> str:
 
 
 def messages_to_json(messages: Iterable[ChatMessage | None] | None) -> str:
-    """The JSON text of a list of messages."""
+    """Return the JSON text of a list of messages."""
     if messages is None:
         return "null"
     return "[" + ",".join(map(message_to_json, messages)) + "]"
@@ -45,7 +45,7 @@ def message_from_json(text: str) -> ChatMessage:
 
 
 def messages_from_json(text: str | None) -> list[ChatMessage]:
-    """Read a list of messages; none at all is read from None and from ``null``.
+    """Read a list of messages; from None and from ``null`` an empty one.
 
     Raises:
         InvalidMessageError: a ``ValueError`` that names the place.

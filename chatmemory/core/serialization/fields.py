@@ -1,119 +1,147 @@
-"""The fields of one JSON object, read strictly or leniently."""
+"""The fields of a JSON object, read strictly: every error names its place."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self, TypeVar
 
-from chatmemory.core.contents import ContentType
 from chatmemory.core.exceptions import InvalidMessageError
-from chatmemory.core.json_text import TypedTwice
-from chatmemory.core.messages import ChatMessageType
-from chatmemory.core.serialization.storable import require_json, require_storable
+from chatmemory.core.serialization.storable import require_storable
 
-__all__ = []
+__all__ = ["Fields", "expected"]
 
-_NAMES: dict[type, str] = {
-    bool: "true or false",
-    str: "a string",
-    int: "a number",
-    float: "a number",
-    type(None): "null",
-}
+_MISSING = object()
+_KINDS: dict[type, str] = {bool: "true or false", int: "a number", float: "a number", type(None): "null"}
 
 T = TypeVar("T")
 
 
-class _Fields:
+class Fields:
     """The fields of one JSON object, taken out one by one; what is left over in the end is unknown."""
 
-    def __init__(self, data: Any, place: str, strict: bool) -> None:
+    def __init__(self, data: Any, place: str) -> None:
+        """
+        Args:
+            data: the object.
+            place: what errors call it, ``messages[3]`` say; empty for the whole document.
+
+        Raises:
+            InvalidMessageError: ``data`` is no object.
+        """
         if not isinstance(data, Mapping):
-            raise _expected("an object", data, place)
+            raise expected("an object", data, place)
         self._data = dict(data)
-        self._typed_twice = isinstance(data, TypedTwice)
-        self._strict = strict
         self._place = place
 
     def at(self, key: str) -> str:
+        """Return the place of a field."""
         return f"{self._place}.{key}" if self._place else key
 
-    def type(self, kinds: type[ContentType] | type[ChatMessageType]) -> Any:
-        if self._typed_twice:
-            raise InvalidMessageError("given twice", self.at("type"))
-        value = self._data.pop("type", None)
-        if not isinstance(value, str) or value not in kinds.__members__:
-            got = "nothing" if value is None else repr(value)[:100]
-            raise InvalidMessageError(f"expected one of {', '.join(kinds)}, got {got}", self.at("type"))
-        return kinds(value)
+    def has(self, key: str) -> bool:
+        """Return whether a field has a value, and take it out if it is null."""
+        if self._data.get(key) is None:
+            self._data.pop(key, None)
+            return False
+        return True
 
-    def text(self, key: str) -> str | None:
-        value = self._data.pop(key, None)
-        if value is None:
-            return None
-        if not isinstance(value, str):
-            raise _expected("a string", value, self.at(key))
-        return require_storable(value, self.at(key))
-
-    def flag(self, key: str) -> bool | None:
-        value = self._data.pop(key, None)
-        if value is not None and not isinstance(value, bool):
-            raise _expected("true or false", value, self.at(key))
+    def value(self, key: str, kind: type | tuple[type, ...], what: str) -> Any:
+        """Take out a value of one kind, which errors call ``what``."""
+        value = self._data.pop(key, _MISSING)
+        if not isinstance(value, kind):
+            raise expected(what, value, self.at(key))
         return value
 
-    def bytes(self, key: str) -> bytes | None:
-        value = self.text(key)
-        try:
-            return None if value is None else base64.b64decode(value, validate=True)
-        except binascii.Error as error:
-            raise InvalidMessageError(f"expected Base64: {error}", self.at(key)) from error
+    def text(self, key: str) -> str:
+        """Take out a text that a database can hold."""
+        text: str = self.value(key, str, "a string")
+        return require_storable(text, self.at(key))
 
-    def attributes(self) -> Mapping[str, Any] | None:
-        value = self._data.pop("attributes", None)
-        if value is None:
-            return None
-        if not isinstance(value, Mapping):
-            raise _expected("an object", value, self.at("attributes"))
-        require_json(value, self.at("attributes"), 1)
-        return value
+    def optional_text(self, key: str) -> str | None:
+        """Take out a text; return None for one that is missing or null."""
+        return self.text(key) if self.has(key) else None
 
-    def items(self, key: str, read: Callable[[_Fields], T]) -> list[T]:
-        value = self._data.pop(key, None)
-        if value is None:
+    def choice(self, key: str, choices: Iterable[str], refused: Mapping[str, str] | None = None) -> str:
+        """Take out one of ``choices``. ``refused`` has an error text for each other value that is known."""
+        value = self._data.pop(key, _MISSING)
+        if isinstance(value, str):
+            if value in choices:
+                return value
+            if refused and value in refused:
+                raise InvalidMessageError(refused[value], self.at(key))
+        got = repr(value[:100]) if isinstance(value, str) else _kind_of(value)
+        raise InvalidMessageError(f"expected one of {', '.join(choices)}, got {got}", self.at(key))
+
+    def object(self, key: str, read: Callable[[Self], T]) -> T:
+        """Take out an object, and return what ``read`` makes of its fields."""
+        return self._within(self._data.pop(key, _MISSING), self.at(key)).build(read)
+
+    def items(self, key: str, read: Callable[[Self], T]) -> list[T]:
+        """Take out a list of objects, which may be missing, and return what ``read`` makes of each."""
+        if not self.has(key):
             return []
-        if not isinstance(value, list):
-            raise _expected("a list", value, self.at(key))
-        return [_Fields(item, f"{self.at(key)}[{index}]", self._strict).build(read) for index, item in enumerate(value)]
+        value = self.value(key, (list, tuple), "a list")
+        return [self._within(item, f"{self.at(key)}[{index}]").build(read) for index, item in enumerate(value)]
 
-    def object(self, key: str, read: Callable[[_Fields], T]) -> T | None:
-        value = self._data.pop(key, None)
-        return None if value is None else _Fields(value, self.at(key), self._strict).build(read)
+    def content(self, parts: Mapping[str, Callable[[Self], T]], key: str = "content") -> str | list[T]:
+        """Take out a text or a list of parts, each read by the function that ``parts`` has for its ``type``."""
+        value = self._data.get(key, _MISSING)
+        if isinstance(value, str):
+            return self.text(key)
+        if not isinstance(value, (list, tuple)):
+            raise expected("a string or a list of parts", value, self.at(key))
+        found = self.items(key, lambda part: parts[part.choice("type", parts)](part))
+        if not found:
+            raise InvalidMessageError("expected at least one part, got none", self.at(key))
+        return found
 
-    def build(self, read: Callable[[_Fields], T]) -> T:
+    def leave(self, *keys: str) -> None:
+        """Take out fields without looking at them."""
+        for key in keys:
+            self._data.pop(key, None)
+
+    def leave_all(self) -> None:
+        """Take out all fields without looking at them."""
+        self._data.clear()
+
+    def refuse(self, key: str, problem: str) -> None:
+        """Raise an error for a field that is known, but cannot be kept."""
+        if self.has(key):
+            raise InvalidMessageError(problem, self.at(key))
+
+    def refuse_others(self, *known: str) -> None:
+        """Raise an error for a field that is left over, unless it is one of ``known``."""
+        unknown = next((str(key) for key in self._data if key not in known), None)
+        if unknown is not None:
+            raise InvalidMessageError("unknown field; leave it out", self.at(unknown[:100]))
+
+    def build(self, read: Callable[[Self], T]) -> T:
+        """Return what ``read`` makes of the fields, of which it must leave none over."""
         try:
             result = read(self)
         except InvalidMessageError:
             raise
         except ValueError as error:  # a constructor's own check
-            self._refuse_unknown()  # a misspelt field is the better explanation of a missing one
+            self.refuse_others()  # a misspelt field is the better explanation of a missing one
             raise InvalidMessageError(str(error), self._place) from error
-        self._refuse_unknown()
+        self.refuse_others()
         return result
 
-    def _refuse_unknown(self) -> None:
-        if self._strict and self._data:
-            raise InvalidMessageError("unknown field; leave it out", self.at(str(next(iter(self._data)))[:100]))
+    def _within(self, data: Any, place: str) -> Self:
+        return type(self)(data, place)
+
+
+def expected(what: str, value: Any, place: str) -> InvalidMessageError:
+    """Return the error for a value that is not ``what`` it must be."""
+    return InvalidMessageError(f"expected {what}, got {_kind_of(value)}", place)
 
 
 def _kind_of(value: Any) -> str:
+    if value is _MISSING:
+        return "nothing"
+    if isinstance(value, str):
+        return "a string"
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, (list, tuple)):
         return "a list"
-    return _NAMES.get(type(value), type(value).__name__)
-
-
-def _expected(what: str, value: Any, place: str) -> InvalidMessageError:
-    return InvalidMessageError(f"expected {what}, got {_kind_of(value)}", place)
+    return _KINDS.get(type(value), type(value).__name__)

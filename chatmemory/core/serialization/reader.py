@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any, Self, TypeVar
 
 from chatmemory.core.contents import (
     Audio,
@@ -20,6 +22,7 @@ from chatmemory.core.contents import (
     VideoContent,
 )
 from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.json_text import TypedTwice
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -30,51 +33,99 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.fields import _expected, _Fields
+from chatmemory.core.serialization.fields import Fields, expected
+from chatmemory.core.serialization.storable import require_json
 
 __all__ = ["read_message", "read_messages"]
 
+T = TypeVar("T")
+
 
 def read_messages(data: Any, place: str = "", *, strict: bool = True) -> list[ChatMessage]:
-    """Messages from a parsed JSON array, or none from null."""
+    """Read messages from a parsed JSON array; none from null."""
     if data is None:
         return []
     if not isinstance(data, list):
-        raise _expected("a list of messages", data, place)
+        raise expected("a list of messages", data, place)
     return [read_message(item, f"{place}[{index}]", strict=strict) for index, item in enumerate(data)]
 
 
 def read_message(data: Any, place: str = "", *, strict: bool = True) -> ChatMessage:
-    """A message from a parsed JSON object. Unless ``strict``, fields that nobody knows are passed over."""
+    """Read a message from a parsed JSON object. Unless ``strict``, ignore unknown fields."""
     fields = _Fields(data, place, strict)
     kind = fields.type(ChatMessageType)
     return fields.build(_MESSAGES[kind])
 
 
+class _Fields(Fields):
+    """The fields of one of LangChain4j's objects, any of which may be missing."""
+
+    def __init__(self, data: Any, place: str, strict: bool) -> None:
+        super().__init__(data, place)
+        self._typed_twice = isinstance(data, TypedTwice)
+        self._strict = strict
+
+    def type(self, kinds: type[ContentType] | type[ChatMessageType]) -> Any:
+        if self._typed_twice:
+            raise InvalidMessageError("given twice", self.at("type"))
+        value = self._data.pop("type", None)
+        if not isinstance(value, str) or value not in kinds.__members__:
+            got = "nothing" if value is None else repr(value)[:100]
+            raise InvalidMessageError(f"expected one of {', '.join(kinds)}, got {got}", self.at("type"))
+        return kinds(value)
+
+    def flag(self, key: str) -> bool | None:
+        return self.value(key, bool, "true or false") if self.has(key) else None
+
+    def bytes(self, key: str) -> bytes | None:
+        value = self.optional_text(key)
+        try:
+            return None if value is None else base64.b64decode(value, validate=True)
+        except binascii.Error as error:
+            raise InvalidMessageError(f"expected Base64: {error}", self.at(key)) from error
+
+    def attributes(self) -> Mapping[str, Any] | None:
+        if not self.has("attributes"):
+            return None
+        value: Mapping[str, Any] = self.value("attributes", Mapping, "an object")
+        require_json(value, self.at("attributes"), 1)
+        return value
+
+    def optional_object(self, key: str, read: Callable[[Self], T]) -> T | None:
+        return self.object(key, read) if self.has(key) else None
+
+    def refuse_others(self, *known: str) -> None:
+        if self._strict:
+            super().refuse_others(*known)
+
+    def _within(self, data: Any, place: str) -> Self:
+        return type(self)(data, place, self._strict)
+
+
 def _system(fields: _Fields) -> SystemMessage:
-    return SystemMessage(fields.text("text"))  # type: ignore[arg-type]  # the constructor refuses None
+    return SystemMessage(fields.optional_text("text"))  # type: ignore[arg-type]  # the constructor refuses None
 
 
 def _user(fields: _Fields) -> UserMessage:
     return UserMessage(
-        contents=fields.items("contents", _content), name=fields.text("name"), attributes=fields.attributes()
+        contents=fields.items("contents", _content), name=fields.optional_text("name"), attributes=fields.attributes()
     )
 
 
 def _ai(fields: _Fields) -> AiMessage:
     return AiMessage(
-        fields.text("text"),
+        fields.optional_text("text"),
         fields.items("toolExecutionRequests", _request),
-        thinking=fields.text("thinking"),
+        thinking=fields.optional_text("thinking"),
         attributes=fields.attributes(),
     )
 
 
 def _tool_result(fields: _Fields) -> ToolExecutionResultMessage:
     return ToolExecutionResultMessage(
-        fields.text("id"),
-        fields.text("toolName"),
-        fields.text("text"),
+        fields.optional_text("id"),
+        fields.optional_text("toolName"),
+        fields.optional_text("text"),
         contents=fields.items("contents", _content),
         is_error=fields.flag("isError"),
         attributes=fields.attributes(),
@@ -95,36 +146,42 @@ _MESSAGES: dict[ChatMessageType, Callable[[_Fields], ChatMessage]] = {
 
 
 def _request(fields: _Fields) -> ToolExecutionRequest:
-    return ToolExecutionRequest(fields.text("id"), fields.text("name"), fields.text("arguments"))
+    return ToolExecutionRequest(
+        fields.optional_text("id"), fields.optional_text("name"), fields.optional_text("arguments")
+    )
 
 
 def _content(fields: _Fields) -> Content:
     match fields.type(ContentType):
         case ContentType.TEXT:
-            return TextContent(fields.text("text"))  # type: ignore[arg-type]  # the constructor refuses None
+            return TextContent(fields.optional_text("text"))  # type: ignore[arg-type]  # the constructor refuses None
         case ContentType.IMAGE:
-            return ImageContent(image=fields.object("image", _image), detail_level=_detail_level(fields))
+            return ImageContent(image=fields.optional_object("image", _image), detail_level=_detail_level(fields))
         case ContentType.AUDIO:
-            return AudioContent(audio=fields.object("audio", _audio))
+            return AudioContent(audio=fields.optional_object("audio", _audio))
         case ContentType.VIDEO:
-            return VideoContent(video=fields.object("video", _video))
+            return VideoContent(video=fields.optional_object("video", _video))
         case _:
-            return PdfFileContent(pdf_file=fields.object("pdfFile", _pdf_file))
+            return PdfFileContent(pdf_file=fields.optional_object("pdfFile", _pdf_file))
 
 
 def _detail_level(fields: _Fields) -> DetailLevel:
-    value = fields.text("detailLevel")
+    value = fields.optional_text("detailLevel")
     if value is None or value not in DetailLevel.__members__:
         raise InvalidMessageError(f"expected one of {', '.join(DetailLevel)}", fields.at("detailLevel"))
     return DetailLevel(value)
 
 
 def _media(fields: _Fields) -> dict[str, str | None]:
-    return {"url": fields.text("url"), "base64_data": fields.text("base64Data"), "mime_type": fields.text("mimeType")}
+    return {
+        "url": fields.optional_text("url"),
+        "base64_data": fields.optional_text("base64Data"),
+        "mime_type": fields.optional_text("mimeType"),
+    }
 
 
 def _image(fields: _Fields) -> Image:
-    return Image(**_media(fields), revised_prompt=fields.text("revisedPrompt"))
+    return Image(**_media(fields), revised_prompt=fields.optional_text("revisedPrompt"))
 
 
 def _audio(fields: _Fields) -> Audio:

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from chatmemory.core.exceptions import InvalidMessageError
-from chatmemory.core.json_text import MAX_NESTING
+from chatmemory.core.json_text import MAX_NESTING, levels
 
 __all__ = ["require_json", "require_storable"]
 
 # No database holds U+0000, and half of a surrogate pair has no UTF-8.
-UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def require_storable(text: str, place: str = "") -> str:
-    """Raise ``InvalidMessageError`` for a text that no database can hold; give it back otherwise."""
-    found = UNSTORABLE.search(text)
+    """Return ``text``, or raise ``InvalidMessageError`` if no database can hold it."""
+    found = _UNSTORABLE.search(text)
     if found:
         what = "U+0000" if found[0] == "\x00" else f"half of a surrogate pair (U+{ord(found[0]):04X})"
         raise InvalidMessageError(f"has {what} at index {found.start()}; take it out", place)
@@ -25,32 +25,26 @@ def require_storable(text: str, place: str = "") -> str:
 
 
 def require_json(value: Any, place: str, depth: int = 0, deepest: int = MAX_NESTING) -> None:
-    """Raise ``InvalidMessageError`` for a JSON value that is nested too deep or holds what no database can."""
+    """Raise ``InvalidMessageError`` for a JSON value that is nested too deep or that no database can hold."""
     if not _is_storable_json(value, deepest - depth):
         _refuse_json(value, place, depth, deepest)
 
 
 def _is_storable_json(value: Any, deepest: int) -> bool:
-    level = [value]
-    for _ in range(deepest + 1):
-        below: list[Any] = []
+    for depth, level in enumerate(levels(value)):
+        if depth > deepest:
+            return False
         for item in level:
             if isinstance(item, str):
-                if UNSTORABLE.search(item):
+                if _UNSTORABLE.search(item):
                     return False
-            elif isinstance(item, Mapping):
-                below.extend(map(str, item))
-                below.extend(item.values())
-            elif isinstance(item, (list, tuple)):
-                below.extend(item)
-        if not below:
-            return True
-        level = below
-    return False
+            elif isinstance(item, Mapping) and any(_UNSTORABLE.search(str(key)) for key in item):
+                return False
+    return True
 
 
 def _refuse_json(value: Any, place: str, depth: int, deepest: int) -> None:
-    """Find the place."""
+    """Raise the error with the place, which :func:`_is_storable_json` does not know."""
     place = place[:200]  # a long key is not copied for each of its values
     if depth > deepest:
         raise InvalidMessageError(f"nested more than {deepest} levels deep", place)

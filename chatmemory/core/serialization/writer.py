@@ -22,7 +22,7 @@ __all__ = ["message_to_data"]
 
 
 def message_to_data(message: ChatMessage) -> dict[str, Any]:
-    """The message as LangChain4j's JSON object: a dict in its order of fields. Attributes are as they are.
+    """Return a message as LangChain4j's JSON object, fields in its order, attributes as they are.
 
     Raises:
         TypeError: ``message`` is no message.
@@ -97,7 +97,7 @@ def _media_to_data(media: Media) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Attributes with messages, contents and images in them, which have JSON forms of their own, as data."""
+    """Return attributes as data, with messages, contents and images in them in their JSON forms."""
     match value:
         case ChatMessage():
             return message_to_data(value)

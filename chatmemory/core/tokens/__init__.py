@@ -1,4 +1,4 @@
-"""Counting tokens without a network."""
+"""Token counts without a network."""
 
 from chatmemory.core.tokens.base import TokenCountEstimator
 from chatmemory.core.tokens.openai import OpenAiTokenCountEstimator, stored_count

@@ -1,4 +1,4 @@
-"""What a token window asks of an estimator."""
+"""The protocol of token estimators."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ __all__ = ["TokenCountEstimator"]
 
 
 class TokenCountEstimator(Protocol):
-    """Anything with these three methods counts for a token window.
+    """An estimator for token windows: any object with these three methods.
 
-    What the third method gives for no messages is taken as the overhead of a request; a window adds it once to
-    the sum of its messages. An estimator may have a ``model`` attribute (a string): rows counted by one estimator
+    The count of the third method for no messages is the overhead of a request; a window adds it once to the sum of its
+    messages. An estimator may have a ``model`` attribute (a string): rows counted by one estimator
     are trusted by every other that has the same type and model.
     """
 
     def estimate_token_count_in_text(self, text: str) -> int:
-        """Tokens of a bare text."""
+        """Count the tokens of a bare text."""
 
     def estimate_token_count_in_message(self, message: ChatMessage) -> int:
-        """Tokens of a message, with what the model's format adds to each message."""
+        """Count the tokens of a message, with what the model's format adds to each message."""
 
     def estimate_token_count_in_messages(self, messages: Iterable[ChatMessage]) -> int:
-        """Tokens of all messages, with what the model's format adds to each request."""
+        """Count the tokens of all messages, with what the model's format adds to each request."""

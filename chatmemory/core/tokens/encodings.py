@@ -21,16 +21,16 @@ __all__ = ["ENCODING_NAMES", "VocabularyError", "count_tokens", "encoding_name"]
 
 
 class VocabularyError(RuntimeError):
-    """A vocabulary file of this package is missing or is not the one that was shipped."""
+    """A vocabulary file of this package that is missing or is not the one that was shipped."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Vocabulary:
     sha256: str
-    """Of the unpacked file; the same as ``expected_hash`` in tiktoken."""
+    """The hash of the unpacked file, the same as ``expected_hash`` in tiktoken."""
 
     pattern: str
-    """Splits a text into the pieces that are encoded one by one."""
+    """The pattern of the pieces that are encoded one by one."""
 
 
 _VOCABULARIES = {
@@ -91,7 +91,7 @@ def _encoding(name: str) -> tiktoken.Encoding:
 
 
 def count_tokens(text: str, encoding: str) -> int:
-    """The tokens of ``text`` in ``encoding``, one of :data:`ENCODING_NAMES`; exact up to 100,000 characters.
+    """Count the tokens of ``text`` in ``encoding``, one of :data:`ENCODING_NAMES`; exact up to 100,000 characters.
 
     Special tokens such as ``<|endoftext|>`` are counted as the text that they are.
     """
@@ -102,8 +102,9 @@ def count_tokens(text: str, encoding: str) -> int:
 
 
 def encoding_name(model: str, fallback: str = "o200k_base") -> str:
-    """The encoding that ``model`` uses; ``fallback`` for a model that tiktoken does not know or whose vocabulary
-    is not in this package.
+    """Return the name of the encoding that ``model`` uses.
+
+    It is ``fallback`` for a model that tiktoken does not know or whose vocabulary is not in this package.
 
     Raises:
         ValueError: ``fallback`` is not in this package.

@@ -1,4 +1,4 @@
-"""Counts as LangChain4j's ``OpenAiTokenCountEstimator`` does, and estimates where that one refuses to count."""
+"""The counts of LangChain4j's ``OpenAiTokenCountEstimator``, and estimates where that one refuses to count."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _PER_MESSAGE = 4
 # What one image costs the GPT-4o family: a low-detail one, and one of 1024 x 1024 pixels in high detail.
 _IMAGE_LOW, _IMAGE_HIGH = 85, 765
 
-# Nothing is known of the length of a recording, a film or a PDF at some URL: one page or half a minute.
+# The length of a recording, a video or a PDF at some URL is not known: one page or half a minute.
 _OTHER_MEDIA = 1000
 
 
 class OpenAiTokenCountEstimator:
-    """Tokens of messages in OpenAI's chat format.
+    """An estimator of the tokens of messages in OpenAI's chat format.
 
-    Agrees with LangChain4j wherever that counts. Where it refuses, an estimate comes back: an image is 85 tokens
-    (765 unless its detail is low), other media 1,000, a custom message its JSON text, several contents of a tool
+    It agrees with LangChain4j wherever that counts. Where that refuses, this estimates: an image is 85 tokens (765
+    unless its detail is low), other media 1,000, a custom message its JSON text, several contents of a tool
     result their sum, arguments that are no JSON object their text.
     """
 
@@ -46,7 +46,7 @@ class OpenAiTokenCountEstimator:
             fallback_encoding: for models that tiktoken does not know, ``"o200k_base"`` or ``"cl100k_base"``.
 
         Raises:
-            ValueError: ``model`` is empty, or ``fallback_encoding`` is another one.
+            ValueError: ``model`` is empty, or ``fallback_encoding`` is none of these.
         """
         if not isinstance(model, str) or not model.strip():
             raise ValueError("model_name cannot be null or blank")
@@ -59,15 +59,15 @@ class OpenAiTokenCountEstimator:
         return f"{type(self).__name__}({self.model!r})"
 
     def estimate_token_count_in_text(self, text: str) -> int:
-        """Tokens of a bare text."""
+        """Count the tokens of a bare text."""
         return count_tokens(text, self.encoding)
 
     def estimate_token_count_in_messages(self, messages: Iterable[ChatMessage]) -> int:
-        """Tokens of a request that holds ``messages``."""
+        """Count the tokens of a request that holds ``messages``."""
         return self._overhead_per_request + sum(map(self.estimate_token_count_in_message, messages))
 
     def estimate_token_count_in_message(self, message: ChatMessage) -> int:
-        """Tokens of one message.
+        """Count the tokens of one message.
 
         Raises:
             TypeError: ``message`` is none of the five types.
@@ -128,8 +128,9 @@ class OpenAiTokenCountEstimator:
 
 
 def stored_count(message: ChatMessage, estimator: TokenCountEstimator) -> int:
-    """Tokens of a message that is stored already, and so must never make its memory unreadable: where ``estimator``
-    fails, those that OpenAI's would count.
+    """Count the tokens of a stored message, with OpenAI's estimator if ``estimator`` fails.
+
+    So no stored message can make its memory unreadable.
     """
     try:
         return estimator.estimate_token_count_in_message(message)

@@ -1,18 +1,18 @@
-"""Every change of a conversation's memory, each in one transaction."""
+"""Add messages to a memory, and evict what no longer fits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from chatmemory.core.messages import ChatMessage, require_messages
+from chatmemory.core.messages import ChatMessage
 from chatmemory.core.window import Window
 from chatmemory.database.change import Change
-from chatmemory.database.estimators import window_of
+from chatmemory.database.estimators import estimator_of, window_of
 from chatmemory.database.idempotency import check_key, recall, remember
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.operations.add_without_lock import try_to_add
 from chatmemory.database.operations.change_window import apply_window
-from chatmemory.database.operations.new_rows import _new_rows
+from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import oldest_entries, plan_addition
 from chatmemory.database.target import Target
 from chatmemory.database.write import write
@@ -34,8 +34,8 @@ def add(
         target: the conversation.
         messages: all or none of them are added.
         native: another framework's forms of them.
-        window: bounds the memory from now on; by default what the row says.
-        idempotency_key: a second call with it gives the account of the first.
+        window: bounds the memory from now on; by default the row's window does.
+        idempotency_key: a second call with it returns the account of the first.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing, and must not be made.
@@ -43,26 +43,26 @@ def add(
         ValueError: a text or key that no database can hold.
         IdempotencyConflictError: the key came before, with other messages.
     """
-    given = require_messages(messages)
     if idempotency_key is not None:
         check_key(idempotency_key)
-    new_rows = _new_rows(target, given, window, native)
+    new = NewMessages.of(messages, native)
+    new.token_counts(estimator_of(window, target.likely_model))  # before any lock
     if idempotency_key is None:
-        change = try_to_add(target, new_rows, window)
+        change = try_to_add(target, new, window)
         if change is not None:
             return change
 
     def work(change: Change) -> None:
         conversation = change.conversation
-        if idempotency_key is not None and recall(change, idempotency_key, given):
+        if idempotency_key is not None and recall(change, idempotency_key, new.fingerprint):
             return
         bound = window or window_of(conversation)
         apply_window(conversation, bound)
-        oldest_first = oldest_entries(conversation, bound)
-        added, gone = plan_addition(conversation, bound, new_rows(conversation, bound), oldest_first)
+        rows = new.rows(estimator_of(bound, conversation.model))
+        added, gone = plan_addition(conversation, bound, rows, oldest_entries(conversation, bound))
         if added:
             write(change, added, gone)
         if idempotency_key is not None:
-            remember(change, idempotency_key, given)
+            remember(change, idempotency_key, new.fingerprint)
 
     return target.change(work)

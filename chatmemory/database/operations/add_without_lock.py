@@ -1,7 +1,7 @@
-"""Adding without a lock: read, plan, and write only if nobody was faster.
+"""Add without a lock: read, plan, and write only if no other writer was faster.
 
-That is fewer statements than with a lock, and the row is locked no longer than the write takes. Who is not fastest
-adds under the lock, so that nobody tries forever.
+That takes fewer statements than with a lock, and the row is locked no longer than the write takes. If another writer
+was faster, the caller adds under the lock instead.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from django.db import OperationalError, connections
 from chatmemory.conf import setting
 from chatmemory.core.window import Window
 from chatmemory.database.change import Change
-from chatmemory.database.estimators import settings_of, window_of
-from chatmemory.database.operations.new_rows import NewRows
+from chatmemory.database.estimators import estimator_of, settings_of, window_of
+from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import entries_of, plan_addition
 from chatmemory.database.retry import has_collided
 from chatmemory.database.sql.queries import read_snapshot
@@ -31,17 +31,17 @@ _OLDEST = 4
 
 
 class _TooFewError(Exception):
-    """More rows must be known than were read."""
+    """More rows are needed than were read."""
 
 
-def try_to_add(target: Target, new_rows: NewRows, window: Window | None) -> Change | None:
-    """Add if that can be done without a lock; None, and nothing was done, if it must be done under the lock."""
+def try_to_add(target: Target, new: NewMessages, window: Window | None) -> Change | None:
+    """Add ``new`` without a lock and return the change; None, with nothing done, if it must be added under the lock."""
     connection = connections[target.key.database]
     in_callers_transaction = connection.in_atomic_block or not connection.get_autocommit()
     if in_callers_transaction or target.precondition is not None or not setting("KEEP_HISTORY"):
         return None
     try:
-        return _add(target, new_rows, window)
+        return _add(target, new, window)
     except _TooFewError:
         return None
     except OperationalError as error:
@@ -50,7 +50,7 @@ def try_to_add(target: Target, new_rows: NewRows, window: Window | None) -> Chan
         raise
 
 
-def _add(target: Target, new_rows: NewRows, window: Window | None) -> Change | None:
+def _add(target: Target, new: NewMessages, window: Window | None) -> Change | None:
     snapshot = read_snapshot(target.key, target.instance, _OLDEST)
     if snapshot is None:
         return None
@@ -59,16 +59,15 @@ def _add(target: Target, new_rows: NewRows, window: Window | None) -> Change | N
     if any(getattr(conversation, name) != value for name, value in settings_of(bound, conversation).items()):
         return None
     guards = [getattr(conversation, name) for name in (*WINDOW_SETTINGS, *COUNTERS)]
-    added, evicted = plan_addition(
-        conversation, bound, new_rows(conversation, bound), entries_of(_as_far_as_known(oldest), bound)
-    )
+    rows = new.rows(estimator_of(bound, conversation.model))
+    added, evicted = plan_addition(conversation, bound, rows, entries_of(_as_far_as_known(oldest), bound))
     change = Change(conversation)
     if added:
         update_counters(change, added, evicted)
         gone = already_stored(evicted)
         if not fits_one_statement(added, gone) or not save_at_once(conversation, added, gone, guards):
             return None
-    target.update_instance(change)  # before receivers hear of it, who may use the caller's object
+    target.update_instance(change)  # before signals are sent, whose receivers may use the caller's object
     if added:
         send_signals(change)
     return change

@@ -1,7 +1,7 @@
-"""What a framework that keeps an archive does with a memory: take messages out, and what the window evicted away.
+"""Take messages out of a memory, and keep an archive, for frameworks that have one.
 
-The archive of a conversation is what had no room in its window, or left with that. What was taken out for another
-reason is only in history.
+The archive of a conversation has the messages that had no room in its window, and those that left with them. Messages
+that were taken out for another reason are in the history only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from chatmemory.core.messages import ChatMessage
 from chatmemory.database.change import Change
 from chatmemory.database.estimators import estimator_for
 from chatmemory.database.native_forms import NativeForms
-from chatmemory.database.operations.new_rows import new_rows
+from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.positions import ORDER_STEP
 from chatmemory.database.rows import rows_of
 from chatmemory.database.target import Target
@@ -25,19 +25,19 @@ from chatmemory.models import Message, MessageQuerySet
 __all__ = ["ARCHIVED", "add_archived", "empty_archive", "take_out"]
 
 ARCHIVED = Q(eviction_reason__in=[EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value])
-"""Messages of the archive."""
+"""The condition of the rows in the archive."""
 
 
 def take_out(
     target: Target, choose: Callable[[MessageQuerySet], Iterable[Message]], reason: EvictionReason
 ) -> list[Message]:
-    """Evict the messages of the memory that ``choose`` gives. History keeps them.
+    """Evict the messages of the memory that ``choose`` returns. The history keeps them.
 
     Unlike a window, this takes no tool results along.
 
     Args:
         target: the conversation.
-        choose: gets the retained rows in memory order. It may be called more than once, for other rows each time.
+        choose: is called with the retained rows in memory order, and may be called again with other rows.
         reason: why they leave. ``WINDOW`` archives them.
 
     Returns:
@@ -58,19 +58,18 @@ def take_out(
 
 
 def add_archived(target: Target, messages: list[ChatMessage], native: NativeForms) -> None:
-    """Add messages that were said, and have no place in the memory.
+    """Add messages to the archive: they were said, and are evicted at once.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing, and must not be made.
         ValueError: a text that no database can hold, or a form that is no JSON.
     """
-    columns = native.columns()
+    new = NewMessages(messages, native)
 
     def work(change: Change) -> None:
         conversation = change.conversation
-        rows = new_rows(messages, estimator_for(conversation.model))
-        for row, column in zip(rows, columns, strict=True):
-            row.native = column
+        rows = new.rows(estimator_for(conversation.model))
+        for row in rows:
             row.position = conversation.next_position
             row.memory_order = row.position * ORDER_STEP
             conversation.next_position += 1
@@ -80,11 +79,11 @@ def add_archived(target: Target, messages: list[ChatMessage], native: NativeForm
 
 
 def empty_archive(target: Target, chosen: Q | None = None) -> list[Message]:
-    """Take messages out of the archive. They stay in history, as cleared.
+    """Take messages out of the archive. They stay in the history, as cleared.
 
     Args:
         target: the conversation.
-        chosen: which; by default all.
+        chosen: the condition of those that go; by default all.
 
     Returns:
         the rows as they were.

@@ -47,8 +47,8 @@ def recount(target: Target, model: str | None = None, *, since: int) -> Change:
 
     Args:
         target: the conversation.
-        model: whose tokens are counted from now on; by default that of the row.
-        since: the evicted messages up to this version have been counted.
+        model: the one whose tokens are counted from now on; by default that of the row.
+        since: the version up to which evicted messages have been counted already.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
@@ -68,7 +68,7 @@ def recount(target: Target, model: str | None = None, *, since: int) -> Change:
         memory = memory_of(conversation, bound, oldest_entries(conversation, bound))
         memory.evict()
         if gone := evicted_rows(memory):
-            # Nobody was active: a purge by age must not take it for that.
+            # A purge by age must not take this for activity.
             row = Conversation.objects.using(conversation._state.db).filter(pk=conversation.pk)
             active = row.values_list("updated_at", flat=True).get()
             write(change, [], gone)
@@ -79,7 +79,7 @@ def recount(target: Target, model: str | None = None, *, since: int) -> Change:
 
 
 def apply_window(conversation: Conversation, window: Window) -> None:
-    """Make the row say what bounds the memory now, and its counts be by the window's estimator."""
+    """Make the row describe ``window``, and count its tokens by the window's estimator."""
     wanted = settings_of(window, conversation)
     estimator = estimator_of(window, conversation.model)
     changed = [name for name, value in wanted.items() if getattr(conversation, name) != value]
@@ -93,7 +93,7 @@ def apply_window(conversation: Conversation, window: Window) -> None:
 
 
 def _count_again(conversation: Conversation, estimator: TokenCountEstimator, since: int | None = None) -> bool:
-    """Count what is retained again, and what was evicted after the version ``since``; whether any count is another."""
+    """Count the retained rows again, and those evicted after ``since``; return whether any count has changed."""
     counted = Q(evicted_in__isnull=True) if since is None else Q(evicted_in__isnull=True) | Q(evicted_in__gt=since)
     rows = list(rows_of(conversation).filter(counted))
     counts = [stored_count(row.message, estimator) for row in rows]

@@ -13,7 +13,7 @@ __all__ = ["clear"]
 
 
 def clear(target: Target) -> Change:
-    """Evict everything.
+    """Evict every message.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.

@@ -1,4 +1,4 @@
-"""What a change of a memory would do, before anything is written."""
+"""Plan a change of a memory, before anything is written."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from chatmemory.models.columns import from_columns
 
 __all__ = ["entries_of", "entry_of", "evicted_rows", "memory_of", "plan_addition"]
 
-# Rows of the window's old end that are read at once when something must go. Should that not do, the next chunks are
-# larger, so that a system message anywhere in a large window is found in a few statements.
+# The rows of the window's old end that are read at once when something must go. If they are not enough, the next chunks
+# are larger, so that a system message anywhere in a large window is found in a few statements.
 _CHUNK = 8
-
 _GROWTH = 8
 
 
 def entry_of(row: Message, window: Window) -> Entry:
-    """A row as part of a memory."""
+    """Return a row as an entry of a memory."""
     return Entry(row.message, row.token_count if window.kind is WindowKind.TOKENS else 1, row)
 
 
 def entries_of(rows: Iterable[Row], window: Window) -> Iterator[Entry]:
-    """Stored rows as parts of a memory."""
+    """Return stored rows as entries of a memory."""
     tokens = window.kind is WindowKind.TOKENS
     for row in rows:
         type, text, payload, token_count = message_columns(row)
@@ -37,24 +36,24 @@ def entries_of(rows: Iterable[Row], window: Window) -> Iterator[Entry]:
 
 
 def memory_of(conversation: Conversation, window: Window, oldest_first: Iterable[Entry]) -> Retained:
-    """The memory of a conversation as its counters have it, whose entries are read as far as they are needed."""
+    """Return the memory that the counters of a conversation describe. Its entries are read only as far as needed."""
     tokens = window.kind is WindowKind.TOKENS
     total = conversation.retained_tokens + window.overhead if tokens else conversation.retained_count
     return Retained(oldest_first, total=total, limit=window.limit)
 
 
 def evicted_rows(memory: Retained) -> list[Gone]:
-    """The rows that had to go."""
+    """Return the rows that left ``memory``, each with the reason."""
     return [(entry.row, reason) for entry, reason in memory.evicted]
 
 
 def plan_addition(
     conversation: Conversation, window: Window, rows: list[Message], oldest_first: Iterable[Entry]
 ) -> tuple[list[Message], list[Gone]]:
-    """Add ``rows`` as if one after the other, and give those that are added their places.
+    """Plan to add ``rows`` as if one after the other, and give those that are added their places.
 
     Returns:
-        the rows that are added, for an equal system message adds nothing, and what had to go.
+        the rows that are added (an equal system message is not) and the rows that are evicted.
     """
     memory = memory_of(conversation, window, oldest_first)
     first = window.always_keep_system_message_first
@@ -70,7 +69,7 @@ def plan_addition(
 
 
 def oldest_entries(conversation: Conversation, window: Window) -> Iterator[Entry]:
-    """The retained rows, in memory order, read in chunks as far as somebody asks."""
+    """Return the retained rows as entries, in memory order. They are read in chunks, as far as they are needed."""
     start, size = 0, _CHUNK
     while chunk := read_oldest(conversation, start, size):
         yield from entries_of(chunk, window)

@@ -1,4 +1,4 @@
-"""What two versions of a memory have in common, and where the new messages go between the old ones."""
+"""The messages that two versions of a memory share, and the places of new ones between them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Hashable, Sequence
 __all__ = ["ORDER_STEP", "longest_common_subsequence", "orders_between"]
 
 ORDER_STEP = 2**32
-"""How far apart two messages added one after the other are in ``memory_order``: room for 32 halvings in between."""
+"""The distance in ``memory_order`` of two messages added one after the other: room for 32 halvings."""
 
 # Where almost everything repeats, the longest one is not worth its time.
 _MOST_PAIRS = 200_000
 
 
 def longest_common_subsequence(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Pairs of indexes ``(in old, in new)``, both ascending, of the most elements that keep their order.
+    """Return pairs of indexes ``(in old, in new)``, both ascending, of the most elements that keep their order.
 
-    Of elements that repeat thousands of times each, perhaps not the most.
+    If elements repeat thousands of times each, the pairs may be fewer than the most.
 
     Source: Hunt and Szymanski, "A fast algorithm for computing longest common subsequences", 1977. Fast where few
     elements repeat, as in conversations.
@@ -64,7 +64,7 @@ def _between(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int
 
 
 def _greedy(old: Sequence[Hashable], places: dict[Hashable, list[int]]) -> list[tuple[int, int]]:
-    """A common subsequence, perhaps not the longest: each old element takes the first place after the last taken."""
+    """Return a common subsequence, perhaps not the longest: each element takes the first place after the last taken."""
     pairs: list[tuple[int, int]] = []
     last = -1
     for index, element in enumerate(old):
@@ -78,6 +78,6 @@ def _greedy(old: Sequence[Hashable], places: dict[Hashable, list[int]]) -> list[
 
 
 def orders_between(count: int, low: int, high: int) -> list[int] | None:
-    """``count`` ascending numbers strictly between ``low`` and ``high``, evenly spread; None if there is no room."""
+    """Return ``count`` ascending numbers strictly between ``low`` and ``high``, evenly spread; None without room."""
     step = (high - low) // (count + 1)
     return [low + step * (index + 1) for index in range(count)] if step > 0 else None

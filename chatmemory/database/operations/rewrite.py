@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from chatmemory.core.eviction import EvictionReason
-from chatmemory.core.messages import ChatMessage, SystemMessage, require_messages
+from chatmemory.core.messages import ChatMessage, SystemMessage
 from chatmemory.core.window import Window
 from chatmemory.database.change import Change, Gone
-from chatmemory.database.estimators import window_of
+from chatmemory.database.estimators import estimator_of, window_of
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.operations.change_window import apply_window
-from chatmemory.database.operations.new_rows import _new_rows
+from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import entry_of, evicted_rows
 from chatmemory.database.operations.positions import ORDER_STEP, longest_common_subsequence, orders_between
 from chatmemory.database.rows import rows_of
@@ -38,25 +38,25 @@ def rewrite(
         target: the conversation.
         messages: the new memory, in order.
         native: another framework's forms of them. A row stays only if it has an equal one.
-        window: bounds the memory from now on; by default what the row says. What does not fit it is evicted.
-        from_foreign_memory: this is how a memory adds that has a window of its own. Nothing is evicted but what
-            ``messages`` leave out; new system messages, and new messages after all that stay, were said. Otherwise
-            all that is new is synthetic.
+        window: bounds the memory from now on, by default the row's window does. Messages that do not fit are evicted.
+        from_foreign_memory: whether the caller is a memory with a window of its own, which adds in this way. Then only
+            the rows that ``messages`` leave out are evicted, and new system messages, and new messages after the last
+            one that stays, were said. Otherwise all new messages are synthetic.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing, and must not be made.
         TypeError: one of ``messages`` is no message.
         ValueError: a text that no database can hold.
     """
-    given = require_messages(messages)
-    new_rows = _new_rows(target, given, window, native)
+    incoming = NewMessages.of(messages, native)
+    incoming.token_counts(estimator_of(window, target.likely_model))  # before any lock
 
     def work(change: Change) -> None:
         conversation = change.conversation
         bound = window or window_of(conversation)
         apply_window(conversation, bound)
         old = list(rows_of(conversation).retained())
-        new = new_rows(conversation, bound)
+        new = incoming.rows(estimator_of(bound, conversation.model))
         position = conversation.next_position
         plan = plan_rewrite(old, new, position, from_foreign_memory=from_foreign_memory, native=native)
         gone: list[Gone] = [(row, EvictionReason.REWRITTEN) for row in plan.left_out]
@@ -128,15 +128,15 @@ def plan_rewrite(
 
 
 def _key(row: Message) -> tuple[str, str, str | None]:
-    """What two rows of equal messages have in common. Hashing the messages would leave out their attributes."""
+    """Return a key that is equal for rows of equal messages. Hashing the messages would leave out their attributes."""
     payload = None if row.payload is None else json.dumps(json.loads(row.payload), sort_keys=True)
     return row.type, row.text, payload
 
 
 def _place(new: Sequence[Message], stay: dict[int, Message], position: int) -> int | None:
-    """Give every new row its position and memory order; None when that is done.
+    """Give every new row its position and memory order, and return None.
 
-    Otherwise the place of a row that stays and has no room before it: a copy has to take its place.
+    If there is no room before a row that stays, return the place of that row: a copy has to take it.
     """
     places = [place for place in range(len(new)) if place not in stay]
     for offset, place in enumerate(places):

@@ -1,4 +1,4 @@
-"""Taking back what was added last."""
+"""Take back the last message of a memory, whole or in part."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chatmemory.core.messages import ChatMessage
 from chatmemory.database.change import Change
 from chatmemory.database.estimators import estimator_for
 from chatmemory.database.native_forms import NativeForms
-from chatmemory.database.operations.new_rows import new_rows
+from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.rows import rows_of
 from chatmemory.database.target import Target
 from chatmemory.database.write import write
@@ -18,7 +18,7 @@ from chatmemory.models import Message
 __all__ = ["Remainder", "take_back"]
 
 Remainder = tuple[ChatMessage, NativeForms] | None
-"""What of a message stays in the memory: a shorter message and another framework's form of it, or nothing."""
+"""The part of a message that stays: a shorter message with another framework's form of it, or None."""
 
 
 def take_back(target: Target, shorten: Callable[[Message], Remainder]) -> Message | None:
@@ -26,7 +26,7 @@ def take_back(target: Target, shorten: Callable[[Message], Remainder]) -> Messag
 
     Args:
         target: the conversation.
-        shorten: gives what stays of the row. It may be called more than once, for other rows each time.
+        shorten: returns the part of the row that stays, and may be called again with another row.
 
     Returns:
         the row as it was; None if the memory was empty.
@@ -47,8 +47,7 @@ def take_back(target: Target, shorten: Callable[[Message], Remainder]) -> Messag
         added = []
         if remainder is not None:
             message, native = remainder
-            (left,) = new_rows([message], estimator_for(conversation.model))
-            (left.native,) = native.columns()
+            (left,) = NewMessages([message], native).rows(estimator_for(conversation.model))
             left.position, left.memory_order, left.synthetic = conversation.next_position, row.memory_order, True
             conversation.next_position += 1
             added.append(left)

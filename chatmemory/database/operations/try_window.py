@@ -1,4 +1,4 @@
-"""What another window, or more messages, would do to a conversation."""
+"""Try another window, or more messages, on a conversation without writing."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Unpack
 
 from django.db import router
 
-from chatmemory.core.eviction import Entry, EvictionReason
-from chatmemory.core.messages import ChatMessage, require_messages
+from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens import stored_count
-from chatmemory.core.window import Window, WindowKind
+from chatmemory.core.window import Window
 from chatmemory.database.estimators import estimator_for, window_of
 from chatmemory.database.operations.change_window import apply_window_settings, check_window_settings
-from chatmemory.database.operations.new_rows import new_rows
+from chatmemory.database.operations.new_messages import NewMessages
+from chatmemory.database.operations.plan import entry_of
 from chatmemory.database.read import read_rows
 from chatmemory.models import Conversation, Message, WindowSettings
 
@@ -23,25 +24,25 @@ __all__ = ["WindowTrial", "fit_rows", "try_window"]
 
 @dataclass(frozen=True, kw_only=True)
 class WindowTrial:
-    """The outcome of a window that was only tried."""
+    """The result of trying a window."""
 
     window: str
     """``"messages"`` or ``"tokens"``."""
 
     limit: int
-    """At most so many of them."""
+    """The most messages or tokens, as ``window`` says."""
 
     version: int
-    """Of the memory that it was tried on."""
+    """The version of the memory that it was tried on."""
 
     retained: list[Message]
     """The rows that would stay, in memory order."""
 
     evicted: list[tuple[Message, EvictionReason]]
-    """The rows that would go, in the order in which they go, and why."""
+    """The rows that would be evicted, in that order, each with the reason."""
 
     added: list[Message]
-    """The unsaved rows of messages that were not said yet, with the positions they would have."""
+    """The unsaved rows of the new messages, with the positions they would have."""
 
     tokens: int
     """Tokens of the rows that would stay."""
@@ -58,7 +59,7 @@ def try_window(
         ValueError: no such window, limit or model; a text that no database can hold.
     """
     check_window_settings(settings)
-    said = require_messages(messages)
+    new = NewMessages.of(messages)
     # Never a replica: what is tried is what the next turn will find.
     database = router.db_for_write(Conversation, instance=conversation)
     row = Conversation.objects.using(database).get(pk=conversation.pk)
@@ -66,24 +67,18 @@ def try_window(
     if apply_window_settings(row, settings):
         for kept in rows:
             kept.token_count = stored_count(kept.message, estimator_for(row.model))
-    added = new_rows(said, estimator_for(row.model))
-    return _fit(row, rows, added, window_of(row))
+    return _fit(row, rows, new.rows(estimator_for(row.model)), window_of(row))
 
 
 def fit_rows(conversation: Conversation) -> WindowTrial:
-    """What the model gets of a conversation as its row says: a limit may have become smaller since the last change."""
+    """Return the memory as the row's window bounds it now: its limit may have become smaller since the last change."""
     return _fit(conversation, read_rows(conversation), [], window_of(conversation))
 
 
 def _fit(conversation: Conversation, rows: list[Message], added: list[Message], bound: Window) -> WindowTrial:
-    tokens = bound.kind is WindowKind.TOKENS
-
-    def entry(row: Message) -> Entry:
-        return Entry(row.message, row.token_count if tokens else 1, row)
-
-    retained = bound.fit([entry(row) for row in rows])
+    retained = bound.fit([entry_of(row, bound) for row in rows])
     for row in added:
-        retained.add(entry(row), system_message_first=bound.always_keep_system_message_first)
+        retained.add(entry_of(row, bound), system_message_first=bound.always_keep_system_message_first)
     said = [entry.row for entry in retained.added]
     for offset, row in enumerate(said):
         row.conversation = conversation

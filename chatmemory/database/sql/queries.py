@@ -16,11 +16,11 @@ _CHANGING = (*WINDOW_SETTINGS, *COUNTERS)
 
 
 def lock(key: Key, known: Conversation | None = None) -> Conversation | None:
-    """The conversation, locked until the transaction ends; None if it is missing.
+    """Lock a conversation until the transaction ends, and return it; None if it is missing.
 
     Args:
-        key: its name.
-        known: the same conversation, read before, if what a change writes is all that must be read anew.
+        key: of the conversation.
+        known: the same conversation, read before, if only the columns that a change writes must be read again.
     """
     sql = statements(key.database)
     with connections[key.database].cursor() as cursor:
@@ -31,16 +31,16 @@ def lock(key: Key, known: Conversation | None = None) -> Conversation | None:
         return None
     if known is None:
         return instance_of(Conversation, rows[0], key.database)
-    return _as_it_is(known, rows[0], key.database)
+    return _updated(known, rows[0], key.database)
 
 
 def read_snapshot(key: Key, known: Conversation | None, size: int) -> tuple[Conversation, list[Row]] | None:
-    """The conversation and the oldest ``size`` rows of its memory, at one moment; None if it is missing.
+    """Return a conversation and the oldest ``size`` rows of its memory, at one moment; None if it is missing.
 
     Args:
-        key: its name.
-        known: the same conversation, read before. Without, all that a change does not write is read when asked for.
-        size: of the rows.
+        key: of the conversation.
+        known: the same conversation, read before. Without it, the columns that no change writes are deferred.
+        size: the number of rows.
     """
     with connections[key.database].cursor() as cursor:
         cursor.execute(statements(key.database).snapshot[key.column], (*key.values, size, *key.values))
@@ -51,10 +51,10 @@ def read_snapshot(key: Key, known: Conversation | None, size: int) -> tuple[Conv
         known = Conversation.from_db(key.database, ["id"], [Conversation._meta.pk.to_python(found[0][0])])
     end = 1 + len(_CHANGING)
     rows = [row[end:] for row in found]
-    return _as_it_is(known, found[0][1:end], key.database), [row for row in rows if primary_key(row) is not None]
+    return _updated(known, found[0][1:end], key.database), [row for row in rows if primary_key(row) is not None]
 
 
-def _as_it_is(known: Conversation, changing: Row, database: str) -> Conversation:
+def _updated(known: Conversation, changing: Row, database: str) -> Conversation:
     conversation = type(known).__new__(type(known))
     vars(conversation).update(known.__getstate__())  # as copy() does, by way of all that pickling needs
     conversation._state.db = database
@@ -64,7 +64,7 @@ def _as_it_is(known: Conversation, changing: Row, database: str) -> Conversation
 
 
 def read_oldest(conversation: Conversation, start: int, size: int) -> list[Row]:
-    """``size`` rows of the memory, in its order, after the first ``start``."""
+    """Return ``size`` rows of the memory, in its order, after the first ``start``."""
     connection, database = connection_of(conversation)
     with connection.cursor() as cursor:
         cursor.execute(statements(database).oldest, [prepared_id(conversation, connection), size, start])
@@ -72,7 +72,7 @@ def read_oldest(conversation: Conversation, start: int, size: int) -> list[Row]:
 
 
 def read_memory(key: Key) -> list[Row]:
-    """The memory in order: type, text, payload and tokens of each message; model, window and limit of the row."""
+    """Return the memory in order: type, text, payload, tokens of each message; model, window, limit of the row."""
 
     def read() -> list[Row]:
         with connections[key.database].cursor() as cursor:

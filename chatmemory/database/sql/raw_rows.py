@@ -1,4 +1,4 @@
-"""Rows of the hot statements, as the drivers give them, and the messages and instances made of them."""
+"""The rows of the hot statements, as drivers return them, and the objects made of them."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from django.db import connections, models
 
 from chatmemory.models import Message
 
-__all__ = ["Row", "message_columns", "message_of", "primary_key", "text_columns"]
+__all__ = ["COLUMNS", "Row", "instance_of", "message_columns", "message_of", "primary_key", "text_columns"]
 
 Row = tuple[Any, ...]
-"""A message with all its columns, as the driver gave it."""
+"""A message with all its columns, as the driver returned it."""
 
 COLUMNS = [field.attname for field in Message._meta.concrete_fields]
 
 message_columns = itemgetter(*map(COLUMNS.index, ("type", "text", "payload", "token_count")))
-"""Type, text, payload and tokens of a row."""
+"""Returns type, text, payload and tokens of a row."""
 
 text_columns = itemgetter(*map(COLUMNS.index, ("text", "payload", "native")))
-"""What of a row has no bound but that of a message."""
+"""Returns text, payload and native form of a row: the columns that may be long."""
 
 primary_key = itemgetter(COLUMNS.index("id"))
-"""Of a row."""
+"""Returns the primary key of a row."""
 
 M = TypeVar("M", bound=models.Model)
 
 
 def message_of(row: Row, database: str) -> Message:
-    """The object of a row."""
+    """Return the message of a row as an object."""
     return instance_of(Message, row, database)
 
 
 @cache
 def _converted(model: type[models.Model]) -> tuple[tuple[int, Any], ...]:
-    """The columns that a driver may give in another type than the field's, and where they are."""
+    """Return the columns that a driver may return in another type than the field's, each with its index."""
     plain = (models.CharField, models.TextField, models.IntegerField)
     return tuple(
         (index, field.get_col(model._meta.db_table))
@@ -46,6 +46,7 @@ def _converted(model: type[models.Model]) -> tuple[tuple[int, Any], ...]:
 
 
 def instance_of(model: type[M], row: Row, database: str) -> M:
+    """Return the object of a whole row of ``model``."""
     connection = connections[database]
     values = list(row)
     for index, column in _converted(model):

@@ -1,4 +1,4 @@
-"""The SQL of :mod:`chatmemory.database.sql.writes`, for each database that Django knows.
+"""The SQL of the hot reads and writes, for each database that Django knows.
 
 Tables and columns are named by the models, and what differs between databases comes from Django's backends.
 """
@@ -17,10 +17,10 @@ from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, Message
 __all__ = ["INSERTED", "Statements", "statements"]
 
 _EVICTION = ("evicted_in", "evicted_at", "eviction_reason")
-"""What an eviction writes of a message's row."""
+"""The columns that an eviction writes of a message's row."""
 
 INSERTED = tuple(field.attname for field in Message._meta.concrete_fields if not field.primary_key)
-"""What is written of a new message, in the order of its row."""
+"""The columns that are written of a new message, in the order of its row."""
 
 
 @dataclass(frozen=True)
@@ -31,43 +31,43 @@ class Statements:
     """
 
     lock: dict[str, tuple[str, ...]]
-    """Only the last one gives a row, with the columns :data:`WINDOW_SETTINGS` and :data:`COUNTERS`."""
+    """Lock a conversation. Only the last one returns a row: :data:`WINDOW_SETTINGS` and :data:`COUNTERS`."""
 
     lock_whole: dict[str, tuple[str, ...]]
-    """The same with all columns."""
+    """Lock a conversation, and return all its columns."""
 
     memory: dict[str, str]
     """Type, text, payload and tokens of each message, then model, window and limit of the conversation."""
 
     oldest: str
-    """By primary key, limit and offset: whole rows of the memory, in its order."""
+    """Whole rows of the memory in its order, by primary key, limit and offset."""
 
     counters: str
-    """Sets :data:`COUNTERS` and ``updated_at`` of a primary key."""
+    """Set :data:`COUNTERS` and ``updated_at``, by primary key."""
 
     if_unchanged: str
-    """Follows ``counters``: only if the columns :data:`WINDOW_SETTINGS` and :data:`COUNTERS` have these values."""
+    """The condition that may follow ``counters``: :data:`WINDOW_SETTINGS` and :data:`COUNTERS` have these values."""
 
     snapshot: dict[str, str]
-    """With the key twice, and a limit between: primary key, :data:`WINDOW_SETTINGS` and :data:`COUNTERS` of the
+    """By the key, a limit, and the key again: primary key, :data:`WINDOW_SETTINGS` and :data:`COUNTERS` of the
     conversation with each of its oldest rows in memory, or with nulls if there is none."""
 
     insert: str
-    """Up to ``VALUES``."""
+    """The beginning of an insert, up to ``VALUES``."""
 
     upsert: str
-    """What follows the values if some of them are stored rows, to be marked as evicted."""
+    """The end of an insert of which some rows are stored already and are to be marked as evicted."""
 
     returning: str
-    """Gives position and primary key of each row written; empty where the database cannot."""
+    """The clause that returns position and primary key of each row written; empty where the database cannot."""
 
     at_once: tuple[str, str, str] | None
-    """What precedes, is between and follows the values where ``counters``, ``if_unchanged`` and ``insert`` are one
+    """The text before, between and after the values, where ``counters``, ``if_unchanged`` and ``insert`` are one
     statement, and the values of the first row need types."""
 
 
 def _column_of(model: type[models.Model], name: str) -> str:
-    """The column of a field."""
+    """Return the column of a field."""
     field = model._meta.get_field(name)
     assert isinstance(field, models.Field)
     return str(field.column)
@@ -75,7 +75,7 @@ def _column_of(model: type[models.Model], name: str) -> str:
 
 @cache
 def statements(database: str) -> Statements:
-    """Those for the database with this alias."""
+    """Return the statements for the database with this alias."""
     connection = connections[database]
     ops, features = connection.ops, connection.features
     quote = ops.quote_name

@@ -1,8 +1,7 @@
-"""What every turn asks of the database, in SQL that is built once.
+"""The hot writes: new rows, evictions and counters of one change, in SQL that is built once.
 
-Lock the conversation, read the old end of its memory, write, read the memory: the ORM builds such queries, and objects
-of whole rows, anew each time, and that takes several times what the database needs. What is rarer, or larger, goes
-through the ORM.
+The ORM would build such queries, and objects of whole rows, anew each time, which takes several times as long as the
+database needs. Rarer and larger writes go through the ORM.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from chatmemory.models import COUNTERS, Conversation, Message
 __all__ = ["MOST_ROWS", "save", "save_at_once"]
 
 MOST_ROWS = 50
-"""The most that :func:`save` takes: SQLite bounds the parameters of a statement."""
+"""The most rows that :func:`save` takes: SQLite bounds the parameters of a statement."""
 
 _CONVERSATION, _CREATED_AT, _EVICTED_IN, _EVICTED_AT, _REASON = map(
     INSERTED.index, ("conversation_id", "created_at", "evicted_in", "evicted_at", "eviction_reason")
@@ -41,18 +40,18 @@ def save(
     evicted: Sequence[tuple[Row | Message, EvictionReason]],
     guards: Sequence[Any] = (),
 ) -> bool:
-    """Insert new rows, mark stored ones as evicted, and write what the conversation has become, in a transaction.
+    """Insert new rows, mark stored ones as evicted, and write the counters, within the caller's transaction.
 
-    The conversation is locked then, so that what conflicts with a position is the very row that is given.
+    The conversation is locked, so that a row that conflicts with a position is the very row of ``evicted``.
 
     Args:
         conversation: locked, unless there are ``guards``.
         added: unsaved rows with their places.
         evicted: stored rows.
-        guards: what :data:`WINDOW_SETTINGS` and :data:`COUNTERS` must be still.
+        guards: the values that :data:`WINDOW_SETTINGS` and :data:`COUNTERS` must still have.
 
     Returns:
-        False if they are not, and nothing was written.
+        False if they have others; then nothing was written.
     """
     connection, database = connection_of(conversation)
     sql = statements(database)
@@ -77,7 +76,7 @@ def save_at_once(
     evicted: Sequence[tuple[Row | Message, EvictionReason]],
     guards: Sequence[Any],
 ) -> bool:
-    """What :func:`save` does with ``guards``, in a transaction of its own; in one statement where that is possible."""
+    """Save with ``guards`` in a transaction of its own, in one statement where the database can; see :func:`save`."""
     connection, database = connection_of(conversation)
     sql = statements(database)
     if sql.at_once is None:

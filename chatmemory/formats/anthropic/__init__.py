@@ -1,8 +1,8 @@
-"""Anthropic's Messages: ``to_anthropic`` gives what ``client.messages.create`` takes, ``from_anthropic`` reads it.
+"""Anthropic's Messages: ``to_anthropic`` writes what ``client.messages.create`` takes, ``from_anthropic`` reads it.
 
 ``from_anthropic`` also reads what the SDK dumps: ``response.model_dump()``.
 
-Anthropic wants turns of the user and of the model by turns, the user's first, and the system text apart. So
+Anthropic wants the turns of the user and of the model to alternate, the user's first, and the system text apart. So
 
 - system messages are written as ``system``, wherever they are; several become several blocks
 - neighbours of one role become one turn: results of tools and what the user says after them, above all

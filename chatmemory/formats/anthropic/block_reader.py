@@ -1,4 +1,4 @@
-"""What the content blocks of Anthropic's messages are read as; see :mod:`chatmemory.formats.anthropic`."""
+"""The reader of the content blocks of Anthropic's messages; see :mod:`chatmemory.formats.anthropic`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,30 @@ from chatmemory.core.contents import Content, DetailLevel, ImageContent, PdfFile
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ToolExecutionRequest, ToolExecutionResultMessage
-from chatmemory.core.serialization.format_fields import Fields
+from chatmemory.core.serialization.fields import Fields
+from chatmemory.core.serialization.storable import require_json
 from chatmemory.formats.anthropic.block_writer import IMAGE_TYPES, is_on_the_web
 
-__all__ = ["ANSWER_BLOCKS", "SYSTEM_BLOCKS", "USER_BLOCKS", "Redacted", "Thought", "read_parts", "read_tool_result"]
+__all__ = [
+    "ANSWER_BLOCKS",
+    "SYSTEM_BLOCKS",
+    "USER_BLOCKS",
+    "Redacted",
+    "Thought",
+    "read_content",
+    "read_parts",
+    "read_tool_result",
+]
+
+_FILES = {
+    "file": "a file that Anthropic holds cannot be kept; give its data",
+    "content": "a document of blocks cannot be kept; give them as blocks of the message",
+}
+_REFUSED = {
+    "search_result": "search results cannot be kept; give them as text",
+    "tool_reference": "references to tools cannot be kept; leave them out",
+    "browser_state": "the state of a browser cannot be kept; give it as text",
+}
 
 
 class Thought(NamedTuple):
@@ -24,8 +44,15 @@ class Redacted(NamedTuple):
     data: str
 
 
+def read_content(fields: Fields) -> Any:
+    """Take out ``content``, a text or a list of blocks that can be kept in attributes."""
+    content = fields.value("content", (str, list, tuple), "a string or a list of blocks")
+    require_json(content, fields.at("content"), 3)  # it becomes {"attributes": {"anthropic": {"content": content}}}
+    return content
+
+
 def read_parts(content: Any, place: str, readers: Mapping[str, Callable[[Fields], Any]], at: str = "") -> list[Any]:
-    """What each block is read as; ``at`` is the place of the only one."""
+    """Read each block. Of a single one, ``at`` is the place itself."""
     if isinstance(content, str):
         return [TextContent(content)]
 
@@ -50,8 +77,7 @@ def _redacted(fields: Fields) -> Redacted:
 
 
 def _tool_use(fields: Fields) -> ToolExecutionRequest:
-    fields.leave("caller")
-    fields.leave("toolset_name")
+    fields.leave("caller", "toolset_name")
     return ToolExecutionRequest(
         fields.text("id"), fields.text("name"), dumps(fields.value("input", Mapping, "an object"))
     )
@@ -62,12 +88,13 @@ def _whole(fields: Fields) -> None:
 
 
 def read_tool_result(fields: Fields) -> ToolExecutionResultMessage:
+    """Read a tool result, whose tool has no name in it."""
     fields.choice("type", ["tool_result"])
     fields.leave("cache_control")
     id = fields.text("tool_use_id")
     is_error = fields.value("is_error", bool, "true or false") if fields.has("is_error") else None
     place = fields.at("content")
-    content = fields.content_blocks("content") if fields.has("content") else ""
+    content = read_content(fields) if fields.has("content") else ""
     contents = read_parts(content, place, _RESULT_BLOCKS)
     return ToolExecutionResultMessage(id, contents=contents or [TextContent("")], is_error=is_error)
 
@@ -82,7 +109,7 @@ def _user_image(fields: Fields) -> ImageContent:
 
 
 def _image_source(fields: Fields) -> ImageContent:
-    # Nobody said how closely to look.
+    # Anthropic does not say how closely to look.
     if fields.choice("type", ("base64", "url"), _FILES) == "url":
         return ImageContent(_url(fields), detail_level=DetailLevel.AUTO)
     media_type = fields.choice("media_type", IMAGE_TYPES)
@@ -101,8 +128,7 @@ def _document(fields: Fields) -> Content:
 
 
 def _user_document(fields: Fields) -> Content:
-    for key in ("title", "context", "citations"):
-        fields.leave(key)
+    fields.leave("title", "context", "citations")
     return _document(fields)
 
 
@@ -117,15 +143,6 @@ def _document_source(fields: Fields) -> Content:
     return PdfFileContent(base64_data=fields.text("data"))
 
 
-_FILES = {
-    "file": "a file that Anthropic holds cannot be kept; give its data",
-    "content": "a document of blocks cannot be kept; give them as blocks of the message",
-}
-_REFUSED = {
-    "search_result": "search results cannot be kept; give them as text",
-    "tool_reference": "references to tools cannot be kept; leave them out",
-    "browser_state": "the state of a browser cannot be kept; give it as text",
-}
 SYSTEM_BLOCKS: dict[str, Callable[[Fields], Any]] = {"text": _text}
 USER_BLOCKS: dict[str, Callable[[Fields], Any]] = {"text": _text, "image": _user_image, "document": _user_document}
 _RESULT_BLOCKS: dict[str, Callable[[Fields], Any]] = {"text": _text, "image": _image, "document": _document}
@@ -134,7 +151,7 @@ ANSWER_BLOCKS: dict[str, Callable[[Fields], Any]] = {
     "thinking": _thinking,
     "redacted_thinking": _redacted,
     "tool_use": _tool_use,
-    # What ran at Anthropic is nobody's to answer, and means something only as it came.
+    # What ran at Anthropic needs no answer from here, and is of use only unchanged.
     "server_tool_use": _whole,
     "web_search_tool_result": _whole,
     "web_fetch_tool_result": _whole,

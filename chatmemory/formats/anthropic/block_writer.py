@@ -1,4 +1,4 @@
-"""The content blocks of Anthropic's messages, as they are written; see :mod:`chatmemory.formats.anthropic`."""
+"""The writer of the content blocks of Anthropic's messages; see :mod:`chatmemory.formats.anthropic`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
 def answer_blocks(message: AiMessage) -> list[dict[str, Any]]:
-    """The blocks of an answer, in LangChain4j's order: thinking, redacted thinking, text, tool calls."""
+    """Return the blocks of an answer, in LangChain4j's order: thinking, redacted thinking, text, tool calls."""
     blocks: list[dict[str, Any]] = []
     signature = message.attributes.get(THINKING_SIGNATURE)
     # LangChain4j joins the signatures of several blocks with line breaks, and Anthropic would refuse them so.
@@ -49,7 +49,7 @@ def _tool_use(request: ToolExecutionRequest) -> dict[str, Any]:
 
 
 def content_block(content: Content) -> dict[str, Any]:
-    """The block of a part of a user message or a tool result."""
+    """Return the block for one content of a user message or a tool result."""
     match content:
         case TextContent():
             return {"type": "text", "text": content.text}
@@ -97,5 +97,5 @@ def _url_source(url: str, what: str) -> dict[str, Any]:
 
 
 def is_on_the_web(url: str) -> bool:
-    """Whether Anthropic can fetch it."""
+    """Return whether Anthropic can fetch a URL."""
     return url.partition("://")[0].lower() in ("http", "https")

@@ -16,7 +16,7 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.format_fields import Fields, expected
+from chatmemory.core.serialization.fields import Fields, expected
 from chatmemory.core.serialization.storable import require_json
 from chatmemory.formats.anthropic.block_reader import (
     ANSWER_BLOCKS,
@@ -24,6 +24,7 @@ from chatmemory.formats.anthropic.block_reader import (
     USER_BLOCKS,
     Redacted,
     Thought,
+    read_content,
     read_parts,
     read_tool_result,
 )
@@ -54,10 +55,10 @@ _OF_THE_ANSWER = (
 
 
 def from_anthropic(data: Any, place: str = "") -> list[ChatMessage]:
-    """Messages from ``{"system": …, "messages": […]}``, from a list of messages, or from one answer that the SDK dumps.
+    """Read messages from ``{"system": …, "messages": […]}``, a list of messages, or one answer that the SDK dumps.
 
-    ``null`` is the same as a field that is not there. A tool result is given the name of the tool that an earlier
-    message calls by its ID.
+    ``null`` is the same as a field that is not there. A tool result gets the name of the tool that an earlier message
+    calls by its ID.
 
     Args:
         place: what the data is called in errors, ``body`` say.
@@ -69,20 +70,19 @@ def from_anthropic(data: Any, place: str = "") -> list[ChatMessage]:
         return _messages(data, place)
     if not isinstance(data, Mapping):
         raise expected("an object or a list of messages", data, place)
+    fields = Fields(data, place)
+    at = fields.at
     if "role" in data:
-        return Fields(data, place).build(_message)
-    dot = f"{place}." if place else ""
-    unknown = next((str(key) for key in data if key not in ("system", "messages")), None)
-    if unknown is not None:
-        raise InvalidMessageError("unknown field; leave it out", f"{dot}{unknown[:100]}")
+        return fields.build(_message)
+    fields.refuse_others("system", "messages")
     if not isinstance(data.get("messages"), (list, tuple)):
-        raise expected("a list of messages", data.get("messages"), f"{dot}messages")
+        raise expected("a list of messages", data.get("messages"), at("messages"))
     system: list[ChatMessage] = []
     if data.get("system") is not None:
-        require_json(data["system"], f"{dot}system")
-        text = _system_text(data["system"], f"{dot}system")
-        system = [_system(text, f"{dot}system")] if text else []
-    return system + _messages(data["messages"], f"{dot}messages")
+        require_json(data["system"], at("system"))
+        text = _system_text(data["system"], at("system"))
+        system = [_system(text, at("system"))] if text else []
+    return system + _messages(data["messages"], at("messages"))
 
 
 def _messages(data: Iterable[Any], place: str) -> list[ChatMessage]:
@@ -103,13 +103,12 @@ def _messages(data: Iterable[Any], place: str) -> list[ChatMessage]:
 def _message(fields: Fields) -> list[ChatMessage]:
     role = fields.choice("role", ("user", "assistant", "system"))
     place = fields.at("content")
-    content = fields.content_blocks("content")
+    content = read_content(fields)
     if role == "system":
         return [_system(_system_text(content, place), place)]
     if role == "user":
         return _user(content, place)
-    for key in _OF_THE_ANSWER:
-        fields.leave(key)
+    fields.leave(*_OF_THE_ANSWER)
     return [_kept_beside(read_answer(content, place), _clean(content))]
 
 
@@ -146,7 +145,7 @@ def _user(content: Any, place: str) -> list[ChatMessage]:
 
 
 def read_contents(blocks: list[Any]) -> list[Content]:
-    """What blocks of a user, which are no tool results, say."""
+    """Read a user's blocks, which are no tool results."""
     return [_user_part(block, f"[{index}]") for index, block in enumerate(blocks)]
 
 
@@ -156,7 +155,7 @@ def _user_part(block: Any, place: str) -> Content:
 
 
 def read_answer(content: Any, place: str = "") -> AiMessage:
-    """What the blocks of an answer say, but for what has no place in it."""
+    """Read the blocks of an answer, without what a message here has no place for."""
     parts = read_parts(content, place, ANSWER_BLOCKS)
     texts = [part.text for part in parts if isinstance(part, TextContent)]
     thoughts = [part for part in parts if isinstance(part, Thought)]
@@ -176,7 +175,7 @@ def read_answer(content: Any, place: str = "") -> AiMessage:
 
 
 def _kept_beside(answer: AiMessage, blocks: list[dict[str, Any]]) -> AiMessage:
-    """The answer, with its blocks if they cannot be had from it again."""
+    """Return the answer, with its blocks kept aside if writing it would not make them again."""
     if answer_blocks(answer) == blocks:
         return answer
     attributes = {**answer.attributes, ATTRIBUTE: {"content": blocks}}
@@ -184,7 +183,7 @@ def _kept_beside(answer: AiMessage, blocks: list[dict[str, Any]]) -> AiMessage:
 
 
 def _clean(content: Any) -> list[dict[str, Any]]:
-    """The blocks without what says nothing."""
+    """Return the blocks without fields that say nothing."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [

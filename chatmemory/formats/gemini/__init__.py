@@ -1,15 +1,15 @@
-"""Gemini's contents: ``to_gemini`` gives what ``generateContent`` takes, ``from_gemini`` reads it.
+"""Gemini's contents: ``to_gemini`` writes what ``generateContent`` takes, ``from_gemini`` reads it.
 
 ``from_gemini`` also reads what the SDK dumps: ``response.model_dump()``, or one content of it.
 
-Gemini wants turns of the user and of the model by turns, the user's first, a turn of nothing but responses right after
-the turn with the calls, as many as there are calls, and the system text apart. So
+Gemini wants the turns of the user and of the model to alternate, the user's first, a turn of nothing but responses
+right after the turn with the calls, as many as there are calls, and the system text apart. So
 
 - system messages are written as ``system_instruction``, wherever they are; several become several parts
 - neighbours of one role become one content, but responses of functions stay apart from what the user says after them
 - what :mod:`chatmemory.formats.validity` says is repaired, and reported
-- the first call of an answer that has no signature, for another model made it, is given the one that Gemini has for
-  that, ``skip_thought_signature_validator``; reading takes it out again
+- the first call of an answer that has no signature, for another model made it, gets the one that Gemini has for that,
+  ``skip_thought_signature_validator``; reading takes it out again
 
 Not written, for Gemini has no place for it and the model needs none of it:
 

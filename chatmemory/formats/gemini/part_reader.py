@@ -1,4 +1,4 @@
-"""What the parts of Gemini's contents are read as; see :mod:`chatmemory.formats.gemini`."""
+"""The reader of the parts of Gemini's contents; see :mod:`chatmemory.formats.gemini`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from chatmemory.core.contents import (
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ToolExecutionRequest, ToolExecutionResultMessage
-from chatmemory.core.serialization.format_fields import Fields
+from chatmemory.core.serialization.fields import Fields
 from chatmemory.core.serialization.storable import require_json
 from chatmemory.formats.gemini.part_writer import can_be_fetched
 from chatmemory.formats.media import is_base64
@@ -28,7 +28,7 @@ from chatmemory.formats.media import is_base64
 __all__ = ["ANSWER_PARTS", "NO_SIGNATURE", "USER_PARTS", "Thought", "clean_part", "read_part"]
 
 NO_SIGNATURE = "skip_thought_signature_validator"
-"""What Gemini takes as the signature of a call that it did not make."""
+"""The signature that Gemini takes for a call that it did not make."""
 
 _OBJECTS = (
     "inlineData",
@@ -49,7 +49,7 @@ class Thought(NamedTuple):
 
 
 def clean_part(part: Any, place: str) -> Any:
-    """A part with the names of the REST API, without what says nothing."""
+    """Return a part with the names of the REST API, without fields that say nothing."""
     if not isinstance(part, Mapping):
         return part
     cleaned = {
@@ -71,7 +71,7 @@ def _clean_object(value: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def _in_camel_case(data: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """The fields that have a value. The SDK has bytes and enums, and writes names with underscores."""
+    """Return the fields that have a value. The SDK has bytes and enums, and writes names with underscores."""
     result: dict[str, Any] = {}
     for key, value in data.items():
         name = re.sub("_([a-z])", lambda found: found[1].upper(), str(key))
@@ -90,7 +90,7 @@ def _base64(value: bytes) -> str:
 
 
 def read_part(part: Any, place: str, readers: Mapping[str, Callable[[Fields], Any]]) -> Any:
-    """What a clean part is read as."""
+    """Read a clean part."""
 
     def read(fields: Fields) -> Any:
         if fields.has("thoughtSignature"):
@@ -129,8 +129,7 @@ def _function_call(fields: Fields) -> ToolExecutionRequest:
 
 
 def _call(fields: Fields) -> ToolExecutionRequest:
-    fields.leave("partialArgs")
-    fields.leave("willContinue")
+    fields.leave("partialArgs", "willContinue")
     id, name = fields.optional_text("id"), fields.text("name")
     return ToolExecutionRequest(
         id, name, dumps(fields.value("args", Mapping, "an object") if fields.has("args") else {})
@@ -142,8 +141,7 @@ def _function_response(fields: Fields) -> ToolExecutionResultMessage:
 
 
 def _result(fields: Fields) -> ToolExecutionResultMessage:
-    fields.leave("willContinue")
-    fields.leave("scheduling")
+    fields.leave("willContinue", "scheduling")
     id, name = fields.optional_text("id"), fields.text("name")
     response = fields.value("response", Mapping, "an object") if fields.has("response") else {}
     place = fields.at("parts")
@@ -155,7 +153,7 @@ def _result(fields: Fields) -> ToolExecutionResultMessage:
 
 
 def _said(response: Mapping[str, Any]) -> tuple[list[str], bool | None]:
-    """The texts of a response, and whether it is an error."""
+    """Return the texts of a response, and whether it is an error."""
     if not response:
         return [], None
     if len(response) == 1:
@@ -196,7 +194,7 @@ def _file(fields: Fields) -> Content:
 def _media(fields: Fields, mime_type: str, media: dict[str, Any]) -> Content:
     kind = mime_type.partition("/")[0].lower()
     if kind == "image":
-        return ImageContent(**media, detail_level=DetailLevel.AUTO)  # nobody said how closely to look
+        return ImageContent(**media, detail_level=DetailLevel.AUTO)  # Gemini does not say how closely to look
     if kind == "audio":
         return AudioContent(**media)
     if kind == "video":
@@ -223,7 +221,7 @@ USER_PARTS: dict[str, Callable[[Fields], Any]] = {
 ANSWER_PARTS: dict[str, Callable[[Fields], Any]] = {
     "text": _text_or_thought,
     "functionCall": _function_call,
-    # What Gemini made or ran itself is nobody's to answer, and means something only as it came.
+    # What Gemini made or ran itself needs no answer from here, and is of use only unchanged.
     **{
         key: _whole(key)
         for key in ("inlineData", "fileData", "executableCode", "codeExecutionResult", "toolCall", "toolResponse")

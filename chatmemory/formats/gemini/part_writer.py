@@ -1,4 +1,4 @@
-"""The parts of Gemini's contents, as they are written; see :mod:`chatmemory.formats.gemini`."""
+"""The writer of the parts of Gemini's contents; see :mod:`chatmemory.formats.gemini`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _MIME_TYPES = {
 
 
 def answer_parts(message: AiMessage) -> list[dict[str, Any]]:
-    """The parts of an answer: its text, and its calls."""
+    """Return the parts of an answer: its text, and its calls."""
     parts: list[dict[str, Any]] = [] if message.text is None else [{"text": message.text}]
     return parts + [{"functionCall": _function_call(request)} for request in message.tool_execution_requests]
 
@@ -60,7 +60,7 @@ def _function_call(request: ToolExecutionRequest) -> dict[str, Any]:
 
 
 def function_response(message: ToolExecutionResultMessage) -> dict[str, Any]:
-    """The response without its ID and name: ``output`` or ``error`` with the texts, and ``parts`` with the media."""
+    """Return a response without its ID and name: ``output`` or ``error`` with the texts, ``parts`` with the media."""
     texts = [content.text for content in message.contents if isinstance(content, TextContent)]
     media = [content_part(content) for content in message.contents if not isinstance(content, TextContent)]
     said: dict[str, Any] = {"error" if message.is_error else "output": texts[0] if len(texts) == 1 else texts}
@@ -68,7 +68,7 @@ def function_response(message: ToolExecutionResultMessage) -> dict[str, Any]:
 
 
 def content_part(content: Content) -> dict[str, Any]:
-    """The part of what a user says."""
+    """Return the part for one content of a user message or a tool result."""
     match content:
         case TextContent():
             return {"text": content.text}
@@ -112,5 +112,5 @@ def _media_part(media: Media | None, what: str) -> dict[str, Any]:
 
 
 def can_be_fetched(url: str) -> bool:
-    """Whether it is of a kind that Gemini fetches."""
+    """Return whether Gemini can fetch a URL."""
     return url.partition("://")[0].lower() in ("http", "https", "gs")

@@ -17,7 +17,7 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.format_fields import Fields, expected
+from chatmemory.core.serialization.fields import Fields, expected
 from chatmemory.formats import CannotExpressError
 from chatmemory.formats.gemini.part_reader import ANSWER_PARTS, USER_PARTS, Thought, clean_part, read_part
 from chatmemory.formats.gemini.part_writer import answer_parts, content_part, function_response
@@ -32,7 +32,7 @@ _SYSTEM_NAMES = ("system_instruction", "systemInstruction")
 
 
 def from_gemini(data: Any, place: str = "") -> list[ChatMessage]:
-    """Messages from ``{"system_instruction": …, "contents": […]}``, a list of contents, one content, or a response.
+    """Read messages from ``{"system_instruction": …, "contents": […]}``, contents, one content, or a response.
 
     Names may be those of the REST API (``functionCall``) or of the SDK (``function_call``); errors have the former.
     ``null`` is the same as a field that is not there. A response of a function gets the ID of its call; those without
@@ -48,21 +48,20 @@ def from_gemini(data: Any, place: str = "") -> list[ChatMessage]:
         return _contents(data, place)
     if not isinstance(data, Mapping):
         raise expected("an object or a list of contents", data, place)
-    dot = f"{place}." if place else ""
+    fields = Fields(data, place)
+    at = fields.at
     if "candidates" in data:
-        return _candidate(data["candidates"], f"{dot}candidates")
+        return _candidate(data["candidates"], at("candidates"))
     if "parts" in data:
         return _content(data, place, _Calls())
-    unknown = next((str(key) for key in data if key not in (*_SYSTEM_NAMES, "contents")), None)
-    if unknown is not None:
-        raise InvalidMessageError("unknown field; leave it out", f"{dot}{unknown[:100]}")
+    fields.refuse_others(*_SYSTEM_NAMES, "contents")
     given = [name for name in _SYSTEM_NAMES if data.get(name) is not None]
     if len(given) > 1:
-        raise InvalidMessageError("given twice", f"{dot}{given[1]}")
-    system = [message for name in given for message in _system(data[name], f"{dot}{name}")]
+        raise InvalidMessageError("given twice", at(given[1]))
+    system = [message for name in given for message in _system(data[name], at(name))]
     if not isinstance(data.get("contents"), (list, tuple)):
-        raise expected("a list of contents", data.get("contents"), f"{dot}contents")
-    return [*system, *_contents(data["contents"], f"{dot}contents")]
+        raise expected("a list of contents", data.get("contents"), at("contents"))
+    return [*system, *_contents(data["contents"], at("contents"))]
 
 
 def _candidate(candidates: Any, place: str) -> list[ChatMessage]:
@@ -98,7 +97,11 @@ class _Calls:
         self._waiting = list(enumerate(requests))
 
     def take(self, result: ToolExecutionResultMessage) -> tuple[int, ToolExecutionResultMessage]:
-        """Which call it answers, and the result with its ID."""
+        """Take the call that a result answers.
+
+        Returns:
+            The index of the call, -1 if it has an ID or is not there; and the result with the ID of the call.
+        """
         for number, (index, request) in enumerate(self._waiting):
             if result.id in (None, request.id) and result.tool_name == request.name:
                 del self._waiting[number]
@@ -139,7 +142,7 @@ def _content(data: Any, place: str, calls: _Calls) -> list[ChatMessage]:
 
 
 def _parts(data: Any, place: str) -> tuple[str, list[Any], str]:
-    """The role and the parts of a content, and where they are."""
+    """Return the role and the parts of a content, and the place of the parts."""
     fields = Fields(data, place)
 
     def read(fields: Fields) -> tuple[str, Any]:
@@ -162,7 +165,7 @@ def _user(parts: list[Any], place: str, first: int) -> UserMessage:
 
 
 def _is_written_so(write: Callable[[], Any], parts: Any) -> bool:
-    """Whether the parts can be had from what was read, and need not be kept."""
+    """Return whether writing what was read makes the parts again, so that they need not be kept."""
     try:
         return bool(write() == parts)
     except CannotExpressError:  # the name of a tool that is empty, say
@@ -170,12 +173,12 @@ def _is_written_so(write: Callable[[], Any], parts: Any) -> bool:
 
 
 def read_contents(parts: Sequence[Any], place: str = "", first: int = 0) -> list[Content]:
-    """What parts of a user, which are no responses of functions, say."""
+    """Read a user's parts, which are no responses of functions."""
     return [read_part(part, f"{place}[{index}]", USER_PARTS) for index, part in enumerate(parts, first)]
 
 
 def read_result(part: Any, place: str = "") -> ToolExecutionResultMessage:
-    """What the response of a function says."""
+    """Read the response of a function."""
     result: ToolExecutionResultMessage = read_part(part, place, USER_PARTS)
     given = part["functionResponse"]
     said = {key: value for key, value in given.items() if key not in ("id", "name")}
@@ -188,7 +191,7 @@ def read_result(part: Any, place: str = "") -> ToolExecutionResultMessage:
 
 
 def read_answer(parts: Sequence[Any], place: str = "") -> AiMessage:
-    """What the parts of an answer say, but for what has no place in it."""
+    """Read the parts of an answer, without what a message here has no place for."""
     found = [read_part(part, f"{place}[{index}]", ANSWER_PARTS) for index, part in enumerate(parts)]
     texts = [part.text for part in found if isinstance(part, TextContent)]
     thoughts = [part.text for part in found if isinstance(part, Thought)]

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions messages: ``to_openai`` gives what ``messages=`` takes, ``from_openai`` reads it.
+"""OpenAI's Chat Completions messages: ``to_openai`` writes what ``messages=`` takes, ``from_openai`` reads it.
 
 ``from_openai`` also reads what the SDK dumps: ``completion.choices[0].message.model_dump()``.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from chatmemory.core.contents import AudioContent, Content, DetailLevel, ImageContent, PdfFileContent, TextContent
+from chatmemory.core.contents import TextContent
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.messages import (
     AiMessage,
@@ -15,27 +15,23 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.format_fields import Fields, expected
-from chatmemory.formats.media import data_uri
+from chatmemory.core.serialization.fields import Fields, expected
+from chatmemory.core.serialization.storable import require_json
+from chatmemory.formats.openai.part_reader import ASSISTANT_PARTS, TEXT_PARTS, USER_PARTS
 
 __all__ = ["ATTRIBUTE", "from_openai"]
 
 ATTRIBUTE = "openai"
-"""The attribute under which what only OpenAI has is kept: ``name``, ``refusal``, ``annotations``, ``audio``."""
+"""The attribute for what only OpenAI has: ``name``, ``refusal``, ``annotations``, ``audio``."""
 
-_DETAIL_LEVELS = {
-    "auto": DetailLevel.AUTO,
-    "low": DetailLevel.LOW,
-    "high": DetailLevel.HIGH,
-    "original": DetailLevel.ULTRA_HIGH,
-}
+_REFUSED_ROLES = {"function": "the role function is of the past; use tool, with a tool_call_id"}
 
 
 def from_openai(data: Any, place: str = "") -> list[ChatMessage]:
-    """Messages from the parsed JSON list of OpenAI's, or from what its SDK dumps.
+    """Read messages from OpenAI's list in parsed JSON, or from what its SDK dumps.
 
     ``null`` is the same as a field that is not there. A refusal is the text of an answer that has no other. What only
-    OpenAI has is kept under the attribute ``openai``. A tool result is given the name of the tool that an earlier
+    OpenAI has is kept under the attribute ``openai``. A tool result gets the name of the tool that an earlier
     message of the list calls by its ID, unless it has a ``name`` itself.
 
     What other servers of this API add is read where its meaning is plain: ``reasoning_content`` (DeepSeek, vLLM) or
@@ -66,17 +62,17 @@ def from_openai(data: Any, place: str = "") -> list[ChatMessage]:
 
 def _system(fields: Fields) -> SystemMessage:
     fields.refuse("name", "the name of a system message cannot be kept; leave it out")
-    content = fields.content(_TEXT_PARTS)
+    content = fields.content(TEXT_PARTS)
     return SystemMessage(content if isinstance(content, str) else _joined(content))
 
 
 def _user(fields: Fields) -> UserMessage:
-    return UserMessage(fields.content(_USER_PARTS), name=fields.optional_text("name"))
+    return UserMessage(fields.content(USER_PARTS), name=fields.optional_text("name"))
 
 
 def _tool(fields: Fields) -> ToolExecutionResultMessage:
     id, name = fields.text("tool_call_id"), fields.optional_text("name")
-    content = fields.content(_TEXT_PARTS)
+    content = fields.content(TEXT_PARTS)
     if isinstance(content, str):
         return ToolExecutionResultMessage(id, name, content)
     return ToolExecutionResultMessage(id, name, contents=content)
@@ -84,7 +80,7 @@ def _tool(fields: Fields) -> ToolExecutionResultMessage:
 
 def _assistant(fields: Fields) -> AiMessage:
     fields.refuse("function_call", "function_call is of the past; use tool_calls")
-    content = fields.content(_ASSISTANT_PARTS) if fields.has("content") else None
+    content = fields.content(ASSISTANT_PARTS) if fields.has("content") else None
     refusal = fields.optional_text("refusal")
     if isinstance(content, list):
         refused = [part for part in content if isinstance(part, str)]
@@ -96,8 +92,8 @@ def _assistant(fields: Fields) -> AiMessage:
     kept = {
         "name": fields.optional_text("name"),
         "refusal": refusal,
-        "annotations": fields.kept("annotations", (list, tuple), "a list"),
-        "audio": fields.kept("audio", Mapping, "an object"),
+        "annotations": _kept(fields, "annotations", (list, tuple), "a list"),
+        "audio": _kept(fields, "audio", Mapping, "an object"),
     }
     if kept["audio"] is not None:
         Fields(kept["audio"], fields.at("audio")).text("id")
@@ -108,6 +104,15 @@ def _assistant(fields: Fields) -> AiMessage:
         thinking=_thinking(fields),
         attributes={ATTRIBUTE: kept} if kept else None,
     )
+
+
+def _kept(fields: Fields, key: str, kind: type | tuple[type, ...], what: str) -> Any:
+    """Take out a value to keep it as it is; return None for one that is missing."""
+    if not fields.has(key):
+        return None
+    value = fields.value(key, kind, what)
+    require_json(value, fields.at(key), 3)  # it becomes {"attributes": {"openai": {key: value}}}
+    return value
 
 
 def _thinking(fields: Fields) -> str | None:
@@ -130,64 +135,10 @@ def _tool_call(fields: Fields) -> ToolExecutionRequest:
     return ToolExecutionRequest(id, name, arguments)
 
 
-def _text(fields: Fields) -> TextContent:
-    return TextContent(fields.text("text"))
-
-
-def _refusal(fields: Fields) -> str:
-    return fields.text("refusal")
-
-
-def _image(fields: Fields) -> ImageContent:
-    return fields.object("image_url", _image_url)
-
-
-def _image_url(fields: Fields) -> ImageContent:
-    url = fields.text("url")
-    # OpenAI's default, not that of ImageContent: it is how closely the model has looked.
-    detail = fields.choice("detail", _DETAIL_LEVELS) if fields.has("detail") else "auto"
-    mime_type, data = data_uri(url)
-    if data is None:
-        return ImageContent(url, detail_level=_DETAIL_LEVELS[detail])
-    return ImageContent(base64_data=data, mime_type=mime_type, detail_level=_DETAIL_LEVELS[detail])
-
-
-def _audio(fields: Fields) -> AudioContent:
-    return fields.object("input_audio", _input_audio)
-
-
-def _input_audio(fields: Fields) -> AudioContent:
-    format = fields.choice("format", ["wav", "mp3"])
-    return AudioContent(base64_data=fields.text("data"), mime_type=f"audio/{format}")
-
-
-def _file(fields: Fields) -> PdfFileContent:
-    return fields.object("file", _file_file)
-
-
-def _file_file(fields: Fields) -> PdfFileContent:
-    fields.refuse("file_id", "a file that OpenAI holds cannot be kept; give its file_data")
-    fields.optional_text("filename")
-    mime_type, data = data_uri(fields.text("file_data"))
-    if data is None or mime_type.lower() != "application/pdf":
-        raise InvalidMessageError("expected data:application/pdf;base64,…", fields.at("file_data"))
-    return PdfFileContent(base64_data=data)
-
-
 _ROLES: dict[str, Callable[[Fields], ChatMessage]] = {
     "system": _system,
     "developer": _system,
     "user": _user,
     "assistant": _assistant,
     "tool": _tool,
-}
-_REFUSED_ROLES = {"function": "the role function is of the past; use tool, with a tool_call_id"}
-
-_TEXT_PARTS = {"text": _text}
-_ASSISTANT_PARTS: dict[str, Callable[[Fields], TextContent | str]] = {"text": _text, "refusal": _refusal}
-_USER_PARTS: dict[str, Callable[[Fields], Content]] = {
-    "text": _text,
-    "image_url": _image,
-    "input_audio": _audio,
-    "file": _file,
 }

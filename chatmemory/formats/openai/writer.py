@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from chatmemory.core.arguments import tuple_of
-from chatmemory.core.contents import AudioContent, Content, DetailLevel, ImageContent, PdfFileContent, TextContent
+from chatmemory.core.contents import Content, TextContent
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -16,31 +15,14 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.formats import CannotExpressError, UnsupportedContentError
-from chatmemory.formats.call_ids import CallIds
+from chatmemory.formats import CannotExpressError, naming_message
+from chatmemory.formats.call_ids import CallIds, unused_ids, used_ids
+from chatmemory.formats.openai.part_writer import content_part
 from chatmemory.formats.openai.reader import ATTRIBUTE
 from chatmemory.formats.rules import Names, Repair, Rules
 from chatmemory.formats.validity import make_valid
 
 __all__ = ["to_openai"]
-
-_DETAILS = {
-    DetailLevel.LOW: "low",
-    DetailLevel.MEDIUM: "auto",
-    DetailLevel.HIGH: "high",
-    DetailLevel.ULTRA_HIGH: "high",
-    DetailLevel.AUTO: "auto",
-}
-
-_AUDIO_FORMATS = {
-    "audio/wav": "wav",
-    "audio/wave": "wav",
-    "audio/x-wav": "wav",
-    "audio/vnd.wave": "wav",
-    "audio/mp3": "mp3",
-    "audio/mpeg": "mp3",
-}
-
 
 _RULES = Rules(
     ids=Names(None, 40),
@@ -57,7 +39,7 @@ def to_openai(
     repair: bool = True,
     thinking_as: str | None = None,
 ) -> list[dict[str, Any]]:
-    """The messages, ready to be sent as ``messages=`` of a chat completion.
+    """Return the messages as ``messages=`` of a chat completion takes them.
 
     OpenAI accepts the result whatever the memory holds: what :mod:`chatmemory.formats.validity` says is repaired, and
     what is valid comes out one for one. Missing arguments are written as ``{}``: OpenAI wants a string, and servers
@@ -65,7 +47,7 @@ def to_openai(
 
     Args:
         on_repair: called with each repair, in the order of the messages.
-        repair: False writes every message given, one for one, for a record of what was said rather than a request.
+        repair: False writes every message, one for one, for a record of what was said rather than a request.
             Then only IDs are made up: a tool call without one (or with an empty one) gets ``call_0`` and so on, and the
             results without an ID that follow it answer such calls in order.
         thinking_as: the field that thinking is written to, for servers that want it back: ``"reasoning_content"`` for
@@ -84,13 +66,12 @@ def to_openai(
         if on_repair is not None:
             for done in valid.repairs:
                 on_repair(done)
-    calls = CallIds(written)
+    new_ids = unused_ids(used_ids(written))
+    calls = CallIds(lambda number: next(new_ids))
     result = []
     for position, message in zip(positions, written, strict=True):
-        try:
+        with naming_message(given, position):
             result.append(_message(message, calls) | _thinking(message, thinking_as))
-        except CannotExpressError as error:
-            raise UnsupportedContentError(str(error), position, given[position]) from None
     return result
 
 
@@ -108,9 +89,9 @@ def _message(message: ChatMessage, calls: CallIds) -> dict[str, Any]:
             name = {"name": message.name} if message.name else {}
             return {"role": "user", "content": _user_content(message.contents), **name}
         case AiMessage():
-            return _assistant(message, calls.ids_of(message))
+            return _assistant(calls.with_ids(message))
         case ToolExecutionResultMessage():
-            id = calls.id_answered_by(message)
+            id = calls.require_id_answered_by(message)
             return {"role": "tool", "tool_call_id": id, "content": _tool_content(message.contents)}
     raise CannotExpressError("OpenAI has no such messages")
 
@@ -118,7 +99,7 @@ def _message(message: ChatMessage, calls: CallIds) -> dict[str, Any]:
 def _user_content(contents: tuple[Content, ...]) -> str | list[dict[str, Any]]:
     if len(contents) == 1 and isinstance(contents[0], TextContent):
         return contents[0].text
-    return [_part(content) for content in contents]
+    return [content_part(content) for content in contents]
 
 
 def _tool_content(contents: tuple[Content, ...]) -> str | list[dict[str, Any]]:
@@ -128,21 +109,19 @@ def _tool_content(contents: tuple[Content, ...]) -> str | list[dict[str, Any]]:
     return _user_content(contents)
 
 
-def _assistant(message: AiMessage, ids: list[str]) -> dict[str, Any]:
+def _assistant(message: AiMessage) -> dict[str, Any]:
     data: dict[str, Any] = {"role": "assistant", "content": message.text, **_kept(message)}
     if message.text is not None and message.text == data.get("refusal"):
         data["content"] = None  # the reader made the refusal the text
     if message.tool_execution_requests:
-        data["tool_calls"] = [
-            _tool_call(request, id) for request, id in zip(message.tool_execution_requests, ids, strict=True)
-        ]
+        data["tool_calls"] = [_tool_call(request) for request in message.tool_execution_requests]
     if data["content"] is None and not data.keys() & {"tool_calls", "refusal", "audio"}:
         data["content"] = ""  # OpenAI refuses null where there is nothing else
     return data
 
 
 def _kept(message: AiMessage) -> dict[str, Any]:
-    """What ``from_openai`` kept aside and OpenAI takes back. Attributes are anybody's, so nothing is taken for sure."""
+    """Return what ``from_openai`` kept aside and OpenAI takes back. Anybody may have written it, so it is checked."""
     kept = message.attributes.get(ATTRIBUTE)
     if not isinstance(kept, Mapping):
         return {}
@@ -156,53 +135,8 @@ def _kept(message: AiMessage) -> dict[str, Any]:
     return data
 
 
-def _tool_call(request: ToolExecutionRequest, id: str) -> dict[str, Any]:
+def _tool_call(request: ToolExecutionRequest) -> dict[str, Any]:
     if request.name is None:
         raise CannotExpressError("OpenAI needs the name of the tool that is called")
     arguments = "{}" if request.arguments is None else request.arguments
-    return {"id": id, "type": "function", "function": {"name": request.name, "arguments": arguments}}
-
-
-def _part(content: Content) -> dict[str, Any]:
-    match content:
-        case TextContent():
-            return {"type": "text", "text": content.text}
-        case ImageContent():
-            return {
-                "type": "image_url",
-                "image_url": {"url": _image_url(content), "detail": _DETAILS[content.detail_level]},
-            }
-        case AudioContent():
-            return {"type": "input_audio", "input_audio": _input_audio(content)}
-        case PdfFileContent():
-            return {"type": "file", "file": _file(content)}
-    raise CannotExpressError(f"OpenAI takes no {content.type}")
-
-
-def _image_url(content: ImageContent) -> str:
-    image = content.image
-    if image.url:
-        return image.url
-    if not image.base64_data:
-        raise CannotExpressError("OpenAI needs the URL or the data of an image")
-    if not image.mime_type:
-        raise CannotExpressError("OpenAI needs the MIME type of an image that is given as data")
-    return f"data:{image.mime_type};base64,{image.base64_data}"
-
-
-def _input_audio(content: AudioContent) -> dict[str, Any]:
-    audio = content.audio
-    if audio is None or not (audio.base64_data or audio.binary_data):
-        raise CannotExpressError("OpenAI needs the data of audio; a URL is not enough")
-    format = _AUDIO_FORMATS.get((audio.mime_type or "").lower())
-    if format is None:
-        raise CannotExpressError(f"OpenAI takes audio/wav and audio/mp3, but the MIME type is {audio.mime_type!r:.100}")
-    return {"data": audio.base64_data or base64.b64encode(audio.binary_data or b"").decode(), "format": format}
-
-
-def _file(content: PdfFileContent) -> dict[str, Any]:
-    file = content.pdf_file
-    if file is None or not file.base64_data:
-        raise CannotExpressError("OpenAI needs the data of a PDF file; a URL is not enough")
-    # OpenAI refuses a file without a name.
-    return {"file_data": f"data:application/pdf;base64,{file.base64_data}", "filename": "file.pdf"}
+    return {"id": request.id, "type": "function", "function": {"name": request.name, "arguments": arguments}}

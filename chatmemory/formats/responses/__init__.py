@@ -1,8 +1,8 @@
-"""OpenAI's Responses: ``to_responses`` gives what ``input=`` of ``client.responses.create`` takes.
+"""OpenAI's Responses: ``to_responses`` writes what ``input=`` of ``client.responses.create`` takes.
 
 ``from_responses`` reads that, and what the SDK dumps: ``response.model_dump()``, or its ``output``.
 
-System messages are items of ``input`` too, not ``instructions``: so each keeps its place, and reading gives it back.
+System messages are items of ``input`` too, not ``instructions``: so each keeps its place, and is read there again.
 An answer is one message here, whose items may be several there: reasoning, text, calls.
 
 OpenAI wants every call answered, and nothing else answered: what :mod:`chatmemory.formats.validity` says is repaired,

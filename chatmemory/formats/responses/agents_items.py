@@ -1,6 +1,6 @@
 """Items of the Agents SDK as messages, and back; see :mod:`chatmemory.contrib.openai_agents`.
 
-Reading is lenient: whatever an item is, the item itself is kept beside the message, so the message says what it can.
+Reading is lenient: whatever an item is, the item itself is kept beside the message, so the message holds what it can.
 Source: ``openai.types.responses.ResponseInputItemParam`` of the SDK, 3.54.
 """
 
@@ -20,7 +20,7 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.format_fields import Fields
+from chatmemory.core.serialization.fields import Fields
 from chatmemory.formats import CannotExpressError
 from chatmemory.formats.responses.item_reader import CONTENTS
 from chatmemory.formats.responses.item_writer import content_parts, text_or_parts
@@ -66,10 +66,10 @@ _HOSTED = frozenset(
 
 
 def groups(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """The items, those of one answer of the model together.
+    """Yield the items in groups, those of one answer of the model together.
 
-    They are what the model said without anything else in between. A message without an ID begins another answer if a
-    message or a call came before it: it was not a model that gave several of those at once.
+    An answer is what the model said without anything else in between. A message without an ID begins another answer
+    if a message or a call came before it: no model says several of those at once.
     """
     group: list[Item] = []
     for item in items:
@@ -88,7 +88,7 @@ def groups(items: Iterable[Item]) -> Iterator[list[Item]]:
 
 
 def messages_of(grouped: Iterable[list[Item]]) -> Iterator[ChatMessage]:
-    """A message for each group. A result is given the name of the tool that an earlier one of them calls."""
+    """Yield a message for each group. A result gets the name of the tool that an earlier group calls."""
     names: dict[str | None, str | None] = {}
     for group in grouped:
         if _is_of_answer(group[0]):
@@ -100,7 +100,7 @@ def messages_of(grouped: Iterable[list[Item]]) -> Iterator[ChatMessage]:
 
 
 def answer(items: list[Item]) -> AiMessage:
-    """What the items of one answer say."""
+    """Read the items of one answer."""
     texts = [_answer_text(item) for item in items if _is_message(item)]
     thoughts = [text for item in items if item.get("type") == "reasoning" for text in _thoughts(item)]
     silent = [
@@ -115,7 +115,7 @@ def answer(items: list[Item]) -> AiMessage:
 
 
 def items_of(message: ChatMessage) -> list[Item]:
-    """The items that say what a message of any framework does, at least one."""
+    """Return the items for a message of any framework, at least one."""
     match message:
         case SystemMessage():
             return [{"role": "system", "content": message.text}]
@@ -192,7 +192,7 @@ def _request(item: Item) -> ToolExecutionRequest:
 
 
 def _other(item: Item, names: Mapping[str | None, str | None]) -> ChatMessage:
-    """What a user, a system or a tool says."""
+    """Read an item of a user, a system or a tool."""
     kind, role = item.get("type"), item.get("role")
     if kind in _RESULTS:
         id = next((found for key in ("call_id", "approval_request_id", "id") if (found := _text(item.get(key)))), None)
@@ -216,7 +216,7 @@ def _output(item: Item) -> Any:
 
 
 def _contents(value: Any) -> list[Content]:
-    """At least one content. What is no content is shown as JSON."""
+    """Return at least one content; a value that is no content becomes its JSON text."""
     if isinstance(value, str):
         return [TextContent(value)]
     if isinstance(value, Mapping) and value.get("type") == "computer_screenshot":
@@ -226,7 +226,7 @@ def _contents(value: Any) -> list[Content]:
 
 
 def _part(part: Mapping[str, Any]) -> Content:
-    """The content; one that has no form here, such as a file that OpenAI holds, is named in a text."""
+    """Return the content; for one without a form here, such as a file that OpenAI holds, a text that names it."""
     kind = part["type"]
     text = _text(part.get("text"))
     if text is not None:
@@ -253,7 +253,7 @@ def _content(contents: tuple[Content, ...]) -> str | list[Item]:
 
 
 def _named(content: Content) -> list[Item]:
-    """The part of a content; of one that has none, a text that names it."""
+    """Return the part for a content; for one without a form there, a text that names it."""
     if isinstance(content, AudioContent) and content.audio is not None and content.audio.base64_data:
         format = (content.audio.mime_type or "audio/wav").partition("/")[2]
         return [{"type": "input_audio", "input_audio": {"data": content.audio.base64_data, "format": format}}]

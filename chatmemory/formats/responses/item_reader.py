@@ -1,24 +1,18 @@
-"""What the items of OpenAI's Responses are read as; see :mod:`chatmemory.formats.responses`."""
+"""The reader of the items of OpenAI's Responses; see :mod:`chatmemory.formats.responses`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from chatmemory.core.contents import Content, DetailLevel, ImageContent, PdfFileContent, TextContent
-from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.contents import Content, ImageContent, PdfFileContent, TextContent
 from chatmemory.core.messages import ToolExecutionRequest
-from chatmemory.core.serialization.format_fields import Fields
-from chatmemory.formats.media import data_uri
+from chatmemory.core.serialization.fields import Fields
+from chatmemory.formats.media import openai_image, openai_pdf_file
 
 __all__ = ["ANSWER_ITEMS", "CONTENTS", "TEXTS", "AnswerPart", "Refusal", "Thought", "refuse_programs"]
 
-_DETAIL_LEVELS = {
-    "auto": DetailLevel.AUTO,
-    "low": DetailLevel.LOW,
-    "high": DetailLevel.HIGH,
-    "original": DetailLevel.ULTRA_HIGH,
-}
+_PROGRAMS = {"program": "calls of programs cannot be kept, only those of the model"}
 
 
 class Thought(NamedTuple):
@@ -34,15 +28,13 @@ AnswerPart = TextContent | Refusal | Thought | ToolExecutionRequest
 
 def _message(fields: Fields) -> list[AnswerPart]:
     fields.choice("role", ["assistant"])
-    for key in ("id", "status", "phase"):
-        fields.leave(key)
+    fields.leave("id", "status", "phase")
     content = fields.content(_ANSWER_CONTENTS)
     return [TextContent(content)] if isinstance(content, str) else list(content)
 
 
 def _output_text(fields: Fields) -> TextContent:
-    for key in ("annotations", "logprobs", "parsed"):
-        fields.leave(key)
+    fields.leave("annotations", "logprobs", "parsed")
     return TextContent(fields.text("text"))
 
 
@@ -51,8 +43,7 @@ def _refusal(fields: Fields) -> Refusal:
 
 
 def _reasoning(fields: Fields) -> list[AnswerPart]:
-    for key in ("id", "status", "encrypted_content"):
-        fields.leave(key)
+    fields.leave("id", "status", "encrypted_content")
     summary = fields.items("summary", lambda part: _thought(part, "summary_text"))
     return [*(fields.items("content", lambda part: _thought(part, "reasoning_text")) or summary)]
 
@@ -63,13 +54,13 @@ def _thought(fields: Fields, kind: str) -> Thought:
 
 
 def _function_call(fields: Fields) -> list[AnswerPart]:
-    for key in ("id", "status", "namespace", "async", "async_", "parsed_arguments"):
-        fields.leave(key)
+    fields.leave("id", "status", "namespace", "async", "async_", "parsed_arguments")
     refuse_programs(fields)
     return [ToolExecutionRequest(fields.text("call_id"), fields.text("name"), fields.text("arguments"))]
 
 
 def refuse_programs(fields: Fields) -> None:
+    """Raise an error for a call by a program, or its result."""
     if fields.has("caller"):
         fields.object("caller", lambda caller: caller.choice("type", ["direct"], _PROGRAMS))
 
@@ -87,25 +78,16 @@ def _input_text(fields: Fields) -> TextContent:
 def _input_image(fields: Fields) -> ImageContent:
     fields.leave("prompt_cache_breakpoint")
     fields.refuse("file_id", "an image that OpenAI holds cannot be kept; give its image_url")
-    url = fields.text("image_url")
-    detail = _DETAIL_LEVELS[fields.choice("detail", _DETAIL_LEVELS) if fields.has("detail") else "auto"]
-    mime_type, data = data_uri(url)
-    if data is None:
-        return ImageContent(url, detail_level=detail)
-    return ImageContent(base64_data=data, mime_type=mime_type, detail_level=detail)
+    return openai_image(fields.text("image_url"), fields)
 
 
 def _input_file(fields: Fields) -> PdfFileContent:
-    for key in ("prompt_cache_breakpoint", "filename", "detail"):
-        fields.leave(key)
+    fields.leave("prompt_cache_breakpoint", "filename", "detail")
     fields.refuse("file_id", "a file that OpenAI holds cannot be kept; give its file_data")
     if fields.has("file_url"):
         fields.refuse("file_data", "given twice, there is a file_url")
         return PdfFileContent(fields.text("file_url"))
-    mime_type, data = data_uri(fields.text("file_data"))
-    if data is None or mime_type.lower() != "application/pdf":
-        raise InvalidMessageError("expected data:application/pdf;base64,…", fields.at("file_data"))
-    return PdfFileContent(base64_data=data)
+    return openai_pdf_file(fields)
 
 
 TEXTS = {"input_text": _input_text}
@@ -119,7 +101,7 @@ ANSWER_ITEMS: dict[str, Callable[[Fields], list[AnswerPart]]] = {
     "message": _message,
     "reasoning": _reasoning,
     "function_call": _function_call,
-    # What ran at OpenAI is nobody's to answer, and means something only as it came.
+    # What ran at OpenAI needs no answer from here, and is of use only unchanged.
     "web_search_call": _whole,
     "file_search_call": _whole,
     "code_interpreter_call": _whole,
@@ -128,4 +110,3 @@ ANSWER_ITEMS: dict[str, Callable[[Fields], list[AnswerPart]]] = {
     "mcp_list_tools": _whole,
     "compaction": _whole,
 }
-_PROGRAMS = {"program": "calls of programs cannot be kept, only those of the model"}

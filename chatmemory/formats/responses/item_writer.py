@@ -1,4 +1,4 @@
-"""The items of OpenAI's Responses, as they are written; see :mod:`chatmemory.formats.responses`."""
+"""The writer of the items of OpenAI's Responses; see :mod:`chatmemory.formats.responses`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from chatmemory.core.contents import Content, DetailLevel, ImageContent, PdfFileContent, TextContent
 from chatmemory.core.messages import AiMessage
 from chatmemory.formats import CannotExpressError
+from chatmemory.formats.media import openai_image_url
 
 __all__ = ["answer_items", "content_parts", "text_or_parts"]
 
@@ -20,25 +21,26 @@ _DETAILS = {
 }
 
 
-def answer_items(message: AiMessage, ids: Iterable[str | None]) -> list[dict[str, Any]]:
-    """The items of an answer: its text, and its calls with these IDs."""
+def answer_items(message: AiMessage) -> list[dict[str, Any]]:
+    """Return the items of an answer: its text, and its calls."""
     items: list[dict[str, Any]] = [{"role": "assistant", "content": message.text}] if message.text else []
-    for request, id in zip(message.tool_execution_requests, ids, strict=True):
+    for request in message.tool_execution_requests:
         if request.name is None:
             raise CannotExpressError("OpenAI needs the name of the tool that is called")
         arguments = "{}" if request.arguments is None else request.arguments
-        items.append({"type": "function_call", "call_id": id, "name": request.name, "arguments": arguments})
+        items.append({"type": "function_call", "call_id": request.id, "name": request.name, "arguments": arguments})
     return items
 
 
 def text_or_parts(contents: tuple[Content, ...]) -> str | list[dict[str, Any]]:
-    """What a user or a tool says."""
+    """Return the text of a single content that is one, else the parts."""
     if len(contents) == 1 and isinstance(contents[0], TextContent):
         return contents[0].text
     return content_parts(contents)
 
 
 def content_parts(contents: Iterable[Content]) -> list[dict[str, Any]]:
+    """Return the part for each content."""
     return [_part(content) for content in contents]
 
 
@@ -47,21 +49,14 @@ def _part(content: Content) -> dict[str, Any]:
         case TextContent():
             return {"type": "input_text", "text": content.text}
         case ImageContent():
-            return {"type": "input_image", "image_url": _image_url(content), "detail": _DETAILS[content.detail_level]}
+            return {
+                "type": "input_image",
+                "image_url": openai_image_url(content),
+                "detail": _DETAILS[content.detail_level],
+            }
         case PdfFileContent():
             return {"type": "input_file", **_file(content)}
     raise CannotExpressError(f"OpenAI's Responses take no {content.type}")
-
-
-def _image_url(content: ImageContent) -> str:
-    image = content.image
-    if image.url:
-        return image.url
-    if not image.base64_data:
-        raise CannotExpressError("OpenAI needs the URL or the data of an image")
-    if not image.mime_type:
-        raise CannotExpressError("OpenAI needs the MIME type of an image that is given as data")
-    return f"data:{image.mime_type};base64,{image.base64_data}"
 
 
 def _file(content: PdfFileContent) -> dict[str, str]:

@@ -15,7 +15,7 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.format_fields import Fields, expected
+from chatmemory.core.serialization.fields import Fields, expected
 from chatmemory.core.serialization.storable import require_json, require_storable
 from chatmemory.formats.responses.item_reader import (
     ANSWER_ITEMS,
@@ -33,12 +33,24 @@ __all__ = ["ATTRIBUTE", "from_responses", "read_answer"]
 ATTRIBUTE = "openai_responses"
 """The attribute under which the items of an answer that messages here cannot express are kept, as ``items``."""
 
+_ASYNC = "async_"  # as the SDK dumps async, unless by its alias
+_MAY_BE_NULL = ("code", "outputs", "result")  # of code_interpreter_call and image_generation_call, which need them
+_REFUSED = {
+    "item_reference": "only OpenAI knows what this refers to; give the item itself",
+    "custom_tool_call": "a call of a custom tool cannot be kept, only one of a function",
+    "custom_tool_call_output": "the result of a custom tool cannot be kept, only that of a function",
+    **dict.fromkeys(
+        ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request"),
+        "a call that waits for another answer than a function's cannot be kept",
+    ),
+}
+
 
 def from_responses(data: Any, place: str = "") -> list[ChatMessage]:
-    """Messages from ``{"instructions": …, "input": …}``, a list of items, a text, or a response that the SDK dumps.
+    """Read messages from ``{"instructions": …, "input": …}``, items, a text, or a response that the SDK dumps.
 
-    ``null`` is the same as a field that is not there. A tool result is given the name of the tool that an earlier
-    item calls by its ID.
+    ``null`` is the same as a field that is not there. A tool result gets the name of the tool that an earlier item
+    calls by its ID.
 
     Args:
         place: what the data is called in errors, ``body`` say.
@@ -48,14 +60,13 @@ def from_responses(data: Any, place: str = "") -> list[ChatMessage]:
     """
     if not isinstance(data, Mapping):
         return _items(data, place, "a list of items, a text or an object")
-    dot = f"{place}." if place else ""
+    fields = Fields(data, place)
+    at = fields.at
     if "output" in data:
-        return _items(data["output"], f"{dot}output", "a list of items")
-    unknown = next((str(key) for key in data if key not in ("instructions", "input")), None)
-    if unknown is not None:
-        raise InvalidMessageError("unknown field; leave it out", f"{dot}{unknown[:100]}")
-    said = _items(data.get("input"), f"{dot}input", "a list of items or a text")
-    return [*_instructions(data.get("instructions"), f"{dot}instructions"), *said]
+        return _items(data["output"], at("output"), "a list of items")
+    fields.refuse_others("instructions", "input")
+    said = _items(data.get("input"), at("input"), "a list of items or a text")
+    return [*_instructions(data.get("instructions"), at("instructions")), *said]
 
 
 def _instructions(text: Any, place: str) -> list[ChatMessage]:
@@ -72,7 +83,7 @@ def _instructions(text: Any, place: str) -> list[ChatMessage]:
 
 
 def read_answer(items: Iterable[Any]) -> AiMessage:
-    """What the items of an answer say, but for what has no place in it."""
+    """Read the items of an answer, without what a message here has no place for."""
     return _answer([part for index, item in enumerate(items) for part in _answer_parts(item, f"[{index}]")])
 
 
@@ -106,7 +117,7 @@ def _items(data: Any, place: str, what: str) -> list[ChatMessage]:
 
 
 class _Answer:
-    """Items of one answer that follow one another."""
+    """The items of one answer, which follow one another."""
 
     def __init__(self) -> None:
         self.items: list[dict[str, Any]] = []
@@ -120,9 +131,9 @@ class _Answer:
         self._parts += parts
 
     def message(self) -> AiMessage:
-        """The answer, with its items if they cannot be had from it again."""
+        """Return the answer, with its items kept aside if writing it would not make them again."""
         answer = _answer(self._parts)
-        if answer_items(answer, [request.id for request in answer.tool_execution_requests]) == self.items:
+        if answer_items(answer) == self.items:
             return answer
         kept = {ATTRIBUTE: {"items": self.items}}
         return AiMessage(answer.text, answer.tool_execution_requests, thinking=answer.thinking, attributes=kept)
@@ -155,7 +166,7 @@ def _answer_parts(item: Any, place: str) -> list[AnswerPart]:
 
 
 def _clean(value: Any, *, within: bool = False) -> Any:
-    """The item without what says nothing."""
+    """Return the item without fields that say nothing."""
     if isinstance(value, Mapping):
         cleaned = {
             ("async" if key == _ASYNC else key): _clean(item, within=True)
@@ -172,8 +183,7 @@ def _clean(value: Any, *, within: bool = False) -> Any:
 
 def _other(fields: Fields) -> ChatMessage:
     kind = fields.choice("type", ("message", "function_call_output"), _REFUSED) if fields.has("type") else "message"
-    for key in ("id", "status"):
-        fields.leave(key)
+    fields.leave("id", "status")
     if kind == "function_call_output":
         return _tool_result(fields)
     if fields.choice("role", ("user", "system", "developer", "assistant")) == "user":
@@ -193,16 +203,3 @@ def _tool_result(fields: Fields) -> ToolExecutionResultMessage:
     if isinstance(output, str):
         return ToolExecutionResultMessage(id, name, output)
     return ToolExecutionResultMessage(id, name, contents=output)
-
-
-_ASYNC = "async_"  # as the SDK dumps async, unless by its alias
-_MAY_BE_NULL = ("code", "outputs", "result")  # of code_interpreter_call and image_generation_call, which need them
-_REFUSED = {
-    "item_reference": "only OpenAI knows what this refers to; give the item itself",
-    "custom_tool_call": "a call of a custom tool cannot be kept, only one of a function",
-    "custom_tool_call_output": "the result of a custom tool cannot be kept, only that of a function",
-    **dict.fromkeys(
-        ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request"),
-        "a call that waits for another answer than a function's cannot be kept",
-    ),
-}

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from chatmemory.core.arguments import tuple_of
-from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
-from chatmemory.formats import CannotExpressError, UnsupportedContentError
-from chatmemory.formats.call_ids import CallIds
-from chatmemory.formats.plain import plain
+from chatmemory.formats import CannotExpressError, naming_message
+from chatmemory.formats.call_ids import CallIds, unused_ids, used_ids
+from chatmemory.formats.kept import is_same_answer, kept_pieces
 from chatmemory.formats.responses.item_writer import answer_items, text_or_parts
 from chatmemory.formats.responses.reader import ATTRIBUTE, read_answer
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules
 from chatmemory.formats.validity import make_valid
 
 __all__ = ["to_responses"]
+
+_NOT_ENCRYPTED = "Reasoning that is not encrypted was left out, with all but text and calls of its answer."
+_RULES = Rules(
+    ids=Names(None, 64),
+    unique_ids=False,
+    tool_names=Names(r"[^a-zA-Z0-9_-]", 128),
+    says_nothing=lambda message: not (_sent(message) or message.text),
+)
 
 
 def to_responses(
@@ -25,11 +32,11 @@ def to_responses(
     *,
     repair: bool = True,
 ) -> list[dict[str, Any]]:
-    """The items, ready to be sent as ``input=``. OpenAI accepts the result whatever the memory holds.
+    """Return the items as ``input=`` takes them. OpenAI accepts the result whatever the memory holds.
 
     Args:
         on_repair: called with each repair, in the order of the messages.
-        repair: False writes every message given, and all that was kept aside, for a record of what was said rather
+        repair: False writes every message, and all that was kept aside, for a record of what was said rather
             than a request. Then only IDs are made up, as :func:`chatmemory.formats.openai.to_openai` does.
 
     Raises:
@@ -49,13 +56,12 @@ def to_responses(
             if isinstance(message, AiMessage) and not _is_encrypted(_kept(message))
         ]
         repairs.sort(key=lambda done: done.position)
-    calls = CallIds(written)
+    new_ids = unused_ids(used_ids(written))
+    calls = CallIds(lambda number: next(new_ids))
     items: list[dict[str, Any]] = []
     for position, message in zip(positions, written, strict=True):
-        try:
+        with naming_message(given, position):
             items += _items(message, calls, repair)
-        except CannotExpressError as error:
-            raise UnsupportedContentError(str(error), position, given[position]) from None
     if on_repair is not None:
         for done in repairs:
             on_repair(done)
@@ -71,15 +77,15 @@ def _items(message: ChatMessage, calls: CallIds, repair: bool) -> list[dict[str,
         case AiMessage():
             items = _sent(message) if repair else _kept(message)
             # In a record each message has a place, even one that says nothing.
-            return items or answer_items(message, calls.ids_of(message)) or [{"role": "assistant", "content": ""}]
+            return items or answer_items(calls.with_ids(message)) or [{"role": "assistant", "content": ""}]
         case ToolExecutionResultMessage():
-            id, output = calls.id_answered_by(message), text_or_parts(message.contents)
+            id, output = calls.require_id_answered_by(message), text_or_parts(message.contents)
             return [{"type": "function_call_output", "call_id": id, "output": output}]
     raise CannotExpressError("OpenAI has no such messages")
 
 
 def _sent(message: AiMessage) -> list[dict[str, Any]]:
-    """The items that ``from_responses`` kept aside, if OpenAI takes them; none otherwise."""
+    """Return the items that ``from_responses`` kept aside, if OpenAI takes them; none otherwise."""
     items = _kept(message)
     if not _is_encrypted(items):
         return []
@@ -93,27 +99,5 @@ def _is_encrypted(items: list[dict[str, Any]]) -> bool:
 
 
 def _kept(message: AiMessage) -> list[dict[str, Any]]:
-    """The items that ``from_responses`` kept aside. Attributes are anybody's, so nothing is taken for sure."""
-    kept = message.attributes.get(ATTRIBUTE)
-    items = kept.get("items") if isinstance(kept, Mapping) else None
-    if not isinstance(items, (list, tuple)):
-        return []
-    try:
-        answer = read_answer(items)
-    except (InvalidMessageError, TypeError):
-        return []  # they are somebody else's
-    same = (answer.text, answer.thinking, answer.tool_execution_requests) == (
-        message.text,
-        message.thinking,
-        message.tool_execution_requests,
-    )
-    return [plain(item) for item in items] if same else []
-
-
-_NOT_ENCRYPTED = "Reasoning that is not encrypted was left out, with all but text and calls of its answer."
-_RULES = Rules(
-    ids=Names(None, 64),
-    unique_ids=False,
-    tool_names=Names(r"[^a-zA-Z0-9_-]", 128),
-    says_nothing=lambda message: not (_sent(message) or message.text),
-)
+    """Return the items that ``from_responses`` kept aside, an empty list without any."""
+    return kept_pieces(message, ATTRIBUTE, "items", lambda items: is_same_answer(read_answer(items), message)) or []

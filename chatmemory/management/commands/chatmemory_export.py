@@ -10,7 +10,7 @@ from urllib.parse import quote
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
 
-from chatmemory.database.rows import pages
+from chatmemory.database.rows import on_primary, pages
 from chatmemory.management.arguments import add_choice, chosen_conversations
 from chatmemory.management.output import output
 from chatmemory.management.progress import Progress
@@ -65,7 +65,7 @@ class Command(BaseCommand):
             raise SystemExit(_SOME_LEFT_OUT)
 
     def _counted(self, chosen: QuerySet[Conversation]) -> Iterator[Conversation]:
-        for page in pages(chosen):
+        for page in pages(on_primary(chosen)):
             for conversation in page:
                 yield conversation
                 self._progress.show(self._done, self._whole)

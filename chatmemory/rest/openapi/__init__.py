@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from chatmemory.rest.openapi.inspector import ChatMemorySchema
-from chatmemory.rest.openapi.operations import OPERATIONS
+from chatmemory.rest.openapi.operations import TAGS
 from chatmemory.rest.openapi.views import DocsView, SchemaView, openapi_document
 
 __all__ = ["DocsView", "SchemaView", "openapi_document"]
 
-for _view, _action in OPERATIONS:
-    _view.schema = ChatMemorySchema()  # type: ignore[attr-defined]
+for _view in TAGS:
+    _view.schema = ChatMemorySchema()

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from copy import deepcopy
+from http import HTTPStatus
 from typing import Any
 
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.plumbing import ResolvedComponent
+from drf_spectacular.plumbing import ComponentRegistry, ResolvedComponent
+from rest_framework.permissions import SAFE_METHODS
 
-from chatmemory.rest.openapi import parameters
+from chatmemory.formats.registry import message_formats, one_for_one
+from chatmemory.rest.formats import DEFAULT_FORMAT
 from chatmemory.rest.openapi.conversation_schemas import resource_schemas
 from chatmemory.rest.openapi.examples import EXAMPLES
 from chatmemory.rest.openapi.langchain4j_schemas import LANGCHAIN4J
 from chatmemory.rest.openapi.openai_schemas import OPENAI
-from chatmemory.rest.openapi.operations import OPERATIONS, Operation
+from chatmemory.rest.openapi.operations import OPERATIONS, TAGS, Operation
+from chatmemory.rest.openapi.parameters import (
+    ANSWER_HEADERS,
+    PARAMETERS,
+    filter_parameters,
+    format_parameter,
+    list_parameters,
+)
 from chatmemory.rest.openapi.problem_schemas import PROBLEM, PROBLEM_RESPONSES
 from chatmemory.rest.openapi.sent_schemas import SENT
 from chatmemory.rest.openapi.shapes import Schema, ref
+from chatmemory.rest.views.stores import StoreViewSet
 
 __all__ = ["ChatMemorySchema"]
 
 _ALWAYS = {400, 401, 403, 404, 406, 429, 503}
 _WITH_BODY = {411, 413, 415}
+_WITH_HEADER = {"If-Match": 412, "Idempotency-Key": 422}
 
 
 class ChatMemorySchema(AutoSchema):
     """Describes the views of this app, in its own document as in that of a project."""
+
+    view: Any
 
     @property
     def _described(self) -> Operation:
@@ -33,13 +48,22 @@ class ChatMemorySchema(AutoSchema):
 
     @property
     def _action(self) -> str:
-        view: Any = self.view
-        return str(view.action)
+        return str(self.view.action)
 
-    def get_operation(self, *args: Any, **kwargs: Any) -> Any:
-        operation = super().get_operation(*args, **kwargs)
-        self._register(operation)
-        return operation
+    def get_operation(
+        self, path: str, path_regex: str, path_prefix: str, method: str, registry: ComponentRegistry
+    ) -> Any:
+        # Once for a document, for it takes a while; a project may have a component of a more common name.
+        if ResolvedComponent("OpenAiMessageList", ResolvedComponent.SCHEMA, object=ChatMemorySchema) not in registry:
+            self._register_components(registry)
+        # Copies, here and there: hooks of a project change what they get.
+        return deepcopy(super().get_operation(path, path_regex, path_prefix, method, registry))
+
+    def _register_components(self, registry: ComponentRegistry) -> None:
+        schemas = {**LANGCHAIN4J, **OPENAI, **SENT, **resource_schemas(self), "Problem": PROBLEM}
+        for kind, components in ("schemas", schemas), ("responses", dict(PROBLEM_RESPONSES.values())):
+            for name, component in deepcopy(components).items():
+                registry.register_on_missing(ResolvedComponent(name, kind, component, object=ChatMemorySchema))
 
     def get_operation_id(self) -> str:
         return self._described.id
@@ -51,72 +75,57 @@ class ChatMemorySchema(AutoSchema):
         return self._described.description
 
     def get_tags(self) -> list[str]:
-        return [self._described.tag]
+        name, _description = TAGS[type(self.view)]
+        return [name]
 
     def _get_parameters(self) -> list[Schema]:
-        described = self._described
-        view: Any = self.view
-        variables = [name for name in parameters.PATH if f"{{{name}}}" in self.path]
-        taken = {"owner", *view.parameters.get(self._action, ())}
-        found = [parameters.PATH[name] for name in variables]
-        found += parameters.query_parameters(taken, described.formats() if described.formats else [])
+        path = re.findall(r"{(\w+)}", self.path)
+        query = sorted({"owner", *self.view.parameters.get(self._action, ())})
+        found = [PARAMETERS[name] for name in (*path, *query)]
+        if self._described.formatted:
+            found.append(format_parameter(self._formats()))
         if self._action == "list":
-            found += parameters.filter_parameters(view.filterset_class) + parameters.list_parameters(view)
-        return found + [parameters.HEADERS[name] for name in sorted(described.headers)]
+            found += filter_parameters(self.view.filterset_class) + list_parameters(self.view)
+        return found + [PARAMETERS[name] for name in self._described.headers]
+
+    def _formats(self) -> list[str]:
+        if isinstance(self.view, StoreViewSet):
+            return [DEFAULT_FORMAT]
+        if self._action in self.view.whole_memory:
+            return list(message_formats())
+        return one_for_one(readable=self.method not in SAFE_METHODS)
 
     def _get_request_body(self, direction: str = "request") -> Schema | None:
-        body = self._described.body
-        if body is None:
+        name = self._described.body
+        if name is None:
             return None
-        return {"required": self._described.body_required, "content": _content(body)}
+        schema = self.registry[name, ResolvedComponent.SCHEMA].schema
+        optional = schema.get("type") == "object" and not schema.get("required")
+        return {"required": not optional, "content": _content(name)}
 
     def _get_response_bodies(self, direction: str = "response") -> Schema:
         described = self._described
-        status = described.status
+        status = HTTPStatus.OK if described.answer else HTTPStatus.NO_CONTENT
+        if self._action == "create":
+            status = HTTPStatus.CREATED
         answer: Schema = {"description": status.phrase}
         if described.answer_headers:
-            answer["headers"] = described.answer_headers
+            answer["headers"] = {name: ANSWER_HEADERS[name] for name in described.answer_headers}
         if described.answer:
             answer["content"] = _content(described.answer)
         if described.links:
             answer["links"] = described.links
         responses = {str(status.value): answer}
         if "If-None-Match" in described.headers:
-            responses["304"] = {"description": "There is nothing newer.", "headers": described.answer_headers}
-        statuses = _ALWAYS | described.problems
-        statuses |= _WITH_BODY if described.body else set()
-        statuses |= {412} if "If-Match" in described.headers else set()
-        for status_code in sorted(statuses):
-            name, _response = PROBLEM_RESPONSES[status_code]
-            responses[str(status_code)] = ref(name, "responses")
+            responses["304"] = {"description": "There is nothing newer.", "headers": answer["headers"]}
+        problems = _ALWAYS | described.problems | (_WITH_BODY if described.body else set())
+        problems |= {code for name, code in _WITH_HEADER.items() if name in described.headers}
+        for code in sorted(problems):
+            name, _response = PROBLEM_RESPONSES[code]
+            responses[str(code)] = ref(name, "responses")
         return responses
-
-    def _register(self, part: Any) -> None:
-        """Register the components that ``part`` refers to, and those that they refer to."""
-        components = {
-            "schemas": {**LANGCHAIN4J, **OPENAI, **SENT, **resource_schemas(), "Problem": PROBLEM},
-            "responses": dict(PROBLEM_RESPONSES.values()),
-        }
-        waiting = list(_references(part))
-        while waiting:
-            kind, name = waiting.pop()
-            component = ResolvedComponent(name, kind, components[kind][name], object=ChatMemorySchema)
-            if component not in self.registry:
-                self.registry.register(component)
-                waiting += _references(component.schema)
 
 
 def _content(schema: str) -> Schema:
     examples = {name: {"value": value} for name, value in EXAMPLES[schema].items()}
     return {"application/json": {"schema": ref(schema), "examples": examples}}
-
-
-def _references(part: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(part, dict):
-        if "$ref" in part:
-            _, _, kind, name = part["$ref"].split("/")
-            yield kind, name
-        part = list(part.values())
-    if isinstance(part, list):
-        for each in part:
-            yield from _references(each)

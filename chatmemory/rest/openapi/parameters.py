@@ -7,30 +7,11 @@ from typing import Any
 from django_filters import rest_framework as filters
 
 from chatmemory.conf import setting
-from chatmemory.models import MAX_LIMIT
-from chatmemory.rest.openapi.shapes import Schema, list_of, text, whole
+from chatmemory.rest.openapi.shapes import COUNT, MOMENT, Schema, list_of, text, whole
 
-__all__ = ["ETAG", "HEADERS", "LOCATION", "PATH", "filter_parameters", "list_parameters", "query_parameters"]
+__all__ = ["ANSWER_HEADERS", "PARAMETERS", "filter_parameters", "format_parameter", "list_parameters"]
 
 _TAGS = r'(W/)?"[^"]*"'
-_TAG_LIST = text(pattern=rf"^(\*|{_TAGS}(, *{_TAGS})*)$")
-
-ETAG = {"description": "Which state this is.", "required": True, "schema": text(pattern='^"[0-9]+[.][0-9a-f]{16}"$')}
-LOCATION = {"description": "Of the conversation.", "required": True, "schema": {"type": "string", "format": "uri"}}
-
-_QUERY: dict[str, tuple[Schema, str]] = {
-    "owner": (
-        text(minLength=1),
-        "For staff with Django's permission for it: the primary key of the user whose conversations these are. In the "
-        "address of a list or of something that is there, `*` is everybody.",
-    ),
-    "at": (whole(0, MAX_LIMIT), "A past version of the memory."),
-    "at_message": (
-        whole(0, MAX_LIMIT),
-        "The position of a message: the memory right after it was added. Not together with `at`.",
-    ),
-}
-_FORMATS = "How messages are written, in the request as in the answer."
 
 
 def _parameter(name: str, place: str, schema: Schema, description: str, **more: Any) -> Schema:
@@ -38,26 +19,41 @@ def _parameter(name: str, place: str, schema: Schema, description: str, **more: 
     return {"name": name, "in": place, **required, "description": description, "schema": schema, **more}
 
 
-PATH = {
-    "conversation_id": _parameter(
+def _header(schema: Schema, description: str) -> Schema:
+    return {"description": description, "required": True, "schema": schema}
+
+
+_PARAMETERS = [
+    _parameter(
         "conversation_id",
         "path",
         {"type": "string", "format": "uuid"},
         "The `id` of the conversation.",
         example="01935c5e-0000-7000-8000-000000000001",
     ),
-    "position": _parameter("position", "path", whole(0, MAX_LIMIT), "The position of the message.", example=0),
-    "memory_id": _parameter(
+    _parameter("position", "path", COUNT, "The position of the message.", example=0),
+    _parameter(
         "memory_id",
         "path",
         text(minLength=1, maxLength=255),
         "The `memory_id` of the conversation, percent-encoded; it may hold slashes.",
         example="support-42",
     ),
-}
-
-HEADERS = {
-    "Idempotency-Key": _parameter(
+    _parameter(
+        "owner",
+        "query",
+        text(minLength=1),
+        "For staff with Django's permission for it: the primary key of the user whose conversations these are. In the "
+        "address of a list or of something that is there, `*` is everybody.",
+    ),
+    _parameter("at", "query", COUNT, "A past version of the memory."),
+    _parameter(
+        "at_message",
+        "query",
+        COUNT,
+        "The position of a message: the memory right after it was added. Not together with `at`.",
+    ),
+    _parameter(
         "Idempotency-Key",
         "header",
         text(minLength=1, maxLength=255, pattern="^[!-~]([ -~]*[!-~])?$"),
@@ -65,36 +61,39 @@ HEADERS = {
         "lost: the same key never does the same twice, and is answered as it was the first time.",
         example="0b7a6a5e-6a43-4f3c-8d5c-0d9a1c9be5a1",
     ),
-    "If-Match": _parameter(
+    _parameter(
         "If-Match",
         "header",
-        _TAG_LIST,
+        text(pattern=rf"^(\*|{_TAGS}(, *{_TAGS})*)$"),
         'The `ETag` that you have seen, or the `version` in quotes: `"7"`. Nothing is changed if it moved since.',
         example='"7"',
     ),
-    "If-None-Match": _parameter(
+    _parameter(
         "If-None-Match",
         "header",
         text(),
         "The `ETag` that you have; 304 if there is nothing newer.",
         example='"7.0123456789abcdef"',
     ),
+]
+PARAMETERS = {each["name"]: each for each in _PARAMETERS}
+
+ANSWER_HEADERS = {
+    "ETag": _header(text(pattern='^"[0-9]+[.][0-9a-f]{16}"$'), "Which state this is."),
+    "Location": _header({"type": "string", "format": "uri"}, "Of the conversation."),
+    "Retry-After": _header(whole(0), "Seconds to wait."),
 }
 
 
-def query_parameters(names: set[str], formats: list[str]) -> list[Schema]:
-    """Those that are no filters. Not one without a description: that is a ``KeyError``."""
-    found = [_parameter(name, "query", *_QUERY[name]) for name in sorted(names - {"format"})]
-    if formats:
-        schema = text(enum=formats, default=formats[0])
-        found.append(_parameter("format", "query", schema, _FORMATS))
-    return found
+def format_parameter(formats: list[str]) -> Schema:
+    """Return the choice of a message format."""
+    schema = text(enum=formats, default=formats[0])
+    return _parameter("format", "query", schema, "How messages are written, in the request as in the answer.")
 
 
 def list_parameters(view: Any) -> list[Schema]:
-    """The order and the pages of a list."""
+    """Return the order and the pages of a list."""
     orders = [sign + name for name in view.ordering_fields for sign in ("", "-")]
-    size: int = setting("PAGE_SIZE")
     return [
         _parameter(
             "ordering", "query", text(enum=orders, default=view.ordering[0]), "By what; with `-` the largest first."
@@ -103,33 +102,33 @@ def list_parameters(view: Any) -> list[Schema]:
         _parameter(
             "page_size",
             "query",
-            {**whole(1), "default": size},
+            {**whole(1), "default": setting("PAGE_SIZE")},
             f"How many there are on a page; at most {setting('MAX_PAGE_SIZE')}, which is what larger numbers mean.",
         ),
     ]
 
 
 def filter_parameters(filterset: type[filters.FilterSet]) -> list[Schema]:
-    """One for each filter."""
+    """Return one for each filter."""
     return [_filter(name, each) for name, each in filterset.base_filters.items()]
 
 
 def _filter(name: str, each: Any) -> Schema:
     description = each.extra.get("help_text") or _BOUNDS[each.lookup_expr].format(each.field_name)
     more: Schema = {"allowEmptyValue": True}  # which filters nothing
-    if isinstance(each, filters.BaseInFilter):
-        schema = list_of(text(enum=[value for value, _label in each.extra["choices"]]), minItems=1)
-        more |= {"style": "form", "explode": False}
-    elif isinstance(each, filters.ChoiceFilter):
+    if isinstance(each, filters.ChoiceFilter):
         schema = text(enum=[value for value, _label in each.extra["choices"]])
     elif isinstance(each, filters.BooleanFilter):
         schema = {"type": "boolean"}
     elif isinstance(each, filters.IsoDateTimeFilter):
-        schema = {"type": "string", "format": "date-time"}
+        schema = MOMENT
     elif isinstance(each, filters.NumberFilter):
         schema = whole(each.extra["min_value"], each.extra["max_value"])
     else:
         schema = text(maxLength=each.extra["max_length"])
+    if isinstance(each, filters.BaseCSVFilter):
+        schema = list_of(schema, minItems=1)
+        more |= {"style": "form", "explode": False}
     return _parameter(name, "query", schema, description, **more)
 
 

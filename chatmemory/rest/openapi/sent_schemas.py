@@ -1,4 +1,4 @@
-"""What models' APIs take that have no value for each message: only their frames, for the rest is theirs to describe."""
+"""The requests of models' APIs that have no value for each message. Only their frames are described here."""
 
 from __future__ import annotations
 

@@ -33,12 +33,12 @@ URL = f"{_URL_PART}(#{_URL_PART})?"
 
 
 def ref(name: str, kind: str = "schemas") -> Schema:
-    """A reference to a component."""
+    """Return a reference to a component."""
     return {"$ref": f"#/components/{kind}/{name}"}
 
 
 def closed(required: Schema, optional: Schema | None = None, description: str = "", **more: Any) -> Schema:
-    """An object that has these properties and no others."""
+    """Return the schema of an object with these properties and no others."""
     return {
         "type": "object",
         **({"description": description} if description else {}),
@@ -50,28 +50,28 @@ def closed(required: Schema, optional: Schema | None = None, description: str = 
 
 
 def text(description: str = "", **limits: Any) -> Schema:
-    """A string."""
+    """Return the schema of a string."""
     return {"type": "string", **({"description": description} if description else {}), **limits}
 
 
 def whole(minimum: int, maximum: int | None = None, description: str = "") -> Schema:
-    """A whole number."""
+    """Return the schema of a whole number."""
     most = {} if maximum is None else {"maximum": maximum}
     return {"type": "integer", "minimum": minimum, **most, **({"description": description} if description else {})}
 
 
 def constant(value: str) -> Schema:
-    """One string and no other."""
+    """Return the schema of one string."""
     return {"type": "string", "const": value}
 
 
 def list_of(schema: Schema, description: str = "", **limits: Any) -> Schema:
-    """A list."""
+    """Return the schema of a list."""
     return {"type": "array", **({"description": description} if description else {}), "items": schema, **limits}
 
 
 def or_null(schema: Schema) -> Schema:
-    """The same, or null."""
+    """Return ``schema`` with null as another value."""
     if "$ref" in schema:
         return {"anyOf": [schema, {"type": "null"}]}
     choices = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
@@ -79,7 +79,7 @@ def or_null(schema: Schema) -> Schema:
 
 
 def one_of(tag: str, names: dict[str, str], description: str) -> Schema:
-    """A union; ``names`` are the schemas by the value of the property ``tag``."""
+    """Return a union; ``names`` are the schemas by the value of the property ``tag``."""
     return {
         "description": description,
         "oneOf": [ref(name) for name in dict.fromkeys(names.values())],

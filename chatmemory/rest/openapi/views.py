@@ -21,6 +21,7 @@ from rest_framework.test import APIRequestFactory
 from rest_framework.views import APIView
 
 import chatmemory
+from chatmemory.rest.openapi.inspector import ChatMemorySchema
 from chatmemory.rest.openapi.operations import TAGS
 from chatmemory.rest.urls import api_urlpatterns
 from chatmemory.rest.views.problem_view import ProblemView
@@ -69,6 +70,7 @@ class _Generator(SchemaGenerator):
         paths: dict[str, Any] = {}
         for path, path_regex, method, view in self._get_paths_and_endpoints():
             view.request = view.initialize_request(APIRequestFactory().generic(method, path))
+            view.schema = ChatMemorySchema()  # that of the class is one for all threads
             operation = view.schema.get_operation(path, path_regex, "", method, self.registry)
             paths.setdefault(path, {})[method.lower()] = operation
         return paths
@@ -79,14 +81,14 @@ class _Generator(SchemaGenerator):
             "openapi": "3.1.1",
             "info": {"title": _TITLE, "version": chatmemory.__version__, "description": _DESCRIPTION},
             "servers": [{"url": mounted or "/"}],
-            "tags": [{"name": name, "description": description} for name, description in TAGS.items()],
+            "tags": [{"name": name, "description": description} for name, description in TAGS.values()],
             "paths": self.parse(request, public),
         }
         return normalize_result_object({**document, "components": self.registry.build({})})
 
 
 def openapi_document(request: Request | None = None) -> Any:
-    """The OpenAPI document."""
+    """Return the OpenAPI document."""
     return _Generator(patterns=api_urlpatterns).get_schema(request)
 
 

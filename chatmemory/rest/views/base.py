@@ -1,4 +1,4 @@
-"""What all views share."""
+"""The base of the views of conversations and messages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
     content_negotiation_class = MessageFormatNegotiation
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]  # the schema says what OPTIONS would
     parameters: ClassVar[dict[str, set[str]]] = {}
-    """By action: the query parameters that it takes, beside those of every action and of filters and pages."""
+    """The query parameters of each action, beside those of every action and of filters and pages."""
 
     whole_memory: ClassVar[set[str]] = set()
     """The actions that answer a whole memory and nothing else of messages, in any format."""
@@ -81,11 +81,11 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         return response
 
     def conversations(self, act: str | None = None) -> ConversationQuerySet:
-        """Those that the user may see, or act on."""
+        """Return the conversations that the user may see, or act on."""
         return reachable_conversations(self.request, act)
 
     def conversation(self, act: str | None = None) -> Conversation:
-        """The one that the address names.
+        """Return the conversation that the address names.
 
         Raises:
             NotFound: there is none, or it is another user's.
@@ -103,7 +103,7 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         return conversation
 
     def idempotency_key(self) -> str | None:
-        """The ``Idempotency-Key`` of the request.
+        """Return the ``Idempotency-Key`` of the request.
 
         Raises:
             ValidationError: it is not of 1 to 255 characters.

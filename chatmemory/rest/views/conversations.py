@@ -69,7 +69,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         return Response(answer, status=status.HTTP_201_CREATED, headers=headers)
 
     def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Its settings and counters."""
+        """Return its settings and counters."""
         conversation = self.conversation()
         tag = conversation_tag(conversation)
         answer = Response(self.get_serializer(conversation).data, headers={"ETag": tag})
@@ -128,7 +128,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
             )
 
     def _address(self, conversation_id: Any) -> str:
-        """Where the conversation is, for the same user, wherever the project has put this API."""
+        """Return the address of the conversation for the same user."""
         match = self.request.resolver_match
         assert match is not None
         prefix = f"{match.namespace}:" if match.namespace else ""

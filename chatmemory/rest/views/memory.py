@@ -1,4 +1,4 @@
-"""The memory of a conversation: what the model gets, now, in the past, or if."""
+"""The memory of a conversation: now, at a past version, or in another window."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from chatmemory.core.numbers import whole_number
 from chatmemory.database import operations
 from chatmemory.database.model_input import written_memory
 from chatmemory.database.operations.try_window import fit_rows
@@ -24,14 +25,14 @@ __all__ = ["MemoryViewSet"]
 
 
 class MemoryViewSet(ChatMemoryViewSet):
-    """What the model gets of a conversation."""
+    """The memory of a conversation."""
 
     serializer_class = WindowSerializer
     parameters = {"retrieve": {"at", "at_message"}}
     whole_memory = {"retrieve"}
 
     def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """What the model gets now, or got at a past version."""
+        """Return the messages that the model gets now, or got at a past version."""
         conversation = self.conversation()
         version = self._version(conversation)
         fresh = not_modified(request, self._tag(conversation, version))
@@ -64,7 +65,7 @@ class MemoryViewSet(ChatMemoryViewSet):
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     def preview(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """What another window, with perhaps messages that were not said yet, would do. Nothing is written."""
+        """Return the memory under another window, with new messages if any are given. Nothing is written."""
         conversation = self.conversation("view")
         if not isinstance(request.data, dict):
             raise invalid("", "expected an object")
@@ -96,6 +97,7 @@ class MemoryViewSet(ChatMemoryViewSet):
         text = self.request.query_params.get(name)
         if text is None:
             return None
-        if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_LIMIT)) and int(text) <= MAX_LIMIT):
+        number = whole_number(text, most=MAX_LIMIT)
+        if number is None:
             raise invalid(name, f"expected a whole number from 0 to {MAX_LIMIT}")
-        return int(text)
+        return number

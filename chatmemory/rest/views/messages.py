@@ -1,4 +1,4 @@
-"""Messages: the history, one of it, and adding to it."""
+"""The messages of a conversation: the history, one message, and additions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from chatmemory.core.numbers import whole_number
 from chatmemory.database import operations
 from chatmemory.database.idempotency import keys_of
 from chatmemory.database.rows import rows_of
@@ -36,7 +37,7 @@ class MessageViewSet(ChatMemoryViewSet):
     ordering = ["position"]
 
     def list(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """The history, in pages."""
+        """Return the history, in pages."""
         history = self.filter_queryset(self.conversation().messages.history())
         page = self.paginate_queryset(history)
         return self.get_paginated_response(message_items(page or [], self.message_format))
@@ -55,13 +56,13 @@ class MessageViewSet(ChatMemoryViewSet):
 
         change = operations.add(Target.of(conversation, demanded and check), messages, idempotency_key=key)
         tag = memory_tag(change.conversation, change.conversation.version, request.query_params.get("format"))
-        answer = change_to_data(change, self.message_format)
+        answer = change_to_data(change, self.format_name)
         return Response(answer, status=status.HTTP_201_CREATED, headers={"ETag": tag})
 
     def retrieve(self, request: Request, conversation_id: str, position: str, **kwargs: Any) -> Response:
-        """One message, also if it is synthetic."""
-        known = position.isascii() and position.isdigit() and len(position) <= len(str(MAX_LIMIT))
-        row = rows_of(self.conversation()).filter(position=int(position)).first() if known else None
+        """Return one message. It may be synthetic."""
+        known = whole_number(position, most=MAX_LIMIT)
+        row = rows_of(self.conversation()).filter(position=known).first() if known is not None else None
         if row is None:
             raise NotFound("There is no message at this position.")
         return Response(message_items([row], self.message_format)[0])

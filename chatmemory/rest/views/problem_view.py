@@ -1,4 +1,4 @@
-"""What every view of this app has, whether it serves conversations or their description."""
+"""The base of every view of this app, the description of the API included."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class StoreViewSet(ChatMemoryViewSet):
             raise invalid("memory_id", str(error)) from error
 
     def retrieve(self, request: Request, memory_id: str, **kwargs: object) -> HttpResponseBase:
-        """``getMessages``: all messages of the memory; ``[]`` where there is none."""
+        """Answer ``getMessages``: all messages of the memory, ``[]`` for an unknown one."""
         conversation = self._existing()
         fresh = not_modified(request, self._tag(conversation))
         if fresh:
@@ -55,7 +55,7 @@ class StoreViewSet(ChatMemoryViewSet):
         return HttpResponse(text, content_type="application/json", headers={"ETag": self._tag(conversation)})
 
     def update(self, request: Request, memory_id: str, **kwargs: object) -> Response:
-        """``updateMessages``: what the list leaves out is evicted, what it appends was said."""
+        """Answer ``updateMessages``: evict the messages that the list leaves out; those that it appends were said."""
         owner = single_owner(request)
         if self._existing() is None:
             single_owner(request, "add")
@@ -70,7 +70,7 @@ class StoreViewSet(ChatMemoryViewSet):
         return Response(status=status.HTTP_204_NO_CONTENT, headers={"ETag": self._tag(change.conversation)})
 
     def destroy(self, request: Request, memory_id: str, **kwargs: object) -> Response:
-        """``deleteMessages``: clears the memory, if there is one. History stays."""
+        """Answer ``deleteMessages``: clear the memory, if there is one. The history stays."""
         owner = single_owner(request, "change")
         self._existing("change")
         with suppress(Conversation.DoesNotExist):

@@ -1,4 +1,4 @@
-"""``python manage.py demo``"""
+"""The command ``python manage.py demo``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INTERRUPTED = 130  # what a shell reports for Ctrl-C
 
 
 class Command(BaseCommand):
-    """Sets up the demo and serves it. Whatever is there already stays as it is."""
+    """The command that sets up the demo and serves it. What is there already stays as it is."""
 
     help = "Makes the demo's database, loads the sample conversations and serves chat, admin and API."
 

@@ -2,7 +2,7 @@
 
 const { api, home } = document.body.dataset;
 
-/** What the server said is wrong; `status` is 0 if it said nothing, and without `again` the same fails for ever. */
+/** An error that the server reported; `status` is 0 if it sent no answer. Without `again` a second try would fail, too. */
 export class ApiError extends Error {
   constructor(status, detail, again = true) {
     super(detail);
@@ -11,13 +11,13 @@ export class ApiError extends Error {
   }
 }
 
-/** Send a request; the parsed answer. `path` is a whole address or one below `conversations/`. */
+/** Send a request and return the parsed answer. `path` is a whole address or one below `conversations/`. */
 export async function call(method, path, { body, key, signal } = {}) {
   const response = await send(method, new URL(path, new URL(api, location.href)), { body, key, signal });
   return response.status === 204 ? null : response.json();
 }
 
-/** Every result of a list, from all of its pages. */
+/** Return every result of a list, from all of its pages. */
 export async function all(path) {
   const results = [];
   for (let next = path; next; ) {
@@ -28,7 +28,7 @@ export async function all(path) {
   return results;
 }
 
-/** Make the model answer; yields the events of the stream. */
+/** Make the model answer, and yield the events of the stream. */
 export async function* replyEvents(conversationId, signal) {
   const response = await send("POST", replyAddress(conversationId), { signal });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -44,7 +44,7 @@ export async function* replyEvents(conversationId, signal) {
   }
 }
 
-/** Make the model stop, for the server may not notice that nobody reads any more. */
+/** Make the model stop: the server may not notice that nobody reads its stream any more. */
 export async function stopReply(conversationId) {
   await send("DELETE", replyAddress(conversationId), {});
 }
@@ -61,17 +61,17 @@ async function send(method, address, { body, key, signal }) {
   const sent = body === undefined ? undefined : JSON.stringify(body);
   let response;
   try {
-    // When one comes back to the page, browsers would show what they have kept without asking.
+    // Otherwise browsers answer from their cache when somebody comes back to the page.
     response = await fetch(address, { method, headers, signal, body: sent, cache: "no-store" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0, "The demo does not answer. Does it still run?");
+    throw new ApiError(0, "The demo does not answer. Is it still running?");
   }
   if (!response.ok) throw new ApiError(response.status, await detailOf(response));
   return response;
 }
 
-/** Signing in changes it, perhaps in another tab. */
+/** Return the current token: signing in changes it, perhaps in another tab. */
 function csrfToken() {
   return /(?:^|; )csrftoken=([^;]*)/.exec(document.cookie)?.[1] ?? "";
 }

@@ -1,4 +1,4 @@
-// Where one writes, and what becomes of it: said, answered, or why not.
+// The box to write in, sending what is written, and following the answer.
 
 import { ApiError, replyEvents, stopReply } from "./api.js";
 import { announce, byId } from "./dom.js";
@@ -12,9 +12,9 @@ export class Composer {
   #box = byId("message");
   #send = byId("send");
   #stop = byId("stop");
-  #pending = null; // what is being said, and the key by which it is said once
+  #pending = null; // the text that is being sent, and its idempotency key
   #answering = null;
-  #since = 0; // when that began
+  #since = 0; // when the answering began
 
   constructor(conversation, history, onTitle) {
     this.conversation = conversation;
@@ -28,7 +28,7 @@ export class Composer {
       this.#say(this.#box.value);
     });
     this.#box.addEventListener("keydown", (event) => {
-      // Safari ends the composition before the Enter that ends it, and tells by this code only.
+      // Safari ends the composition before the Enter that ends it; only this key code shows it.
       if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
       event.preventDefault();
       this.#say(this.#box.value);
@@ -46,15 +46,15 @@ export class Composer {
     return this.#answering !== null;
   }
 
-  /** Offer to go on where a conversation was left without an answer. */
+  /** Offer to answer a last message that has no answer. */
   offerAnswer() {
     const last = this.conversation.history.at(-1);
     if (!last || !goesOn(last)) hideProblem();
-    else if (last.type === "USER" && last.state === "evicted") this.#offerSaying("The last message is forgotten without an answer.");
+    else if (last.type === "USER" && last.state === "evicted") this.#offerSaying("The last message was forgotten before it was answered.");
     else showProblem("The last message has no answer yet.", { action: "Get the answer", act: () => this.#answer() });
   }
 
-  /** Whatever was forgotten stays so: to be answered it has to be said anew. */
+  /** Offer to write a forgotten message again: the model can answer it only if it is sent once more. */
   #offerSaying(text) {
     const said = this.conversation.history.findLast((item) => item.type === "USER");
     const act = () => {
@@ -104,7 +104,7 @@ export class Composer {
   async #stopped(act) {
     try {
       await stopReply(this.conversation.id);
-      showProblem("Stopped. What there was of the answer is not kept.", { action: "Ask again", act });
+      showProblem("Stopped. The partial answer was discarded.", { action: "Ask again", act });
     } catch (error) {
       showError(error, act);
     }
@@ -139,7 +139,7 @@ export class Composer {
       await this.conversation.rename(line.length > 60 ? `${line.slice(0, 59)}…` : line);
       this.onTitle();
     } catch {
-      // The old title does as well.
+      // The old title will do.
     }
   }
 
@@ -158,14 +158,14 @@ export class Composer {
     this.#keepDraft();
   }
 
-  /** For when one has to sign in again. */
+  /** Store what is written, so that it survives signing in again. */
   #keepDraft() {
     if (this.#box.value) sessionStorage.setItem(this.draft, this.#box.value);
     else sessionStorage.removeItem(this.draft);
   }
 }
 
-/** Whether the model, or a tool, has to follow a message. */
+/** Return whether an answer of the model, or of a tool, has to follow a message. */
 function goesOn({ type, message }) {
   return ["USER", "TOOL_EXECUTION_RESULT"].includes(type) || message.toolExecutionRequests?.length > 0;
 }

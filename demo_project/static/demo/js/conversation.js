@@ -1,11 +1,11 @@
-// A conversation as the page knows it. Changes come from its own requests, from the stream and from a second look.
+// The page's copy of a conversation. It is updated by the page's requests, by the stream and by reading it again.
 
 import { all, call } from "./api.js";
 
 const PAGE = 30;
 
 export class Conversation extends EventTarget {
-  #items = new Map(); // by position: what was said, as far as it was read
+  #items = new Map(); // by position: the messages read so far
   #next = null; // the page before the oldest one read
 
   constructor(id) {
@@ -15,7 +15,7 @@ export class Conversation extends EventTarget {
     this.settings = {};
     this.memory = { window: "messages", limit: 1, messages: 0, tokens: 0 };
     this.version = -1;
-    this.kept = []; // what the model gets, in its order
+    this.kept = []; // the memory: what the model gets, in order
   }
 
   /** Read everything afresh. */
@@ -41,7 +41,7 @@ export class Conversation extends EventTarget {
     return this.settings.title || this.settings.memory_id;
   }
 
-  /** What was said, oldest first, as far as it was read. */
+  /** The messages read so far, oldest first. */
   get history() {
     return [...this.#items.values()].sort((one, other) => one.position - other.position);
   }
@@ -54,7 +54,7 @@ export class Conversation extends EventTarget {
     return Math.max(0, this.settings.message_count - this.kept.length);
   }
 
-  /** Read one page more of what was said before. */
+  /** Read one more page of older messages. */
   async readOlder() {
     const page = await call("GET", this.#next);
     this.#next = page.next;
@@ -62,7 +62,7 @@ export class Conversation extends EventTarget {
     return page.results.reverse();
   }
 
-  /** Say something. The same key never says it twice. */
+  /** Add a user message. The same key never adds it twice. */
   async say(text, key) {
     const body = { type: "USER", contents: [{ type: "TEXT", text }] };
     await this.apply(await call("POST", `${this.path}messages/`, { body, key }));
@@ -72,7 +72,7 @@ export class Conversation extends EventTarget {
     this.#settle(await call("PATCH", this.path, { body: { title } }));
   }
 
-  /** What another window would do. */
+  /** Return what another window would do. */
   tryWindow(window, limit, signal) {
     return call("POST", `${this.path}memory/preview/`, { body: { window, limit }, signal });
   }
@@ -81,15 +81,15 @@ export class Conversation extends EventTarget {
     const answer = await call("PATCH", this.path, { body: { window, limit } });
     this.#settle(answer);
     const newest = Math.max(...this.#items.keys(), -1);
-    // Something was said that this page was not told of yet.
+    // A message was added that this page has not read yet.
     if (answer.evicted.some((item) => item.position > newest)) await this.load();
     else this.#notice([], answer.evicted);
   }
 
-  /** Take in what an addition did, from wherever it is known. */
+  /** Apply what an addition did, be it from an answer or from the stream. */
   async apply({ added, evicted, memory, version }) {
     const missedSome = version > this.version + 1;
-    const outOfOrder = added.some((item) => item.type === "SYSTEM"); // it may be put before others
+    const outOfOrder = added.some((item) => item.type === "SYSTEM"); // it may go before others
     this.settings.message_count = Math.max(this.settings.message_count, ...added.map((item) => item.position + 1));
     if (version >= this.version) {
       this.version = version;
@@ -113,7 +113,7 @@ export class Conversation extends EventTarget {
   #notice(added, evicted) {
     const fresh = [];
     for (const item of added) {
-      if (this.#items.has(item.position)) continue; // the account of a request that came twice
+      if (this.#items.has(item.position)) continue; // the request was repeated
       this.#items.set(item.position, item);
       fresh.push(item);
       if (item.state === "retained") this.kept.push(item);
@@ -124,7 +124,7 @@ export class Conversation extends EventTarget {
     this.dispatchEvent(new CustomEvent("changed", { detail: { added: fresh, evicted } }));
   }
 
-  /** The memory has the order and all of it, the history what is known about each message. */
+  /** Read the memory, which has the order, and match it with the history, which has the details of each message. */
   async #readMemory() {
     const [memory, retained] = await Promise.all([
       call("GET", `${this.path}memory/`),
@@ -137,7 +137,7 @@ export class Conversation extends EventTarget {
     }
     this.kept = memory.messages.map((message, index) => {
       const known = waiting.get(JSON.stringify(message))?.shift();
-      // What a rewrite put in was never said, so that the history does not have it.
+      // Nobody said what a rewrite put in, so the history does not have it.
       return known ?? { position: `rewritten-${index}`, type: message.type, text: "", message, token_count: null };
     });
   }

@@ -1,13 +1,13 @@
-// Elements are made from text, never from markup: nobody knows what people and models say.
+// Elements are made from text, never from markup: what people and models say may contain anything.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element with attributes and children. `true` is an attribute without a value; what is false or null is left out. */
+/** Return an element with attributes and children. `true` is an attribute without a value; false and null are left out. */
 export function el(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** The same for a part of a picture. */
+/** Return an SVG element with attributes. */
 export function svg(tag, attributes = {}) {
   return fill(document.createElementNS(SVG, tag), attributes, []);
 }
@@ -21,7 +21,7 @@ export const plural = (number, word) => `${count(number)} ${word}${number === 1 
 
 export const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** Tell those who do not see the page; what was told a moment ago is still read to its end. */
+/** Announce a text to screen readers, after those announced just before. */
 export function announce(text) {
   const line = el("p", {}, text);
   byId("status").append(line);

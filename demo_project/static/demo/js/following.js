@@ -13,14 +13,14 @@ export class Following {
   constructor(scroller) {
     this.#scroller = scroller;
     scroller.addEventListener("scroll", () => this.#look());
-    // A phone's keyboard makes the list smaller, and what was a hidden tab comes back at its top.
+    // A phone's keyboard makes the list smaller, and a hidden tab comes back scrolled to its top.
     new ResizeObserver(() => {
       if (this.#isOn) this.toEnd();
       else if (scroller.clientHeight) scroller.scrollTop = this.#top;
     }).observe(scroller);
   }
 
-  /** Whether nobody reads further up. What was scrolled a moment ago has no event yet. */
+  /** Whether nobody reads further up. A scroll just now has sent no event yet. */
   get isOn() {
     this.#look();
     return this.#isOn;
@@ -39,7 +39,7 @@ export class Following {
     element.scrollIntoView({ block: "nearest", behavior: calm() ? "instant" : "smooth" });
   }
 
-  /** Only somebody who reads scrolls up; on the way to the end the list may be anywhere. */
+  /** Find out whether somebody reads further up: only a reader scrolls up, while the list itself scrolls only down. */
   #look() {
     const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
     if (!clientHeight) return;

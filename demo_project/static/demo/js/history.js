@@ -1,4 +1,4 @@
-// The chat as its user sees it: everything that was said, in pages, newest at the end.
+// The chat as its user sees it: every message, in pages, newest at the end.
 
 import { byId, el } from "./dom.js";
 import { Following } from "./following.js";
@@ -79,7 +79,7 @@ function bubble(item) {
   if (item.type === "SYSTEM") {
     children.push(el("details", {}, el("summary", {}, "Instructions to the model"), el("p", { dir: "auto" }, text)));
   } else if (said && text) {
-    // Who says it is not part of the text, whose first letter decides its direction.
+    // The name stays outside the paragraph, whose first letter decides the direction of its text.
     children.push(el("span", { class: "unseen" }, `${nameOf(item)}: `), el("p", { class: "bubble", dir: "auto" }, text));
   } else if (item.type !== "AI") {
     children.push(el("p", { class: "tool" }, el("code", {}, item.message.toolName ?? "message"), " ", el("bdi", {}, text)));
@@ -88,7 +88,7 @@ function bubble(item) {
   if (cutOff) children.push(el("p", { class: "gone" }, `Cut off: ${cutOff}`));
   const gone = item.state === "evicted";
   if (gone && children.length) children.push(el("p", { class: "gone" }, item.reason === "window" ? "Forgotten" : `Forgotten: ${reasonOf(item)}`));
-  // A call without words is the model's affair: its result is shown, and the memory has the call.
+  // A tool call without text is not shown here: its result is, and the memory panel shows the call.
   const silent = children.length === 0;
   return el("li", { class: `said ${item.type.toLowerCase()}${gone ? " is-gone" : ""}`, "data-position": item.position, hidden: silent }, ...children);
 }

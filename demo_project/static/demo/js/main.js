@@ -15,7 +15,7 @@ startSwitcher(showError);
 try {
   await start(await chosen());
 } catch (error) {
-  // Without a conversation there is nothing to say anything in.
+  // Without a conversation there is nothing to write in.
   for (const control of document.querySelectorAll("#composer :is(button, textarea), .window input")) control.disabled = true;
   await showConversations({ id: "", title: "Choose a conversation" }).catch(() => {});
   showError(error);

@@ -1,23 +1,23 @@
-// What the model gets now. What is evicted is marked, and then seen to leave.
+// The memory panel: what the model gets now. Evicted messages are marked, then leave with a transition.
 
 import { announce, byId, calm, count, el, plural } from "./dom.js";
 import { Following } from "./following.js";
 import { callsOf, nameOf, reasonOf, textOf } from "./words.js";
 
-const SHOWN = 1100; // milliseconds that a card says why it leaves
+const SHOWN = 1100; // milliseconds for which a card shows why it leaves
 const LEAVING = 500; // as long as the transition in memory.css
 
 export class Memory {
   #list = byId("retained");
   #end = new Following(byId("memory-scroller"));
-  #leaving = []; // evicted messages that are not yet seen to leave
+  #leaving = []; // evicted messages whose cards are still there
   #isLeaving = false;
 
   constructor(conversation) {
     this.conversation = conversation;
     conversation.addEventListener("loaded", () => this.#showAll());
     conversation.addEventListener("changed", ({ detail }) => this.#change(detail));
-    // What is hidden has no size, so that only now it is known which texts are too long.
+    // A hidden list has no size, so only now can be measured which texts are too long.
     new ResizeObserver(() => this.#offerTheRest()).observe(this.#list);
   }
 
@@ -51,7 +51,7 @@ export class Memory {
     else this.#follow(true);
   }
 
-  /** One batch after the other, so that each is seen. */
+  /** Remove the evicted cards, one batch after the other, so that each is seen. */
   async #forgetAll() {
     if (this.#isLeaving) return;
     this.#isLeaving = true;
@@ -92,7 +92,7 @@ export class Memory {
     if (grows) this.#follow();
   }
 
-  /** What leaves is seen first. */
+  /** Scroll to the end, but not while evicted cards are being shown. */
   #follow(smooth = false) {
     if (this.#end.isOn && !this.#isLeaving) this.#end.toEnd(smooth);
   }
@@ -118,7 +118,7 @@ function card(item) {
   );
 }
 
-/** A text of a few lines, and a button for all of it. */
+/** Return a text cut to a few lines, and a button that shows all of it. */
 function clamped(text) {
   const shown = el("p", { class: "text", dir: "auto" }, text);
   const button = el("button", { type: "button", class: "link", "aria-expanded": "false", hidden: true }, "Show all");

@@ -1,10 +1,10 @@
-// What went wrong, above the panels: on phones only one of them is seen.
+// Error messages, above the panels: on phones only one panel is visible.
 
 import { byId, el } from "./dom.js";
 
 const place = byId("problem");
 
-/** Say what is wrong, with a button or a link that helps. */
+/** Show a problem, with a button or a link that helps. */
 export function showProblem(text, { action = null, act = null, link = null } = {}) {
   const button = action && el("button", { type: "button" }, action);
   button?.addEventListener("click", () => {
@@ -20,7 +20,7 @@ export function hideProblem() {
   place.replaceChildren();
 }
 
-/** Say what went wrong, and offer to try again if that can help. */
+/** Show an error, and offer to try again if that can help. */
 export function showError(error, again = null) {
   if (error.status === 403) {
     const address = `${document.body.dataset.signIn}?next=${encodeURIComponent(location.pathname)}`;

@@ -1,4 +1,4 @@
-// Which conversation is shown: the one of the address, the last chat, or a new one.
+// Chooses the conversation to show: the one in the address, the last chat, or a new one.
 
 import { call } from "./api.js";
 import { byId, el } from "./dom.js";
@@ -10,7 +10,7 @@ const INSTRUCTIONS =
   "Answer briefly, and only from these messages. They are all that you remember: what they do not say, you do not " +
   "know, or no longer. Use the tools for arithmetic and orders.";
 
-/** The ID of the conversation to show. */
+/** Return the ID of the conversation to show. */
 export async function chosen() {
   const { conversation } = document.body.dataset;
   if (conversation) return conversation;
@@ -41,7 +41,7 @@ export async function showConversations(shown) {
   byId("conversation").replaceChildren(option(shown.id, shown.title), ...options);
 }
 
-/** The conversation that is shown has another title now. */
+/** Show the title of the conversation, which may have changed. */
 export function showTitle(shown) {
   byId("conversation").options[0].textContent = shown.title;
   document.title = `${shown.title} · chatmemory`;
@@ -51,7 +51,7 @@ const option = (id, title) => el("option", { value: id }, title);
 
 const addressOf = (id) => `${document.body.dataset.home}chat/${id}/`;
 
-/** A small window, so that forgetting is seen soon. */
+/** Create a conversation, with a small window, so that forgetting is seen soon. */
 async function create(key) {
   const body = { title: NEW_TITLE, window: "messages", limit: 8, metadata: { [MARK]: true } };
   const { id } = await call("POST", "", { body, key });

@@ -1,4 +1,4 @@
-// How much the model may get: a gauge of it, and the controls that change it at once.
+// The window: a gauge of how full it is, and the controls that change it at once.
 
 import { byId, count, plural, svg } from "./dom.js";
 
@@ -10,7 +10,7 @@ export class WindowControls {
   #trial = null;
   #last = Promise.resolve();
   #pending = 0; // changes that are on their way
-  #moving = false; // somebody has the slider in hand
+  #moving = false; // somebody is dragging the slider
   #limits = {}; // the last one of each kind
 
   constructor(conversation, onTrial, onProblem) {
@@ -28,7 +28,7 @@ export class WindowControls {
     return this.#kinds.find((radio) => radio.checked).value;
   }
 
-  /** The limit that this kind had before, or one that forgets nothing yet. */
+  /** Return the last limit of this kind, or one that evicts nothing yet. */
   #roomy(kind) {
     const { least, step } = STEPS[kind];
     const used = this.conversation.memory[kind] + (kind === "tokens" ? step : 0);
@@ -37,7 +37,7 @@ export class WindowControls {
 
   #show() {
     const { window: kind, limit, [kind]: used } = this.conversation.memory;
-    // What somebody is about to set is not taken from their hand.
+    // Never move a slider that somebody is dragging.
     if (!this.#pending && !this.#moving) this.#showControls(kind, limit);
     const amount = `${count(used)} of ${plural(limit, kind.slice(0, -1))}`;
     const percent = Math.floor((used / limit) * 100);
@@ -59,7 +59,7 @@ export class WindowControls {
     this.#showTrial(0);
   }
 
-  /** One stretch of the bar for each message. */
+  /** Draw the bar, with one stretch for each message. */
   #showBar(kind, limit) {
     const { kept } = this.conversation;
     const sizes = kept.map((item) => (kind === "messages" ? 1 : (item.token_count ?? 0)));

@@ -1,4 +1,4 @@
-// What a message is called, and what of it can be shown.
+// Names, reasons and texts of messages, for people.
 
 const NAMES = {
   SYSTEM: "Instructions",
@@ -10,7 +10,7 @@ const NAMES = {
 
 const REASONS = {
   window: "no room left",
-  orphan: "its tool call left",
+  orphan: "its tool call was forgotten",
   replaced: "new instructions",
   rewritten: "memory was rewritten",
   cleared: "memory was cleared",
@@ -20,14 +20,14 @@ export const nameOf = (item) => NAMES[item.type] ?? item.type;
 
 export const reasonOf = (item) => REASONS[item.reason] ?? item.reason;
 
-/** All of the text, with placeholders for what is none. */
+/** Return the whole text, with placeholders for media. */
 export function textOf({ type, text, message }) {
   if (type === "AI" || type === "SYSTEM") return message.text ?? "";
   if (!message.contents) return text || message.text || JSON.stringify(message.attributes ?? {});
   return message.contents.map((part) => (part.type === "TEXT" ? part.text : `[${part.type.toLowerCase()}]`)).join("\n");
 }
 
-/** The tool calls of a message: `calculator(3*4)`. */
+/** Return the tool calls of a message, as in `calculator(3*4)`. */
 export function callsOf({ message }) {
   return (message.toolExecutionRequests ?? []).map(({ name, arguments: given }) => `${name}(${shortArguments(given)})`);
 }

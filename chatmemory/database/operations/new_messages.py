@@ -1,0 +1,80 @@
+"""The messages that a change brings in, encoded once, and counted before anything is locked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import overload
+
+from chatmemory.core.json_text import dumps
+from chatmemory.core.messages import ChatMessage, require_messages
+from chatmemory.core.tokens import TokenCountEstimator
+from chatmemory.database.estimators import model_name_of
+from chatmemory.database.native_forms import NativeForms
+from chatmemory.models import Message
+from chatmemory.models.columns import to_columns
+
+__all__ = ["NewMessages"]
+
+
+class NewMessages(Sequence[ChatMessage]):
+    """Messages with the columns of their rows, and with their tokens as far as they were counted."""
+
+    def __init__(self, messages: Iterable[ChatMessage], native: NativeForms | None = None) -> None:
+        """
+        Args:
+            messages: in order.
+            native: another framework's forms of them.
+
+        Raises:
+            TypeError: one of ``messages`` is no message.
+            ValueError: a text that no database can hold, or a form that is no JSON.
+        """
+        self._messages = require_messages(messages)
+        self._columns = [to_columns(message) for message in self._messages]
+        if native is not None:
+            for columns, text in zip(self._columns, native.columns(), strict=True):
+                columns["native"] = text
+        self._counts: dict[str, list[int]] = {}
+
+    @classmethod
+    def of(cls, messages: Iterable[ChatMessage], native: NativeForms | None = None) -> NewMessages:
+        """Return ``messages`` if they are encoded already, else encode them."""
+        return messages if isinstance(messages, cls) and native is None else cls(messages, native)
+
+    @overload
+    def __getitem__(self, index: int) -> ChatMessage: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[ChatMessage]: ...
+    def __getitem__(self, index: int | slice) -> ChatMessage | list[ChatMessage]:
+        return self._messages[index]
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @property
+    def lengths(self) -> list[int]:
+        """The number of characters that each message takes in the database, without its native form."""
+        return [len(columns["text"]) + len(columns["payload"] or "") for columns in self._columns]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash that differs if a message differs: 64 hexadecimal digits. Native forms do not count."""
+        columns = [(each["type"], each["text"], each["payload"]) for each in self._columns]
+        return hashlib.sha256(dumps(columns).encode()).hexdigest()
+
+    def token_counts(self, estimator: TokenCountEstimator) -> list[int]:
+        """Return the tokens of each message. Only the first call for a model counts.
+
+        Counting is what takes time in a change, so the first call belongs before any lock.
+        """
+        model = model_name_of(estimator)
+        if model not in self._counts:
+            self._counts[model] = [estimator.estimate_token_count_in_message(message) for message in self._messages]
+        return self._counts[model]
+
+    def rows(self, estimator: TokenCountEstimator) -> list[Message]:
+        """Return new rows, counted by ``estimator``, that have no place yet; others at each call."""
+        counts = self.token_counts(estimator)
+        return [Message(**columns, token_count=count) for columns, count in zip(self._columns, counts, strict=True)]

@@ -1,0 +1,55 @@
+"""Pieces that a reader kept aside in attributes, for messages here cannot express them, and that are written again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.messages import AiMessage, ToolExecutionResultMessage, UserMessage
+
+__all__ = ["is_same_answer", "kept_pieces"]
+
+
+def kept_pieces(
+    message: UserMessage | AiMessage | ToolExecutionResultMessage,
+    attribute: str,
+    key: str,
+    is_same: Callable[[list[dict[str, Any]]], bool],
+) -> list[dict[str, Any]] | None:
+    """Return a copy of the parts, blocks or items that a reader kept; None if there are none to write.
+
+    Anybody may write attributes, so the pieces count only as long as they say what the message says.
+
+    Args:
+        message: the message that they were kept beside.
+        attribute: the attribute of the format.
+        key: the key in it.
+        is_same: reads pieces, and returns whether they say what the message says.
+    """
+    kept = message.attributes.get(attribute)
+    pieces = kept.get(key) if isinstance(kept, Mapping) else None
+    if not isinstance(pieces, (list, tuple)):
+        return None
+    try:
+        return _plain(pieces) if is_same(_plain(pieces)) else None
+    except (InvalidMessageError, TypeError, KeyError):
+        return None  # not written by the format's reader
+
+
+def is_same_answer(read: AiMessage, message: AiMessage) -> bool:
+    """Return whether two answers say the same, whatever their attributes."""
+    return (read.text, read.thinking, read.tool_execution_requests) == (
+        message.text,
+        message.thinking,
+        message.tool_execution_requests,
+    )
+
+
+def _plain(value: Any) -> Any:
+    # Writers change what they send, and attributes are read-only.
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

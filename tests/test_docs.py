@@ -1,0 +1,229 @@
+"""README.md and the pages of docs/: their Python runs, their links lead somewhere, and each thing is said once."""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+import shlex
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import load_command_class
+
+from chatmemory import signals
+from chatmemory.conf import DEFAULTS
+from chatmemory.models import Conversation
+from tests.support.paths import ROOT
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINKING_PAGES = sorted({*PAGES, *ROOT.glob("*.md")})
+LANGUAGES = {"console", "java", "js", "json", "python", "sh"}
+FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LONG_ENOUGH = 60
+"""Characters from which on a sentence is meant to stand on one page only."""
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def blocks(page: Path, *languages: str) -> list[str]:
+    """The blocks in ``languages``, each after as many empty lines as it has lines above it in the page."""
+    text = text_of(page)
+    return [
+        "\n" * text.count("\n", 0, found.start(2)) + found[2]
+        for found in FENCED.finditer(text)
+        if found[1] in languages
+    ]
+
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
+
+
+class ChatCompletions(BaseHTTPRequestHandler):
+    """The part of OpenAI's protocol that the example needs; it answers how many messages it was sent."""
+
+    asked: list[Any]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.asked.append(body["messages"])
+        text = f"I got {len(body['messages'])} messages."
+        streams = body.get("stream", False)
+        said = {"role": "assistant", "content": text}
+        completion = {
+            "id": "1",
+            "object": "chat.completion.chunk" if streams else "chat.completion",
+            "created": 0,
+            "model": body["model"],
+            "choices": [{"index": 0, "finish_reason": "stop", "delta" if streams else "message": said}],
+        }
+        answer = (f"data: {json.dumps(completion)}\n\ndata: [DONE]\n\n" if streams else json.dumps(completion)).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream" if streams else "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """What a model on loopback was sent."""
+    ChatCompletions.asked = []
+    with HTTPServer(("127.0.0.1", 0), ChatCompletions) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        yield ChatCompletions.asked
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def receivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is connected to the signals is disconnected after the test."""
+    for name in signals.__all__:
+        signal = getattr(signals, name)
+        monkeypatch.setattr(signal, "receivers", list(signal.receivers))
+
+
+def check_readme(namespace: dict[str, Any], printed: str, asked: list[Any]) -> None:
+    [sent] = asked
+    assert [message["role"] for message in sent] == ["system", "user"]
+    assert printed == "I got 2 messages.\n"
+    assert Conversation.objects.get(title="Hello").messages.history().count() == 4
+    assert len(namespace["messages"]) == 4
+    assert namespace["earlier"] == namespace["messages"][:3]
+    assert len(namespace["trial"].evicted) == 2
+    assert namespace["request"].keys() == {"system", "messages"}
+
+
+def check_assistant(namespace: dict[str, Any], printed: str, asked: list[Any]) -> None:
+    # One memory for all; one for each user; in the database; one for each user there; with tools, streamed.
+    assert [len(messages) for messages in asked] == [1, 3, 1, 1, 3, 1, 1, 3, 2]
+    assert "\nI got 2 messages.\nAdded(" in printed
+    assert namespace["conversation"].messages.history().count() == 3
+
+
+def check_frameworks(namespace: dict[str, Any], printed: str, asked: list[Any]) -> None:
+    langchain, llama_index = printed.splitlines()
+    assert langchain.startswith("[HumanMessage(content='Hi! My name is Ann.'")
+    assert llama_index.startswith("[ChatMessage(role=<MessageRole.USER: 'user'>")
+    assert {"answer", "answer_sync"} <= namespace.keys()
+
+
+def check_langchain4j(namespace: dict[str, Any], printed: str, asked: list[Any]) -> None:
+    assert Conversation.objects.get().messages.get().text == "Hi"
+
+
+def check_settings(namespace: dict[str, Any], printed: str, asked: list[Any]) -> None:
+    assert namespace["CHATMEMORY"] == DEFAULTS
+
+
+CHECKS: dict[str, Callable[[dict[str, Any], str, list[Any]], None]] = {
+    "README.md": check_readme,
+    "docs/assistant.md": check_assistant,
+    "docs/frameworks.md": check_frameworks,
+    "docs/langchain4j.md": check_langchain4j,
+    "docs/settings.md": check_settings,
+}
+"""What must be true after the blocks of a page, beyond what they assert themselves."""
+
+
+@every_page
+@pytest.mark.django_db
+@pytest.mark.usefixtures("receivers")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # the examples leave their clients to the garbage collector
+def test_the_python_of_a_page_runs(page: Path, asked: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    namespace: dict[str, Any] = {}
+    for block in blocks(page, "python"):
+        exec(compile(block, str(page), "exec"), namespace)
+    check = CHECKS.get(name_of(page))
+    if check is not None:
+        check(namespace, capsys.readouterr().out, asked)
+    namespace.clear()
+    gc.collect()  # now, for later the warning would be another test's
+
+
+def test_what_is_checked_after_a_page_is_about_a_page() -> None:
+    assert CHECKS.keys() <= set(map(name_of, PAGES))
+
+
+@every_page
+def test_no_block_is_missed(page: Path) -> None:
+    fences = re.findall(r"^.*(?:```|~~~).*$", text_of(page), re.MULTILINE)
+    assert all(re.fullmatch(r"```\w*", fence) for fence in fences), fences
+    opening, closing = fences[::2], fences[1::2]
+    assert {fence.removeprefix("```") for fence in opening} <= LANGUAGES
+    assert set(closing) <= {"```"}
+    assert len(opening) == len(closing) == len(FENCED.findall(text_of(page)))
+
+
+@every_page
+def test_the_commands_of_a_page_exist_with_their_options(page: Path) -> None:
+    for line in "\n".join(blocks(page, "console", "sh")).splitlines():
+        if line.startswith("python manage.py chatmemory_"):
+            name, *arguments = shlex.split(line, comments=True)[2:]
+            load_command_class("chatmemory", name).create_parser("manage.py", name).parse_args(arguments)
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub calls the headings of a page."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ +(.*)$", FENCED.sub("", text_of(page)), re.MULTILINE):
+        shown = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", shown.strip().lower()).replace(" ", "-")
+        assert slug not in found, f"{name_of(page)} has two headings {heading!r}"
+        found.add(slug)
+    return found
+
+
+@pytest.mark.parametrize("page", LINKING_PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(\s*([^)\s]+)\s*\)", FENCED.sub("", text_of(page)))
+    for link in links:
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.is_relative_to(ROOT), link
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_the_readme_is_a_front_page_that_leads_to_every_page() -> None:
+    readme = text_of(ROOT / "README.md")
+    assert len(readme.encode()) <= 10_000
+    assert [name for name in map(name_of, PAGES[1:]) if f"]({name})" not in readme] == []
+
+
+def sentences(page: Path) -> set[str]:
+    """The long sentences of a page, outside its code, tables, headings and pictures."""
+    text = re.sub(r"^(?:\||#|!\[).*$", "", FENCED.sub("", text_of(page)), flags=re.MULTILINE)
+    text = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", text, flags=re.DOTALL)
+    paragraphs = re.split(r"\n\s*\n|^\s*(?:[-*]|\d+\.) ", text, flags=re.MULTILINE)
+    plain = [" ".join(re.sub(r"[`*]", "", paragraph).split()).lower() for paragraph in paragraphs]
+    found = {sentence for paragraph in plain for sentence in re.split(r"(?<=[.!?:]) ", paragraph)}
+    return {sentence for sentence in found if len(sentence) >= LONG_ENOUGH}
+
+
+def test_no_sentence_stands_on_two_pages() -> None:
+    place: dict[str, Path] = {}
+    for page in PAGES:
+        for sentence in sentences(page):
+            assert sentence not in place, f"{name_of(page)} and {name_of(place[sentence])}: {sentence}"
+            place[sentence] = page
+    assert len(place) > 100  # the pages were read
