@@ -1,9 +1,9 @@
 """Conversations of other programs, added as if they were said here: windows bound them, their tokens are counted.
 
-What was taken of a source is written down in the conversation's metadata, under ``imported``, in the transaction of
-each batch: how many messages, a digest of them, and the version that was reached. So an import that ended in the middle
-is gone on with, one that is run twice adds nothing, and messages that the source has got since are added; but never to
-a conversation that somebody else changed meanwhile, and never if the source says other things than before.
+The transaction of each batch records in the conversation's metadata, under ``imported``, what was imported: the number
+of messages, a digest of them, and the version of the conversation. So an import that was interrupted continues when it
+is run again, one that is run twice adds nothing, and messages that are new in the source are added; but never to a
+conversation that somebody else has changed meanwhile, and never if the source has changed what was imported.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from typing import Any
@@ -38,18 +39,19 @@ from chatmemory.transfer.reports import BadRecordError, Reports
 
 __all__ = ["IMPORTED", "import_all"]
 
-_Sized = tuple[FoundMessage, int]
-
 IMPORTED = "imported"
-"""The key of a conversation's metadata under which it is written down what was taken."""
+"""The key of a conversation's metadata that records what was imported."""
 
 _MARK = {"source": str, "messages": int, "digest": str, "version": int}
 
-# What is added in one transaction.
+# The most that one transaction adds.
 _MESSAGES = 200
 _CHARS = 500_000
 
 _TITLE_CHARS = 255
+
+_Sized = tuple[FoundMessage, int]
+"""A message, and the number of characters that it takes in the database."""
 
 
 def import_all(
@@ -62,48 +64,50 @@ def import_all(
     settings: dict[str, Any],
     dry_run: bool = False,
 ) -> Iterator[None]:
-    """Add what a source has; a step for each batch.
+    """Add the conversations of a source, and yield after each batch.
 
     Args:
-        source: the name of its format.
-        found: what it has.
-        reports: counts what was done.
-        owners: whose the conversations become.
-        database: the alias.
+        source: the name of the source's format.
+        found: the conversations of the source.
+        reports: counts what was imported, and what was left out.
+        owners: finds the owners of the conversations.
+        database: the alias of the database that is written to.
         settings: columns of new conversations: ``window``, ``limit``, ``model``.
         dry_run: write nothing.
     """
+    whole = _Import(
+        source=source, reports=reports, owners=owners, database=database, settings=settings, dry_run=dry_run
+    )
     for conversation in found:
         try:
             if isinstance(conversation, BadRecordError):
                 raise conversation
-            yield from _Import(source, conversation, reports, owners, database, settings, dry_run).run()
+            yield from _ConversationImport(whole, conversation).run()
         except BadRecordError as error:
             reports.bad(error)
         yield
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Import:
+    """The arguments of :func:`import_all` that hold for every conversation."""
+
+    source: str
+    reports: Reports
+    owners: Owners
+    database: str
+    settings: dict[str, Any]
+    dry_run: bool
+
+
+class _ConversationImport:
     """The import of one conversation."""
 
-    def __init__(
-        self,
-        source: str,
-        found: FoundConversation,
-        reports: Reports,
-        owners: Owners,
-        database: str,
-        settings: dict[str, Any],
-        dry_run: bool,
-    ) -> None:
-        self._source = source
+    def __init__(self, whole: _Import, found: FoundConversation) -> None:
+        self._import = whole
         self._found = found
-        self._reports = reports
-        self._database = database
-        self._settings = settings
-        self._dry_run = dry_run
         try:
-            self._owner = owners.named(found.owner)
+            self._owner = whole.owners.named(found.owner)
             self._memory_id = memory_id_text(found.memory_id)
             require_storable(found.title, "title")
             require_json(found.metadata, "metadata")
@@ -115,21 +119,21 @@ class _Import:
         self._left_out = False
 
     def run(self) -> Iterator[None]:
-        rows = Conversation.objects.using(self._database).owned_by(self._owner)
+        rows = Conversation.objects.using(self._import.database).owned_by(self._owner)
         present = rows.filter(memory_id=self._memory_id).first()
         mark = self._mark_of(present)
-        messages = self._readable()
+        messages = self._storable()
         if mark is not None:
             self._pass_over(messages, mark)
         following = next(messages, None)
         if mark is not None and following is None:
-            self._reports.unchanged += 1
+            self._import.reports.unchanged += 1
             return
         if following is None and self._left_out:
-            return  # an empty conversation would be in the way once the source, or --format, is set right
+            return  # an empty conversation would be in the way once the source, or --format, is corrected
         if present is not None and mark is not None and mark["version"] != present.version:
             raise self._bad("this was changed since it was imported, so what is new in the source is left out")
-        self._reports.conversations += 1
+        self._import.reports.conversations += 1
         for batch in self._batches(chain([following] if following else [], messages)):
             mark = self._add(batch, mark)
             yield
@@ -142,11 +146,12 @@ class _Import:
             return None
         mark = present.metadata.get(IMPORTED) if isinstance(present.metadata, dict) else None
         kinds = {name: type(value) for name, value in mark.items()} if isinstance(mark, dict) else {}
-        if not isinstance(mark, dict) or kinds != _MARK or mark["source"] != self._source:
+        if not isinstance(mark, dict) or kinds != _MARK or mark["source"] != self._import.source:
             raise self._bad("there is a conversation that was not imported from here; erase or rename that one")
         return mark
 
-    def _readable(self) -> Iterator[_Sized]:
+    def _storable(self) -> Iterator[_Sized]:
+        """Yield the messages that can be stored, and report the others."""
         for item in self._found.messages:
             try:
                 if isinstance(item, BadRecordError):
@@ -154,10 +159,14 @@ class _Import:
                 yield self._checked(item)
             except BadRecordError as error:
                 self._left_out = True
-                self._reports.bad(error)
+                self._import.reports.bad(error)
 
     def _checked(self, item: FoundMessage) -> _Sized:
-        """A message that can be stored; it counts for the digest."""
+        """Return a message with its size once it is known to be storable, and add it to the digest.
+
+        Raises:
+            BadRecordError: it cannot be stored.
+        """
         try:
             columns = to_columns(item.message)
             form = json.dumps(item.native, allow_nan=False, separators=(",", ":"))
@@ -170,10 +179,10 @@ class _Import:
         return item, len(columns["text"]) + len(columns["payload"] or "") + len(form)
 
     def _pass_over(self, messages: Iterator[_Sized], mark: dict[str, Any]) -> None:
-        """What was taken before.
+        """Read the messages that were imported before.
 
         Raises:
-            BadRecordError: the source says something else now.
+            BadRecordError: they differ from those in the source now.
         """
         while self._taken < mark["messages"]:
             item, _size = next(messages, (None, 0))
@@ -184,7 +193,7 @@ class _Import:
             raise self._bad("the source says something else than when it was imported; erase this to import it anew")
 
     def _batches(self, messages: Iterator[_Sized]) -> Iterator[list[FoundMessage]]:
-        """At least one, for a conversation may be without messages."""
+        """Yield batches, at least one: a conversation may have no messages."""
         batch: list[FoundMessage] = []
         chars, first = 0, True
         for item, size in messages:
@@ -197,11 +206,11 @@ class _Import:
             yield batch
 
     def _add(self, batch: list[FoundMessage], mark: dict[str, Any] | None) -> dict[str, Any]:
-        """One transaction; the mark that it leaves."""
-        new = {"source": self._source, "messages": self._taken, "digest": self._digest.hex(), "version": 0}
+        """Add a batch in one transaction, and return the new mark."""
+        new = {"source": self._import.source, "messages": self._taken, "digest": self._digest.hex(), "version": 0}
         times = [self._time_of(item) for item in batch]
-        self._reports.messages += len(batch)
-        if self._dry_run:
+        self._import.reports.messages += len(batch)
+        if self._import.dry_run:
             return new
         native = NativeForms(self._found.framework, [item.native for item in batch])
 
@@ -210,8 +219,8 @@ class _Import:
                 raise self._bad("somebody else imports or changes this at the same time; run the import again")
 
         def transact() -> dict[str, Any]:
-            with transaction.atomic(using=self._database):
-                key = Key.named(self._owner, self._memory_id, self._database)
+            with transaction.atomic(using=self._import.database):
+                key = Key.named(self._owner, self._memory_id, self._import.database)
                 target = Target(key, self._new if mark is None else None, precondition=unchanged)
                 change = operations.add(target, [item.message for item in batch], native=native)
                 conversation = change.conversation
@@ -222,11 +231,11 @@ class _Import:
                     columns["created_at"] = as_stored(self._found.created_at)
                 if self._last_said is not None:
                     columns["updated_at"] = as_stored(self._last_said)
-                Conversation.objects.using(self._database).filter(pk=conversation.pk).update(**columns)
+                Conversation.objects.using(self._import.database).filter(pk=conversation.pk).update(**columns)
             return new
 
         try:
-            return retry(self._database, transact)
+            return retry(self._import.database, transact)
         except Conversation.DoesNotExist:
             raise self._bad("the conversation was erased while it was imported; run the import again") from None
 
@@ -239,22 +248,22 @@ class _Import:
             memory_id=self._memory_id,
             title=title[:_TITLE_CHARS],
             metadata=metadata,
-            **self._settings,
+            **self._import.settings,
         )
 
     def _time_of(self, item: FoundMessage) -> datetime | None:
-        """A message without a time was said when the one before it was."""
+        """Return the time of a message; without one of its own that of the message before it."""
         self._last_said = item.said_at or self._last_said
         return self._last_said
 
 
 def _date(change: Change, batch: list[FoundMessage], times: list[datetime | None]) -> None:
-    """Let the new rows have been said when the source says; they left the memory now, if they did."""
+    """Give the new rows the times of the source. Evictions among them keep the present time."""
     dated: list[Message] = []
     said = iter(zip(batch, times, strict=True))
     for row in change.added:
         columns = {"type": row.type, "text": row.text, "payload": row.payload}
-        # A system message that is in memory already has no row.
+        # A system message that is in memory already gets no row.
         time = next(time for item, time in said if to_columns(item.message) == columns)
         if time is not None:
             row.created_at = as_stored(time)
