@@ -1,8 +1,8 @@
-"""What happens to a conversation. The sender is ``Conversation``.
+"""The signals of a conversation. The sender is ``Conversation``.
 
-What happened is told after the change is committed, with ``send_robust``: an exception in a receiver is logged and
-does not reach the caller. What is named ``…ing`` is for apps that keep more of a conversation in tables of their own;
-it is sent with ``send``, so what a receiver raises ends the work.
+A signal about a change is sent after the change is committed, with ``send_robust``: an exception in a receiver is
+logged and does not reach the caller. The signals named ``…ing`` are for apps that keep more of a conversation in tables
+of their own; they are sent with ``send``, so an exception in a receiver ends the work.
 """
 
 from django.dispatch import Signal
@@ -33,16 +33,18 @@ memory_rewritten = Signal()
 memory_repaired = Signal()
 """``conversation``, ``format`` (its name) and ``repairs``, a list of :class:`chatmemory.formats.rules.Repair`.
 
-Nothing was changed: a model's API would have refused the memory as it is, so it was given out repaired, by
-``conversation.to_format()`` or ``GET memory/``. The position of a repair counts the messages of that memory.
+Nothing was changed: a model's API would have refused the memory as it is, so ``conversation.memory.to_format()`` or
+``GET memory/`` returned it repaired. The position of a repair counts the messages of that memory.
 """
 
 exporting_conversation = Signal()
-"""``conversation``, of which a user's data are exported. A receiver gives an iterable of dicts, a line of JSON each."""
+"""``conversation``, while its user's data are exported. A receiver returns an iterable of dicts, a JSON line each."""
 
 anonymising_conversation = Signal()
-"""``conversation``, locked, within the transaction. A receiver deletes what it has of its words."""
+"""``conversation``, locked, within the transaction. A receiver deletes its own copies of the conversation's texts."""
 
 purging_evicted = Signal()
-"""``conversation`` and ``before``: what was evicted earlier is being erased, in several transactions. A receiver
-deletes what it has of its own that is older. It is sent for conversations that evicted nothing as well."""
+"""``conversation`` and ``before``: messages that were evicted earlier are being erased, in several transactions.
+
+A receiver deletes its own rows that are older. The signal is sent for conversations without evictions, too.
+"""
