@@ -13,7 +13,7 @@ from typing import IO, TextIO
 
 from chatmemory.transfer.reports import BadRecordError
 
-__all__ = ["Source", "numbered_lines", "opened"]
+__all__ = ["Source", "numbered_lines", "open_sources"]
 
 # The members of an archive that are read: ChatGPT splits its conversations once there are many.
 _MEMBERS = re.compile(r"(.*/)?conversations(-\d+)?\.json")
@@ -40,7 +40,7 @@ class Source:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[list[Callable[[], Source]]]:
+def open_sources(path: Path) -> Iterator[list[Callable[[], Source]]]:
     """Yield functions that open a file, or each file of conversations in a zip archive, to be called one by one.
 
     Raises:

@@ -16,16 +16,30 @@ from rest_framework.test import APIClient
 
 from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
+from chatmemory.contrib.langchain import messages as langchain
 from chatmemory.contrib.langgraph.saver import DjangoSaver
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
+from chatmemory.contrib.llama_index import messages as llama_index
 from chatmemory.contrib.openai_agents import DjangoSession
 from chatmemory.contrib.pydantic_ai import DjangoMessageHistory
+from chatmemory.contrib.pydantic_ai import parts as pydantic_ai
+from chatmemory.formats.responses import agents_items
 from chatmemory.models import Conversation
+from chatmemory.transfer.sources.chatgpt import export as chatgpt
 from chatmemory.verification import verify
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ID = "across"
+
+# Under these names the rows of every earlier version keep native forms; under another one they would not be found.
+FRAMEWORKS = {
+    langchain.FRAMEWORK: "langchain",
+    llama_index.FRAMEWORK: "llama-index",
+    agents_items.FRAMEWORK: "openai_agents",
+    pydantic_ai.FRAMEWORK: "pydantic_ai",
+    chatgpt.FRAMEWORK: "chatgpt",
+}
 Told = list[tuple[Any, ...]]
 
 # What all of them can say.
@@ -294,6 +308,10 @@ READERS = [
     _read_llama_index,
     _read_llama_index_async,
 ]
+
+
+def test_the_names_of_native_forms_stay() -> None:
+    assert list(FRAMEWORKS) == list(FRAMEWORKS.values())
 
 
 @pytest.mark.parametrize("write", WRITERS)

@@ -31,7 +31,7 @@ from chatmemory import (
 )
 from chatmemory.formats.openai import to_openai
 from chatmemory.models import Conversation, Message
-from chatmemory.transfer.files import opened
+from chatmemory.transfer.files import open_sources
 from chatmemory.transfer.found import FoundConversation, FoundMessage
 from chatmemory.transfer.importing import import_all
 from chatmemory.transfer.owners import Owners
@@ -250,7 +250,7 @@ class TestOpenAi:
     def test_an_array_on_one_line_is_read_a_little_at_a_time(self, tmp_path: Path) -> None:
         file = tmp_path / "m.json"
         file.write_text("\n " + json.dumps(to_openai([UserMessage("x" * 1000)] * 1000)))
-        with opened(file) as (open_it,):
+        with open_sources(file) as (open_it,):
             source = open_it()
             tracemalloc.start()
             (found,) = read_openai(source, "m")

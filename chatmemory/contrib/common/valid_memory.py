@@ -14,10 +14,10 @@ from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResult
 from chatmemory.formats.call_ids import CallIds
 from chatmemory.models import Message
 
-__all__ = ["readable", "with_call_ids"]
+__all__ = ["valid_rows", "with_call_ids"]
 
 
-def readable(memory: NativeMemory) -> Iterator[tuple[Message, ChatMessage]]:
+def valid_rows(memory: NativeMemory) -> Iterator[tuple[Message, ChatMessage]]:
     """Yield the rows of the memory, each with its message, in which every tool call and result has an ID.
 
     The window evicts a call together with the results that directly follow it, but may leave other results behind. So

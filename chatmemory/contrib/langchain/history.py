@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 from chatmemory.contrib.common.connections import left_as_found
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings
-from chatmemory.contrib.common.valid_memory import readable
+from chatmemory.contrib.common.valid_memory import valid_rows
 from chatmemory.contrib.langchain.messages import FRAMEWORK, form_of, from_row, to_chat_message
 from chatmemory.core.extras import extra
 
@@ -73,7 +73,7 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
         await sync_to_async(self._memory.clear)()
 
     def _get(self) -> list[BaseMessage]:
-        return [from_row(row, message) for row, message in readable(self._memory)]
+        return [from_row(row, message) for row, message in valid_rows(self._memory)]
 
     def _add(self, messages: Sequence[BaseMessage]) -> None:
         self._memory.add([to_chat_message(message) for message in messages], [form_of(message) for message in messages])

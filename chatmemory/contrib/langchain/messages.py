@@ -61,14 +61,7 @@ __all__ = ["FRAMEWORK", "form_of", "from_chat_message", "from_row", "to_chat_mes
 FRAMEWORK = "langchain"
 """The framework of the native forms."""
 
-_ROLES = {
-    "user": "human",
-    "human": "human",
-    "assistant": "ai",
-    "ai": "ai",
-    "system": "system",
-    "developer": "system",
-}
+_ROLES = {"user": "human", "human": "human", "assistant": "ai", "ai": "ai", "system": "system", "developer": "system"}
 _MEDIA = ("image", "audio", "video", "file")
 
 
@@ -230,10 +223,8 @@ def _answer(message: lc.BaseMessage) -> AiMessage:
             signatures.append(_extra(block, "signature"))
         elif block.get("type") in _MEDIA:
             texts.append(_stand_in(block).text)
-    requests = [
-        *(_request(call["id"], call["name"], call["args"]) for call in getattr(message, "tool_calls", ())),
-        *(_request(call["id"], call["name"], call["args"]) for call in getattr(message, "invalid_tool_calls", ())),
-    ]
+    calls = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
+    requests = [_request(call["id"], call["name"], call["args"]) for call in calls]
     function = message.additional_kwargs.get("function_call")
     if isinstance(function, Mapping) and not requests:
         requests.append(_request(None, function.get("name"), function.get("arguments")))

@@ -14,13 +14,13 @@ from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namesp
 from chatmemory.database.rows import in_parts
 from chatmemory.models import Conversation
 
-__all__ = ["exported"]
+__all__ = ["checkpoint_records"]
 
 # Creates no object of a type that a graph defines: nothing is imported, and only the data are exported.
 _SERDE = JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
-def exported(conversation: Conversation) -> Iterator[dict[str, Any]]:
+def checkpoint_records(conversation: Conversation) -> Iterator[dict[str, Any]]:
     """Yield each checkpoint, value and pending write. Data that only the graph's own serialiser can read are Base64."""
     database = conversation._state.db
     for namespace in in_parts(Namespace.objects.using(database).filter(conversation=conversation)):

@@ -40,7 +40,7 @@ def purge_checkpoints(conversation: Conversation, before: datetime, **_: Any) ->
 
 @receiver(exporting_conversation)
 def export_checkpoints(conversation: Conversation, **_: Any) -> Iterator[dict[str, Any]]:
-    """Return the checkpoints, see :func:`~chatmemory.contrib.langgraph.exporting.exported`."""
-    from chatmemory.contrib.langgraph.exporting import exported
+    """Return the checkpoints, see :func:`~chatmemory.contrib.langgraph.exporting.checkpoint_records`."""
+    from chatmemory.contrib.langgraph.exporting import checkpoint_records
 
-    return exported(conversation)
+    return checkpoint_records(conversation)

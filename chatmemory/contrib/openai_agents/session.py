@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings
-from chatmemory.contrib.common.valid_memory import readable, with_call_ids
+from chatmemory.contrib.common.valid_memory import valid_rows, with_call_ids
 from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
@@ -89,7 +89,7 @@ class DjangoSession:
         await run_to_the_end(self._memory.clear)
 
     def _items(self) -> list[Item]:
-        return [item for row, message in readable(self._memory) for item in _items_of_row(row, message)]
+        return [item for row, message in valid_rows(self._memory) for item in _items_of_row(row, message)]
 
     def _add(self, items: list[TResponseInputItem]) -> None:
         plain: list[Item] = json.loads(json.dumps(items))

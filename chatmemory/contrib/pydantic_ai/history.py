@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings
-from chatmemory.contrib.common.valid_memory import readable
+from chatmemory.contrib.common.valid_memory import valid_rows
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
 
@@ -50,7 +50,7 @@ class DjangoMessageHistory:
         native: list[dict[str, Any]] = []
         request: tuple[int, int] | None = None
         parts: dict[int, Any] = {}
-        for row, message in readable(self._memory):
+        for row, message in valid_rows(self._memory):
             form = row.native_of(FRAMEWORK)
             if form is None:
                 made.append(model_message(message, row.created_at))

@@ -13,7 +13,7 @@ from chatmemory.database.estimators import check_model
 from chatmemory.management.arguments import chosen_database, chosen_user, positive
 from chatmemory.management.progress import Progress
 from chatmemory.models import MAX_LIMIT, WINDOWS
-from chatmemory.transfer.files import Source, numbered_lines, opened
+from chatmemory.transfer.files import Source, numbered_lines, open_sources
 from chatmemory.transfer.found import Found
 from chatmemory.transfer.importing import import_all
 from chatmemory.transfer.json_lines.restore import restore
@@ -42,7 +42,7 @@ _TABLES: dict[str, Callable[..., Found]] = {
     "spring-ai-sql": read_spring_ai,
     "django-ai-assistant": read_ai_assistant,
 }
-_OF: dict[str, list[str]] = {
+_ONLY_FOR: dict[str, list[str]] = {
     "memory_id": ["langchain4j", "openai"],
     "table": list(_TABLES),
     # Conversations of an export keep their own.
@@ -116,7 +116,7 @@ class Command(BaseCommand):
 
     def _read(self, path: Path, format: str, memory_id: str) -> None:
         try:
-            with opened(path) as sources:
+            with open_sources(path) as sources:
                 for open_source in sources:
                     source = open_source()
                     for _step in self._steps(source, format, memory_id):
@@ -164,7 +164,7 @@ def _check(files: list[str], options: dict[str, Any]) -> None:
         )
     if not of_tables and (not files or options["source"] is not None):
         raise CommandError(f"--format {options['format']}: reads files; name them, and no --from.")
-    for name, of in _OF.items():
+    for name, of in _ONLY_FOR.items():
         if options[name] is not None and options["format"] not in of:
             raise CommandError(f"--{name.replace('_', '-')}: is for --format {', '.join(of)}; leave it out.")
     if options["source"] is not None:
