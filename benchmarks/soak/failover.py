@@ -66,7 +66,7 @@ class Failover:
         }
 
     def check_all_rounds(self) -> int:
-        """Return the number of messages acknowledged in all rounds, after checking that each survived all promotions."""
+        """Return the number of acknowledged messages of all rounds, after checking that all survived the promotions."""
         from tests.support.traffic_check import check_history
 
         return sum(check_history(conversation, logs) for conversation, logs in self._rounds)
