@@ -115,7 +115,7 @@ class Selection:
                 "more": self.count - len(self.listed),
                 "action": self.request.POST.get("action"),
                 "across": across,
-                # The list passes a form over that selects nothing at all.
+                # The list ignores a form that selects nothing.
                 "selected": selected[:1] if across else selected,
                 **context,
             },
