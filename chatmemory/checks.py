@@ -88,7 +88,7 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
 
 
 def check_settings(**kwargs: Any) -> list[CheckMessage]:
-    """Every key of ``CHATMEMORY`` is known and has a value that works."""
+    """Check that every key of ``CHATMEMORY`` is known and has a valid value."""
     given = getattr(settings, "CHATMEMORY", {})
     if not isinstance(given, dict):
         hint = "Set it to a dict, or leave it out."

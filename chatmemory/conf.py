@@ -39,20 +39,20 @@ DEFAULTS: dict[str, Any] = {
 
 
 def setting(name: str) -> Any:
-    """The value of one setting; its default where the project says nothing."""
+    """Return the value of one setting; its default if the project does not set it."""
     return getattr(settings, "CHATMEMORY", {}).get(name, DEFAULTS[name])
 
 
 def default_window() -> str:
-    """``DEFAULT_WINDOW``, for the model field."""
+    """Return ``DEFAULT_WINDOW``, for the model field."""
     return str(setting("DEFAULT_WINDOW"))
 
 
 def default_limit() -> int:
-    """``DEFAULT_LIMIT``, for the model field."""
+    """Return ``DEFAULT_LIMIT``, for the model field."""
     return int(setting("DEFAULT_LIMIT"))
 
 
 def default_model() -> str:
-    """``DEFAULT_MODEL``, for the model field."""
+    """Return ``DEFAULT_MODEL``, for the model field."""
     return str(setting("DEFAULT_MODEL"))

@@ -35,11 +35,11 @@ from chatmemory.transfer.json_lines.write import conversation_lines, key_line
 __all__ = ["ERASED_TEXT", "aerase_user", "aexport_user", "erase_user", "export_user"]
 
 ERASED_TEXT = "[erased]"
-"""What every message says after its conversation was anonymised."""
+"""The text of every message of an anonymised conversation."""
 
 
 def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
-    """Everything of one user as JSON lines, each ending in a newline.
+    """Export everything of one user as JSON lines, each ending in a newline.
 
     The conversations are as :mod:`chatmemory.transfer.json_lines.write` writes them, each followed by what other apps
     keep of it. After them there is a line for each idempotency key of a conversation that they made and somebody else
@@ -143,7 +143,7 @@ def _anonymise(change: Change) -> None:
     conversation.owner = None
     conversation.memory_id = new_memory_id()
     conversation.title, conversation.metadata = "", {}
-    # What the memory says is another thing now, so nobody may go on from what they know of this version.
+    # The memory has other content now, so no writer may rely on what it read of this version.
     conversation.version += 1
     names = ["owner", "memory_id", "title", "metadata", "version"]
     conversation.save(using=conversation._state.db, update_fields=names)
@@ -155,7 +155,7 @@ def _anonymise(change: Change) -> None:
 
 
 def _forget_title(conversation: Conversation) -> None:
-    """The admin's log calls a conversation by its title, or its memory ID."""
+    """Remove the title or memory ID of a conversation from the admin's log."""
     if not apps.is_installed("django.contrib.admin"):
         return
     from django.contrib.admin.models import LogEntry

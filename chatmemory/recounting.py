@@ -21,19 +21,19 @@ __all__ = ["Recounted", "arecount", "recount"]
 
 @dataclass(frozen=True, kw_only=True)
 class Recounted:
-    """What one step did, or with ``dry_run`` would have done."""
+    """The account of one step; with ``dry_run`` of what it would have done."""
 
     conversations: int = 0
-    """Finished."""
+    """The finished conversations."""
 
     messages: int = 0
-    """Counted."""
+    """The messages that were counted."""
 
     evicted: int = 0
-    """Messages that left a memory because they no longer fit. A dry run does not know them."""
+    """The messages that were evicted because they no longer fit. A dry run does not know them."""
 
     problem: str = ""
-    """Why a conversation stays as it is."""
+    """The reason why a conversation was not changed."""
 
     def __add__(self, other: Recounted) -> Recounted:
         return Recounted(

@@ -36,18 +36,17 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Erased:
-    """What one step erased, or with ``dry_run`` would have."""
+    """The account of one step: what it erased, or with ``dry_run`` would have erased."""
 
     conversations: int = 0
 
     messages: int = 0
 
     keys: int = 0
-    """Idempotency keys."""
+    """The idempotency keys."""
 
     held: int = 0
-    """Conversations that stay, or evicted messages of which stay, because objects of the project's refer to them and
-    forbid it."""
+    """The conversations that stay, or of which evicted messages stay, because objects of the project refer to them."""
 
     def __add__(self, other: Erased) -> Erased:
         return Erased(

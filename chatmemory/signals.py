@@ -1,8 +1,8 @@
-"""What happens to a conversation. The sender is ``Conversation``.
+"""The signals of conversations. The sender is ``Conversation``.
 
-What happened is told after the change is committed, with ``send_robust``: an exception in a receiver is logged and
-does not reach the caller. What is named ``…ing`` is for apps that keep more of a conversation in tables of their own;
-it is sent with ``send``, so what a receiver raises ends the work.
+Most are sent after the change is committed, with ``send_robust``: an exception in a receiver is logged and does not
+reach the caller. Those whose names contain ``…ing`` are for apps that keep data of conversations in their own tables;
+they are sent with ``send``, so an exception in a receiver ends the work.
 """
 
 from django.dispatch import Signal
@@ -33,16 +33,16 @@ memory_rewritten = Signal()
 memory_repaired = Signal()
 """``conversation``, ``format`` (its name) and ``repairs``, a list of :class:`chatmemory.formats.rules.Repair`.
 
-Nothing was changed: a model's API would have refused the memory as it is, so it was given out repaired, by
-``conversation.to_format()`` or ``GET memory/``. The position of a repair counts the messages of that memory.
+Nothing was changed: a model's API would have refused the memory as it is, so ``conversation.memory.to_format()`` or
+``GET memory/`` returned it repaired. The position of a repair counts the messages of that memory.
 """
 
 exporting_conversation = Signal()
-"""``conversation``, of which a user's data are exported. A receiver gives an iterable of dicts, a line of JSON each."""
+"""``conversation``, whose data are exported. A receiver returns an iterable of dicts, one for each line of JSON."""
 
 anonymising_conversation = Signal()
-"""``conversation``, locked, within the transaction. A receiver deletes what it has of its words."""
+"""``conversation``, locked, within the transaction. A receiver deletes its copies of the conversation's words."""
 
 purging_evicted = Signal()
-"""``conversation`` and ``before``: what was evicted earlier is being erased, in several transactions. A receiver
-deletes what it has of its own that is older. It is sent for conversations that evicted nothing as well."""
+"""``conversation`` and ``before``: messages evicted earlier are being erased, in several transactions. A receiver deletes
+its own data that are older. The signal is sent for conversations without evicted messages as well."""

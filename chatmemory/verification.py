@@ -1,6 +1,6 @@
-"""Whether the counters of conversations say what their rows say, and setting right those that do not.
+"""Compare the counters of conversations with their rows, and correct the wrong ones.
 
-The database adds up, so a conversation of a million messages takes no more memory here than one of ten.
+The database computes the sums, so a conversation of a million messages takes no more memory here than one of ten.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ _WHOLE = Q(evicted_in__isnull=True, evicted_at__isnull=True, eviction_reason="")
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something about one conversation that is not as it must be."""
+    """One error in the data of a conversation."""
 
     conversation: UUID
-    """Its primary key."""
+    """The primary key of the conversation."""
 
     memory_id: str
 
     what: str
-    """What is wrong: the name of a counter or column, or a few words."""
+    """The name of the wrong counter or column, or a few words."""
 
     expected: str
 
     found: str
 
     correction: tuple[str, int] | None = None
-    """The counter that can be set right, and its right value."""
+    """The counter that can be corrected, and its correct value."""
 
     repaired: bool = False
 
@@ -60,14 +60,14 @@ class Finding:
 def verify(
     conversations: QuerySet[Conversation] | None = None, *, repair: bool = False, accept_missing: bool = False
 ) -> Iterator[Finding]:
-    """What is wrong with ``conversations``, one after the other.
+    """Yield the errors in the data of ``conversations``, one conversation after the other.
 
-    Others may write meanwhile: what looks wrong is looked at again under the conversation's lock.
+    Others may write meanwhile: whatever looks wrong is checked again under the conversation's lock.
 
     Args:
         conversations: by default all. Those of another database are named by ``using()``.
-        repair: set the counters right that can be, under the lock, as a new version.
-        accept_missing: whether a repair counts messages that are missing as deleted on purpose.
+        repair: correct the counters that can be corrected, under the lock, as a new version.
+        accept_missing: whether a repair counts missing messages as deleted on purpose.
     """
     for page in pages(on_primary(conversations)):
         suspects = {finding.conversation for finding in _examine(page, accept_missing)}
@@ -174,7 +174,7 @@ def _finding(
 
 
 def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: bool) -> Iterator[Finding]:
-    """What the columns of a conversation say against the sums of its rows."""
+    """Compare the columns of a conversation with the sums of its rows."""
 
     def counter(name: str, least: int, most: int | None) -> Iterator[Finding]:
         value = getattr(conversation, name)
@@ -207,7 +207,7 @@ def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: b
 
 
 def _examine_key(conversation: Conversation, record: IdempotencyKey) -> Iterator[Finding]:
-    """Keys of additions say which messages they added and evicted; those of creations are REST's own answers."""
+    """Check the account of a key. Keys of additions list messages; the accounts of creations are REST's own answers."""
     if record.scope != scope_of(conversation):
         if not record.scope.startswith("owner "):
             expected = f"{scope_of(conversation)!r} or an owner's"

@@ -1,4 +1,4 @@
-"""What the commands take on their command lines, checked alike."""
+"""The arguments that several commands take."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["add_choice", "chosen_conversations", "chosen_database", "chosen_user
 
 
 def positive(text: str) -> int:
-    """A whole number above zero, of at most 18 digits.
+    """Read a whole number above zero, of at most 18 digits.
 
     Raises:
-        argparse.ArgumentTypeError: ``text`` is none.
+        argparse.ArgumentTypeError: ``text`` is no such number.
     """
     # Before int(), which refuses thousands of digits; databases refuse a LIMIT of more than 18.
     if text.isdecimal() and len(text) > 18:
@@ -33,7 +33,7 @@ def positive(text: str) -> int:
 
 
 def add_choice(parser: CommandParser, *, conversation: bool = True) -> None:
-    """The options that say which conversations: :func:`chosen_conversations` reads them."""
+    """Add the options that choose conversations; :func:`chosen_conversations` reads them."""
     parser.add_argument("--owner", metavar="ID", help="only conversations of the user with this primary key")
     if conversation:
         parser.add_argument("--conversation", metavar="ID", help="only the conversation with this primary key")
@@ -41,10 +41,10 @@ def add_choice(parser: CommandParser, *, conversation: bool = True) -> None:
 
 
 def chosen_database(alias: str | None, option: str = "--database") -> str:
-    """``alias``, by default the database that conversations are written to.
+    """Return ``alias``, by default the database that conversations are written to.
 
     Raises:
-        CommandError: there is no such database; ``option`` named it.
+        CommandError: there is no such database. The error names ``option``.
     """
     database = alias or router.db_for_write(Conversation)
     if database not in connections:
@@ -53,10 +53,10 @@ def chosen_database(alias: str | None, option: str = "--database") -> str:
 
 
 def chosen_user(option: str, key: str, database: str) -> Any:
-    """The user with a primary key.
+    """Return the user with this primary key.
 
     Raises:
-        CommandError: there is none; ``option`` named it.
+        CommandError: there is no such user. The error names ``option``.
     """
     with suppress(ValueError, ValidationError, OverflowError):
         found = get_user_model()._default_manager.using(database).filter(pk=key).first()
@@ -66,7 +66,7 @@ def chosen_user(option: str, key: str, database: str) -> Any:
 
 
 def chosen_conversations(options: dict[str, Any]) -> QuerySet[Conversation]:
-    """The conversations that the options choose.
+    """Return the conversations that the options choose.
 
     Raises:
         CommandError: there is no such database, user or conversation.

@@ -16,7 +16,7 @@ __all__ = ["output"]
 
 @contextmanager
 def output(path: str | Path | None, stdout: Any) -> Iterator[Any]:
-    """A new file, for nobody else to read; ``stdout`` without a path. If something fails, there is no file.
+    """Open a new file that nobody else may read, or ``stdout`` if there is no path. If the command fails, delete the file.
 
     Raises:
         CommandError: the file is there already, or cannot be written.

@@ -1,4 +1,4 @@
-"""How far a command is, on a terminal."""
+"""The progress of a command, on a terminal."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 __all__ = ["Progress"]
 
-# Seconds between two pictures, and how wide a bar is.
+# The seconds between two updates, and the width of the bar.
 _PAUSE = 0.2
 _WIDTH = 30
 
 
 class Progress:
-    """A line that is written anew again and again; nothing where nobody looks."""
+    """A line that is updated in place; nothing is written if the output is no terminal."""
 
     def __init__(self, stream: Any, account: Callable[[], str], *, quiet: bool = False) -> None:
         """
         Args:
             stream: the command's ``stderr``.
-            account: what was done so far.
+            account: returns the work done so far, in words.
             quiet: write nothing.
         """
         self._stream = stream
@@ -30,11 +30,11 @@ class Progress:
         self._chars = 0
 
     def show(self, done: int = 0, whole: int = 0) -> None:
-        """The account, after a bar if it is known how much there is.
+        """Write the account, after a bar if the whole is known.
 
         Args:
-            done: of ``whole``.
-            whole: 0 if nobody knows.
+            done: the part of ``whole`` that is done.
+            whole: the whole; 0 if it is unknown.
         """
         if not self._shown or time.monotonic() - self._last < _PAUSE:
             return
@@ -48,7 +48,7 @@ class Progress:
         self._chars = len(line)
 
     def clear(self) -> None:
-        """Take the line away, for something else is to be written."""
+        """Remove the line, before something else is written."""
         if self._chars:
             self._stream.write(f"\r{'':<{self._chars}}\r", ending="")
             self._chars = 0
