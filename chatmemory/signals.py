@@ -44,5 +44,5 @@ anonymising_conversation = Signal()
 """``conversation``, locked, within the transaction. A receiver deletes its copies of the conversation's words."""
 
 purging_evicted = Signal()
-"""``conversation`` and ``before``: messages evicted earlier are being erased, in several transactions. A receiver deletes
-its own data that are older. The signal is sent for conversations without evicted messages as well."""
+"""``conversation`` and ``before``: messages evicted earlier are being erased, in several transactions. A receiver
+deletes its own data that are older. The signal is sent for conversations without evicted messages as well."""

@@ -16,7 +16,7 @@ __all__ = ["output"]
 
 @contextmanager
 def output(path: str | Path | None, stdout: Any) -> Iterator[Any]:
-    """Open a new file that nobody else may read, or ``stdout`` if there is no path. If the command fails, delete the file.
+    """Open a new file that nobody else may read, or ``stdout`` without a path. Delete the file if the command fails.
 
     Raises:
         CommandError: the file is there already, or cannot be written.
