@@ -137,8 +137,8 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
     )
     state = serializers.SerializerMethodField(help_text="In the memory now, or no longer.")
     reason = serializers.SerializerMethodField(
-        help_text="Why it was evicted: there was no room in the window; its tool call was evicted (orphan); a new system "
-        "message replaced it; a rewrite dropped it; the memory was cleared."
+        help_text="Why it was evicted: there was no room in the window; its tool call was evicted (orphan); a new "
+        "system message replaced it; a rewrite dropped it; the memory was cleared."
     )
 
     class Meta:
