@@ -89,7 +89,7 @@ class Driver:
         yield answer
 
     def _said_before(self, answer: AiMessage) -> Sequence[str]:
-        """Return the text to stream of an answer that the model was not asked for now."""
+        """Return the text to stream if the answer was stored before and the model is not asked again."""
         return [answer.text] if self._streaming and not self._has_asked and answer.text else []
 
     def _ask(self, messages: list[ChatMessage]) -> Generator[str, None, AiMessage]:

@@ -80,13 +80,13 @@ class ConversationMemory(ChatMemory):
         return await sync_to_async(self.clear)()
 
     def messages(self) -> list[ChatMessage]:
-        """Return what the model gets now, in order. Nothing is written, also where the limit has become smaller."""
+        """Return what the model gets now, in order. Nothing is written, even if the limit has become smaller."""
         return read_window(Key.of(self.conversation, self._primary))
 
     def at(self, version: int) -> list[ChatMessage]:
         """Return the messages that the model got at ``version``, from 0 (none) to the current one.
 
-        A message was answered from the memory at the answer's ``added_in`` less one. With ``KEEP_HISTORY = False``
+        An answer was made from the memory at its ``added_in - 1``. With ``KEEP_HISTORY = False``
         evicted messages are gone from past versions as well.
 
         Raises:

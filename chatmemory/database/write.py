@@ -1,9 +1,4 @@
-"""Write a change to the rows of a conversation, and send the signals.
-
-The first statement of every change locks the conversation's row, on SQLite the whole file, so changes of one
-conversation queue. Inside a transaction of the caller's the lock is held until that one ends; there a collision with
-other transactions reaches the caller, who alone can begin anew. Elsewhere the change is tried again.
-"""
+"""Write the rows of a change and its counters, and send the signals after the commit."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class _StrictSerializer(serializers.ModelSerializer[Conversation]):
                     shown = name[:100].encode("utf-8", "backslashreplace").decode()
                     raise serializers.ValidationError({shown: "unknown field; leave it out"})
                 self._check_type(name, field, value)
-                # Also what is a wrong choice anyhow, for an error would quote it.
+                # Even a value that is no valid choice, because the error quotes it.
                 require_json(value, name)
         return super().to_internal_value(data)
 

@@ -53,7 +53,7 @@ def plan_addition(
     """Plan to add ``rows`` as if one after the other, and give those that are added their places.
 
     Returns:
-        the rows that are added (an equal system message is not) and the rows that are evicted.
+        the rows that are added (a system message equal to the present one is not) and the rows that are evicted.
     """
     memory = memory_of(conversation, window, oldest_first)
     first = window.always_keep_system_message_first

@@ -40,8 +40,8 @@ def rewrite(
         native: another framework's forms of them. A row stays only if it has an equal one.
         window: bounds the memory from now on, by default the row's window does. Messages that do not fit are evicted.
         from_foreign_memory: whether the caller is a memory with a window of its own, which adds in this way. Then only
-            the rows that ``messages`` leave out are evicted, and new system messages, and new messages after the last
-            one that stays, were said. Otherwise all new messages are synthetic.
+            the rows that are missing in ``messages`` are evicted. New system messages, and new messages after the last
+            one that stays, count as said. Otherwise all new messages are synthetic.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing, and must not be made.

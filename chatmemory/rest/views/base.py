@@ -45,7 +45,7 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
     """The query parameters of each action, beside those of every action and of filters and pages."""
 
     whole_memory: ClassVar[set[str]] = set()
-    """The actions that answer a whole memory and nothing else of messages, in any format."""
+    """The actions whose answer is one whole memory and no other messages. Only they take every format."""
 
     def get_throttles(self) -> list[BaseThrottle]:
         scope = "reads" if self.request.method in SAFE_METHODS else "writes"

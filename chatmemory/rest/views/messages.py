@@ -49,7 +49,7 @@ class MessageViewSet(ChatMemoryViewSet):
         demanded = precondition(request)
 
         def check(row: Conversation) -> None:
-            # A repeated request moved the version itself.
+            # The first run of this very request changed the version.
             repeated = key and keys_of(row).filter(key=key).exists()
             if demanded and not repeated:
                 demanded(row)
