@@ -10,7 +10,7 @@ __all__ = ["ChatmemoryConfig"]
 
 
 class ChatmemoryConfig(AppConfig):
-    """``"chatmemory"`` in ``INSTALLED_APPS``."""
+    """The app: ``"chatmemory"`` in ``INSTALLED_APPS``."""
 
     name = "chatmemory"
     verbose_name = _("Chat memory")

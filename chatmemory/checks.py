@@ -1,4 +1,4 @@
-"""System checks of the settings: each says what to do."""
+"""The system checks of the settings. Each error says how to correct it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
 
 
 def check_settings(**kwargs: Any) -> list[CheckMessage]:
-    """Check that every key of ``CHATMEMORY`` is known and has a valid value."""
+    """Return an error for each key of ``CHATMEMORY`` that is unknown, or whose value cannot be used."""
     given = getattr(settings, "CHATMEMORY", {})
     if not isinstance(given, dict):
         hint = "Set it to a dict, or leave it out."

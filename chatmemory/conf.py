@@ -1,4 +1,4 @@
-"""The settings: one dict, ``CHATMEMORY``, every key optional, read anew on every access."""
+"""The settings: one dict, ``CHATMEMORY``, read on every access. Every key is optional."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from django.conf import settings
 __all__ = ["DEFAULTS", "default_limit", "default_model", "default_window", "setting"]
 
 DEFAULTS: dict[str, Any] = {
-    # The window of a new conversation: "messages" or "tokens", how many of them, and the model that counts tokens.
+    # The window of a new conversation: "messages" or "tokens", the limit, and the model whose tokens are counted.
     "DEFAULT_WINDOW": "tokens",
     "DEFAULT_LIMIT": 4000,
     "DEFAULT_MODEL": "gpt-4o",
-    # Counts for models that tiktoken does not know: "o200k_base" or "cl100k_base".
+    # The encoding for models that tiktoken does not know: "o200k_base" or "cl100k_base".
     "FALLBACK_ENCODING": "o200k_base",
-    # False deletes a message when it is evicted, instead of keeping it as history.
+    # False deletes a message when it is evicted, instead of keeping it in the history.
     "KEEP_HISTORY": True,
     # What erase_user() does with a user's conversations: "erase" them, or "anonymise" and keep the figures.
     "ERASE_USER": "erase",
-    # The most that REST takes: of one message, of a conversation's metadata, of messages to add at once, of messages of
-    # a memory that is written whole, and of one body.
+    # The most that REST accepts: characters of one message, characters of a conversation's metadata, messages to add at
+    # once, messages of a memory that is replaced, and bytes of one body.
     "MAX_MESSAGE_CHARS": 400_000,
     "MAX_METADATA_CHARS": 20_000,
     "MAX_BATCH": 100,
     "MAX_MEMORY_MESSAGES": 2_000,
     "MAX_BODY_BYTES": 10_000_000,
-    # The results of one page: unless the request says otherwise, and at most.
+    # The results of one page: by default, and at most.
     "PAGE_SIZE": 50,
     "MAX_PAGE_SIZE": 200,
-    # How often each user may read, write and preview, such as "100/minute"; None is without limit.
+    # The requests of each user that read, write and preview, such as "100/minute"; None is no limit.
     "THROTTLE_RATES": {"reads": None, "writes": None, "previews": None},
     # The project's own message formats: name -> dotted path of a chatmemory.formats.registry.MessageFormat.
     "FORMATS": {},
@@ -39,7 +39,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def setting(name: str) -> Any:
-    """Return the value of one setting; its default if the project does not set it."""
+    """Return the value of a setting; its default if the project does not set it."""
     return getattr(settings, "CHATMEMORY", {}).get(name, DEFAULTS[name])
 
 

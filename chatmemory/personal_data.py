@@ -1,7 +1,7 @@
-"""Everything that is stored of one user: to hand it out, and to erase it.
+"""Export or erase everything that is stored of one user.
 
-What belongs to a user are the conversations that they own. What others wrote about them in conversations of their own
-is not known here.
+A user's data are the conversations that they own. What other users write about them in their own conversations cannot
+be found.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ ERASED_TEXT = "[erased]"
 
 
 def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
-    """Export everything of one user as JSON lines, each ending in a newline.
+    """Yield everything of one user as JSON lines, each ending in a newline.
 
-    The conversations are as :mod:`chatmemory.transfer.json_lines.write` writes them, each followed by what other apps
-    keep of it. After them there is a line for each idempotency key of a conversation that they made and somebody else
+    The conversations are as :mod:`chatmemory.transfer.json_lines.write` writes them, each followed by the data of other
+    apps. After them there is a line for each idempotency key of a conversation that the user created and somebody else
     owns now.
 
     Args:
-        user: a saved one.
-        database: the alias; by default the one that is written to.
+        user: a saved user.
+        database: the alias of the database; by default the one that is written to.
 
     Raises:
         ValueError: ``user`` is an anonymous or unsaved user, or None.
@@ -67,7 +67,7 @@ def _lines(user: Any, database: str) -> Iterator[str]:
         for conversation in page:
             yield from conversation_lines([conversation.pk], database=database)
             yield from _other_lines(conversation)
-    # Keys of what they made and somebody else owns now.
+    # Keys of conversations that the user created and somebody else owns now.
     theirs = IdempotencyKey.objects.using(database).filter(scope=scope_of_owner(user)).select_related("conversation")
     for record in in_parts(theirs.exclude(conversation__owner=user)):
         yield key_line(record, record.conversation) or ""
@@ -83,23 +83,26 @@ def _other_lines(conversation: Conversation) -> Iterator[str]:
 def erase_user(user: Any, *, how: str | None = None, database: str | None = None) -> Erased:
     """Erase everything of one user; the user's own row stays, and may be deleted afterwards.
 
-    ``"erase"`` deletes the conversations with all that is in them. ``"anonymise"`` keeps of them what is no personal
-    data: numbers, times, types and token counts. Owner, memory ID, title, metadata, every word, name and tool call,
-    and the idempotency keys are gone; each message says :data:`ERASED_TEXT`. In both cases the titles leave the
-    admin's log.
+    ``"erase"`` deletes the conversations with all that is in them. ``"anonymise"`` keeps only what is not personal
+    data: numbers, times, types and token counts. It deletes owner, memory ID, title, metadata, every text, name and
+    tool call, and the idempotency keys; the text of each message becomes :data:`ERASED_TEXT`. Both delete the titles
+    from the admin's log.
 
-    Each conversation is erased under its lock, in a transaction of its own. See to it that the user is signed out
-    first: a request that is under way may still add to a conversation that is anonymised.
+    Each conversation is erased under its lock, in a transaction of its own. Sign the user out first: a request that is
+    still running may add to a conversation that is anonymised.
 
     Args:
-        user: a saved one.
-        how: by default the setting ``ERASE_USER``.
-        database: the alias; by default the one that is written to.
+        user: a saved user.
+        how: ``"erase"`` or ``"anonymise"``; by default the setting ``ERASE_USER``.
+        database: the alias of the database; by default the one that is written to.
+
+    Returns:
+        The numbers of conversations, messages and keys.
 
     Raises:
         ValueError: ``user`` is an anonymous or unsaved user, or None; or there is no such ``how``.
-        ProtectedError, RestrictedError: objects of the project's refer to a conversation and forbid to delete it. What
-            was erased before stays erased.
+        ProtectedError, RestrictedError: objects of the project refer to a conversation and forbid to delete it.
+            Conversations that were erased before it stay erased.
     """
     _require_user(user)
     manner = how if how is not None else setting("ERASE_USER")
@@ -143,7 +146,7 @@ def _anonymise(change: Change) -> None:
     conversation.owner = None
     conversation.memory_id = new_memory_id()
     conversation.title, conversation.metadata = "", {}
-    # The memory has other content now, so no writer may rely on what it read of this version.
+    # The texts of the memory have changed, so a client must not rely on its copy of the old version.
     conversation.version += 1
     names = ["owner", "memory_id", "title", "metadata", "version"]
     conversation.save(using=conversation._state.db, update_fields=names)
@@ -155,7 +158,7 @@ def _anonymise(change: Change) -> None:
 
 
 def _forget_title(conversation: Conversation) -> None:
-    """Remove the title or memory ID of a conversation from the admin's log."""
+    """Replace the title or memory ID by which the admin's log names a conversation with its primary key."""
     if not apps.is_installed("django.contrib.admin"):
         return
     from django.contrib.admin.models import LogEntry

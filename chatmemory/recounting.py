@@ -1,4 +1,4 @@
-"""Counting the tokens of stored messages again, for another model or by another vocabulary."""
+"""Count the tokens of stored messages again, for another model or with another vocabulary."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ __all__ = ["Recounted", "arecount", "recount"]
 
 @dataclass(frozen=True, kw_only=True)
 class Recounted:
-    """The account of one step; with ``dry_run`` of what it would have done."""
+    """The account of one step, or with ``dry_run`` of what it would have done."""
 
     conversations: int = 0
-    """The finished conversations."""
+    """The number of finished conversations."""
 
     messages: int = 0
-    """The messages that were counted."""
+    """The number of counted messages."""
 
     evicted: int = 0
-    """The messages that were evicted because they no longer fit. A dry run does not know them."""
+    """The number of messages that were evicted because they no longer fit. A dry run does not know it."""
 
     problem: str = ""
-    """The reason why a conversation was not changed."""
+    """The reason why a conversation was left as it was; empty for any other step."""
 
     def __add__(self, other: Recounted) -> Recounted:
         return Recounted(
@@ -50,16 +50,17 @@ def recount(
     batch_size: int = 500,
     dry_run: bool = False,
 ) -> Iterator[Recounted]:
-    """Count all messages of ``conversations`` again, evicted ones too.
+    """Count all messages of ``conversations`` again, evicted ones too, and yield after each step.
 
-    A conversation's ``model`` changes last, together with the counts of what is retained, in one transaction that
-    also evicts what no longer fits. So what was interrupted is told by its old model, and done again.
+    A conversation's ``model`` changes last, together with the counts of the retained messages, in one transaction that
+    also evicts the messages that no longer fit. So a conversation that was interrupted still has its old model, and is
+    counted again.
 
     Args:
-        conversations: by default all.
-        model: whose tokens are counted from now on. By default each conversation keeps its own; then those that an
-            estimator of the project's own counts are left out.
-        batch_size: evicted messages that are written in one transaction and step.
+        conversations: the conversations; by default all.
+        model: the model whose tokens are counted from now on. By default each conversation keeps its own, and those
+            that the project's own estimator counts are left out.
+        batch_size: the number of evicted messages to write in one transaction and step.
         dry_run: write nothing.
 
     Raises:
@@ -93,7 +94,7 @@ def _recount_all(
                 yield from _recount_one(conversation, model, batch_size, dry_run)
             except Conversation.DoesNotExist:
                 continue
-            except (TypeError, ValueError) as error:  # other hands wrote a row that says no message
+            except (TypeError, ValueError) as error:  # another program wrote a row that is not a message
                 yield Recounted(problem=f"conversation {conversation.pk} ({conversation.memory_id!r}): {error}")
 
 
@@ -105,7 +106,7 @@ def _recount_one(conversation: Conversation, model: str | None, batch_size: int,
         return
     estimator = estimator_for(model or conversation.model)
     counted: list[Message] = []
-    # What is evicted never changes, so it is counted before the lock.
+    # Evicted messages never change, so they are counted before the lock.
     for row in read_in_parts(rows.filter(evicted_in__isnull=False, evicted_in__lte=since)):
         counted.append(Message(pk=row.pk, token_count=stored_count(row.message, estimator)))
         if len(counted) == batch_size:
@@ -120,7 +121,7 @@ def _recount_one(conversation: Conversation, model: str | None, batch_size: int,
 
 def _write(conversation: Conversation, counted: list[Message]) -> None:
     def work(change: Change) -> None:
-        # The rows, not the counters: those are of what is retained.
+        # Only the rows: the counters are those of retained messages.
         rows_of(change.conversation).bulk_update(counted, ["token_count"], batch_size=500)
 
     if counted:

@@ -1,7 +1,7 @@
-"""Erasing what is older than it may become.
+"""Erase conversations, evicted messages and idempotency keys by age.
 
-Each function goes through the conversations in transactions of their own, and yields after each, so that a caller can
-show how far it is, or stop: what is done stays done, and the next call goes on.
+Each function yields after every transaction, so that a caller can show the progress, or stop: what is erased stays
+erased, and the next call continues.
 """
 
 from __future__ import annotations
@@ -36,17 +36,18 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Erased:
-    """The account of one step: what it erased, or with ``dry_run`` would have erased."""
+    """The account of one step, or with ``dry_run`` of what it would have erased."""
 
     conversations: int = 0
 
     messages: int = 0
 
     keys: int = 0
-    """The idempotency keys."""
+    """The number of idempotency keys."""
 
     held: int = 0
-    """The conversations that stay, or of which evicted messages stay, because objects of the project refer to them."""
+    """The number of conversations that stay, or keep evicted messages, because objects of the project refer to them and
+    forbid to delete them."""
 
     def __add__(self, other: Erased) -> Erased:
         return Erased(
@@ -58,7 +59,7 @@ class Erased:
 
 
 class _StillInUseError(Exception):
-    """Something happened in the conversation since it was found."""
+    """Activity in a conversation since it was found."""
 
 
 def purge_conversations(
@@ -67,8 +68,8 @@ def purge_conversations(
     """Erase whole conversations whose last activity was before ``before``, one at each step.
 
     Args:
-        before: with a time zone.
-        conversations: by default all.
+        before: a time with a time zone.
+        conversations: the conversations to look at; by default all.
         dry_run: count only.
     """
     for page in pages(on_primary(conversations).filter(updated_at__lt=before)):
@@ -115,13 +116,13 @@ def purge_evicted(
 ) -> Iterator[Erased]:
     """Erase messages that left their memory before ``before``, the oldest evictions first.
 
-    It leaves what ``KEEP_HISTORY = False`` would have: ``message_count`` goes on counting what was said, positions
-    and versions stay, and history and past memories lack what was erased. What is retained stays.
+    The result is that of ``KEEP_HISTORY = False``: ``message_count`` still counts every message that was said,
+    positions and versions stay, and history and past memories lack the erased messages. Retained messages stay.
 
     Args:
-        before: with a time zone.
-        conversations: by default all.
-        batch_size: messages of one transaction and step, under the lock of their conversation.
+        before: a time with a time zone.
+        conversations: the conversations to look at; by default all.
+        batch_size: the number of messages to erase in one transaction and step, under the lock of their conversation.
         dry_run: count only.
     """
     found = on_primary(conversations).filter(created_at__lt=before)
@@ -132,7 +133,7 @@ def purge_evicted(
             if not dry_run:
                 signals.purging_evicted.send(Conversation, conversation=conversation, before=before)
             if conversation.next_position == conversation.retained_count:
-                continue  # nothing of its own was ever evicted
+                continue  # it never evicted a message
             old = rows_of(conversation).filter(evicted_in__isnull=False, evicted_at__lt=before)
             if dry_run:
                 yield Erased(messages=old.count())
@@ -163,7 +164,7 @@ def _erase_messages(conversation: Conversation, old: MessageQuerySet, size: int)
 
     def work(change: Change) -> None:
         nonlocal gone
-        # In the index's order, so that the database need not look further than it deletes.
+        # In the order of the index, so that the database reads no more rows than it deletes.
         keys = list(old.order_by("evicted_in", "memory_order").values_list("pk", flat=True)[:size])
         gone = 0
         for chunk in chunks(keys):
@@ -185,12 +186,12 @@ def purge_keys(
     batch_size: int = 1000,
     dry_run: bool = False,
 ) -> Iterator[Erased]:
-    """Erase idempotency keys that came before ``before``. A request that comes again with one happens again.
+    """Erase idempotency keys from before ``before``. A request that is repeated with one is carried out again.
 
     Args:
-        before: with a time zone.
-        conversations: whose keys; by default all.
-        batch_size: keys of one transaction and step.
+        before: a time with a time zone.
+        conversations: the conversations of the keys; by default all.
+        batch_size: the number of keys to erase in one transaction and step.
         dry_run: count only.
     """
     database = on_primary(conversations).db

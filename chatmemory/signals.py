@@ -1,8 +1,8 @@
-"""The signals of conversations. The sender is ``Conversation``.
+"""The signals of a conversation. The sender is ``Conversation``.
 
-Most are sent after the change is committed, with ``send_robust``: an exception in a receiver is logged and does not
-reach the caller. Those whose names contain ``…ing`` are for apps that keep data of conversations in their own tables;
-they are sent with ``send``, so an exception in a receiver ends the work.
+A signal about a change is sent after the change is committed, with ``send_robust``: an exception in a receiver is
+logged and does not reach the caller. The signals named ``…ing`` are for apps that keep more of a conversation in tables
+of their own; they are sent with ``send``, so an exception in a receiver ends the work.
 """
 
 from django.dispatch import Signal
@@ -38,11 +38,13 @@ Nothing was changed: a model's API would have refused the memory as it is, so ``
 """
 
 exporting_conversation = Signal()
-"""``conversation``, whose data are exported. A receiver returns an iterable of dicts, one for each line of JSON."""
+"""``conversation``, while its user's data are exported. A receiver returns an iterable of dicts, a JSON line each."""
 
 anonymising_conversation = Signal()
-"""``conversation``, locked, within the transaction. A receiver deletes its copies of the conversation's words."""
+"""``conversation``, locked, within the transaction. A receiver deletes its own copies of the conversation's texts."""
 
 purging_evicted = Signal()
-"""``conversation`` and ``before``: messages evicted earlier are being erased, in several transactions. A receiver
-deletes its own data that are older. The signal is sent for conversations without evicted messages as well."""
+"""``conversation`` and ``before``: messages that were evicted earlier are being erased, in several transactions.
+
+A receiver deletes its own rows that are older. The signal is sent for conversations without evictions, too.
+"""

@@ -1,4 +1,4 @@
-"""The stores of memories: on the ORM, and in the process."""
+"""The stores of memories: in the database, and in this process."""
 
 from chatmemory.core.stores import (
     ChatMemoryStore,

@@ -1,4 +1,4 @@
-"""Compare the counters of conversations with their rows, and correct the wrong ones.
+"""Compare the counters of conversations with their rows, and correct wrong ones.
 
 The database computes the sums, so a conversation of a million messages takes no more memory here than one of ten.
 """
@@ -33,7 +33,7 @@ _WHOLE = Q(evicted_in__isnull=True, evicted_at__isnull=True, eviction_reason="")
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One error in the data of a conversation."""
+    """One thing that is wrong in a conversation."""
 
     conversation: UUID
     """The primary key of the conversation."""
@@ -60,12 +60,12 @@ class Finding:
 def verify(
     conversations: QuerySet[Conversation] | None = None, *, repair: bool = False, accept_missing: bool = False
 ) -> Iterator[Finding]:
-    """Yield the errors in the data of ``conversations``, one conversation after the other.
+    """Yield what is wrong in ``conversations``, one conversation after the other.
 
-    Others may write meanwhile: whatever looks wrong is checked again under the conversation's lock.
+    Other programs may write meanwhile: a conversation that looks wrong is examined again under its lock.
 
     Args:
-        conversations: by default all. Those of another database are named by ``using()``.
+        conversations: the conversations; by default all. Use ``using()`` for those of another database.
         repair: correct the counters that can be corrected, under the lock, as a new version.
         accept_missing: whether a repair counts missing messages as deleted on purpose.
     """
@@ -104,7 +104,8 @@ def _repair(conversation: Conversation, findings: list[Finding]) -> list[Finding
     right = dict(finding.correction for finding in findings if finding.correction is not None)
     for name, value in right.items():
         setattr(conversation, name, value)
-    # Whoever knows the old counters must not take them for those of this version: see operations/add_without_lock.
+    # A writer that has read the old counters must not take them for those of this version, see
+    # operations/add_without_lock.
     conversation.version += 1
     conversation.save(using=conversation._state.db, update_fields=[*right, "version"])
     return [replace(finding, repaired=finding.correction is not None) for finding in findings]
@@ -130,7 +131,7 @@ def _examine(page: list[Conversation], accept_missing: bool) -> list[Finding]:
     findings: list[Finding] = []
     for key, conversation in by_key.items():
         findings += _compare(conversation, found.get(key) or _NOTHING, accept_missing)
-    # A later message that was added in an earlier version; of each conversation the first one is enough.
+    # Messages that were added in an earlier version than the one before them; the first of each conversation is enough.
     before = Window(Lag("added_in"), partition_by=[F("conversation_id")], order_by=[F("position").asc()])
     early = rows.annotate(before=before).filter(before__gt=F("added_in")).order_by("conversation_id", "position")
     named = set()
@@ -174,7 +175,7 @@ def _finding(
 
 
 def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: bool) -> Iterator[Finding]:
-    """Compare the columns of a conversation with the sums of its rows."""
+    """Yield the differences between the columns of a conversation and the sums of its rows."""
 
     def counter(name: str, least: int, most: int | None) -> Iterator[Finding]:
         value = getattr(conversation, name)
@@ -187,7 +188,7 @@ def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: b
     yield from counter("next_position", end, None)
     gone = max(conversation.next_position, end) - rows["rows"]
     if conversation.purged_count < gone:
-        # Which ones would be a list as long as the history.
+        # Not which ones: that could be a list as long as the history.
         expected = f"{rows['rows'] + gone - conversation.purged_count} rows, one for each position"
         correction = ("purged_count", gone) if accept_missing else None
         yield _finding(conversation, "missing messages", expected, rows["rows"], correction)
@@ -207,7 +208,7 @@ def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: b
 
 
 def _examine_key(conversation: Conversation, record: IdempotencyKey) -> Iterator[Finding]:
-    """Check the account of a key. Keys of additions list messages; the accounts of creations are REST's own answers."""
+    """Yield what is wrong in the account of a key of an addition; the key of a creation has REST's own answer."""
     if record.scope != scope_of(conversation):
         if not record.scope.startswith("owner "):
             expected = f"{scope_of(conversation)!r} or an owner's"

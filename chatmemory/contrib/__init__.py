@@ -1,1 +1,1 @@
-"""Adapters to other frameworks, one module each: nothing of them is imported unless it is used."""
+"""Adapters to other frameworks, one folder each. None is imported unless it is used."""

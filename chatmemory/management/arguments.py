@@ -1,4 +1,4 @@
-"""The arguments that several commands take."""
+"""The arguments that several commands accept, with the same checks."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["add_choice", "chosen_conversations", "chosen_database", "chosen_user
 
 
 def positive(text: str) -> int:
-    """Read a whole number above zero, of at most 18 digits.
+    """Return ``text`` as a whole number above zero, of at most 18 digits.
 
     Raises:
-        argparse.ArgumentTypeError: ``text`` is no such number.
+        argparse.ArgumentTypeError: it is not one.
     """
     # Before int(), which refuses thousands of digits; databases refuse a LIMIT of more than 18.
     if text.isdecimal() and len(text) > 18:
@@ -41,10 +41,10 @@ def add_choice(parser: CommandParser, *, conversation: bool = True) -> None:
 
 
 def chosen_database(alias: str | None, option: str = "--database") -> str:
-    """Return ``alias``, by default the database that conversations are written to.
+    """Return ``alias``, by default that of the database that conversations are written to.
 
     Raises:
-        CommandError: there is no such database. The error names ``option``.
+        CommandError: there is no such database; the error names ``option``.
     """
     database = alias or router.db_for_write(Conversation)
     if database not in connections:
@@ -53,10 +53,10 @@ def chosen_database(alias: str | None, option: str = "--database") -> str:
 
 
 def chosen_user(option: str, key: str, database: str) -> Any:
-    """Return the user with this primary key.
+    """Return the user with a primary key.
 
     Raises:
-        CommandError: there is no such user. The error names ``option``.
+        CommandError: there is none; the error names ``option``.
     """
     with suppress(ValueError, ValidationError, OverflowError):
         found = get_user_model()._default_manager.using(database).filter(pk=key).first()

@@ -1,4 +1,4 @@
-"""The file that a command writes."""
+"""The file to which a command writes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["output"]
 
 @contextmanager
 def output(path: str | Path | None, stdout: Any) -> Iterator[Any]:
-    """Open a new file that nobody else may read, or ``stdout`` without a path. Delete the file if the command fails.
+    """Yield a new file that only this user may read; without a path ``stdout``. If anything fails, the file is deleted.
 
     Raises:
-        CommandError: the file is there already, or cannot be written.
+        CommandError: the file exists already, or cannot be written.
     """
     if path is None:
         yield stdout
         return
     try:
-        # Never over another file: it may be another person's. What is in it is nobody else's to read.
+        # Never over another file, which may be another person's. Only this user may read the new one.
         file = open(path, "x", encoding="utf-8", newline="\n", opener=partial(os.open, mode=0o600))  # noqa: SIM115
     except FileExistsError:
         raise CommandError(f"--output: {path} exists already; take another name.") from None
@@ -35,7 +35,7 @@ def output(path: str | Path | None, stdout: Any) -> Iterator[Any]:
         with file:
             yield file
     except BaseException as error:
-        # Half of it would look like all of it.
+        # Half of a file would look like a whole one.
         os.unlink(path)
         if isinstance(error, OSError):
             raise CommandError(f"--output: cannot write {path}: {error.strerror}.") from error

@@ -14,13 +14,13 @@ _WIDTH = 30
 
 
 class Progress:
-    """A line that is updated in place; nothing is written if the output is no terminal."""
+    """A line that is overwritten again and again on a terminal; nothing is written elsewhere."""
 
     def __init__(self, stream: Any, account: Callable[[], str], *, quiet: bool = False) -> None:
         """
         Args:
             stream: the command's ``stderr``.
-            account: returns the work done so far, in words.
+            account: returns the counters so far, as text.
             quiet: write nothing.
         """
         self._stream = stream
@@ -30,11 +30,11 @@ class Progress:
         self._chars = 0
 
     def show(self, done: int = 0, whole: int = 0) -> None:
-        """Write the account, after a bar if the whole is known.
+        """Write the account, after a bar if the total is known.
 
         Args:
             done: the part of ``whole`` that is done.
-            whole: the whole; 0 if it is unknown.
+            whole: the total; 0 if it is unknown.
         """
         if not self._shown or time.monotonic() - self._last < _PAUSE:
             return
@@ -48,7 +48,7 @@ class Progress:
         self._chars = len(line)
 
     def clear(self) -> None:
-        """Remove the line, before something else is written."""
+        """Delete the line, before something else is written."""
         if self._chars:
             self._stream.write(f"\r{'':<{self._chars}}\r", ending="")
             self._chars = 0

@@ -1,4 +1,4 @@
 """Conversations into files, and out of files and tables of other programs.
 
-``chatmemory_export`` and ``chatmemory_import`` are the commands; what they do is here.
+The commands ``chatmemory_export`` and ``chatmemory_import`` call what is here.
 """

@@ -1,4 +1,4 @@
-"""Files of other programs, read a little at a time."""
+"""The files that are imported, read a little at a time."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from chatmemory.transfer.reports import BadRecordError
 
 __all__ = ["Source", "numbered_lines", "opened"]
 
-# What an archive may hold that is meant: ChatGPT's parts its conversations once they are many.
+# The members of an archive that are read: ChatGPT splits its conversations once there are many.
 _MEMBERS = re.compile(r"(.*/)?conversations(-\d+)?\.json")
 
 
 class Source:
-    """A file that is read, and how far."""
+    """A file that is being read, and the position in it."""
 
     def __init__(self, name: str, text: TextIO, raw: IO[bytes], size: int) -> None:
         self.name = name
-        """What errors call it."""
+        """The name of the file in error messages."""
 
         self.text = text
 
         self.size = size
-        """In bytes."""
+        """The size in bytes."""
 
         self._raw = raw
 
     @property
     def read(self) -> int:
-        """Bytes that were read."""
+        """The number of bytes that have been read."""
         return self._raw.tell()
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[list[Callable[[], Source]]]:
-    """The text of a file, or of each file of conversations in a zip archive, to be opened one after the other.
+    """Yield functions that open a file, or each file of conversations in a zip archive, to be called one by one.
 
     Raises:
-        BadRecordError: it cannot be read, or the archive has no conversations.
+        BadRecordError: the file cannot be read, or the archive has no conversations.
     """
     try:
         if not zipfile.is_zipfile(path):
@@ -67,7 +67,7 @@ def _member(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo, to_clos
     def open_it() -> Source:
         try:
             raw = archive.open(info)
-        except RuntimeError as error:  # it has a password, or is packed in a way that Python does not know
+        except RuntimeError as error:  # a password, or a compression that Python does not know
             problem = f"cannot be read: {error}; unpack it, and import {info.filename}"
             raise BadRecordError(path.name, problem) from error
         text = to_close.enter_context(_text(raw))
@@ -77,13 +77,13 @@ def _member(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo, to_clos
 
 
 def _text(raw: IO[bytes]) -> TextIO:
-    # Only "\n" ends a line, so that numbers of lines are those of other programs. What is no UTF-8 becomes halves of
-    # surrogate pairs, which are refused where they stand.
+    # Only "\n" ends a line, so that line numbers are those of editors. Bytes that are not UTF-8 become halves of
+    # surrogate pairs, which are refused with the place where they stand.
     return io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="\n")
 
 
 def numbered_lines(source: Source) -> Iterator[tuple[str, str]]:
-    """Each line that is not blank, after its place: ``backup.jsonl:17``."""
+    """Yield each line that is not blank, after its place: ``backup.jsonl:17``."""
     for number, line in enumerate(source.text, 1):
         if line.strip():
             yield f"{source.name}:{number}", line

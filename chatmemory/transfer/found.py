@@ -1,4 +1,4 @@
-"""What an importer finds in a source: conversations of other programs, as messages of this one."""
+"""The conversations that an importer finds in a source, with messages of this app."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class FoundMessage:
     """One message of a source."""
 
     place: str
-    """Where it is."""
+    """The place in the source, for error messages."""
 
     message: ChatMessage
 
     said_at: datetime | None = None
-    """When it was said, if the source knows."""
+    """The time when it was said, if the source knows it."""
 
     native: Any = None
-    """The source's own form of it, a JSON value; None where the message says all of it."""
+    """The source's own form, a JSON value; None if the message expresses all of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,27 +34,27 @@ class FoundConversation:
     """One conversation of a source."""
 
     place: str
-    """Where it is."""
+    """The place in the source, for error messages."""
 
     memory_id: str
-    """The source's own ID of it, by which it is known again."""
+    """The source's own ID, by which another import recognises the conversation."""
 
     messages: Iterable[FoundMessage | BadRecordError]
-    """In the order said. Read once, so it may be as long as it likes."""
+    """The messages in the order said. They are read once, so there may be any number of them."""
 
     framework: str = ""
-    """What the native forms are kept under."""
+    """The framework of the native forms."""
 
     title: str = ""
 
     metadata: dict[str, Any] = field(default_factory=dict)
-    """What else the source knows of the conversation."""
+    """Everything else that the source knows of the conversation."""
 
     owner: str | None = None
-    """The user name of whose it is, if the source knows."""
+    """The user name of the owner, if the source knows it."""
 
     created_at: datetime | None = None
 
 
 Found = Iterator[FoundConversation | BadRecordError]
-"""What a source gives: conversations, and records that are none."""
+"""The conversations of a source, and an error for each record that cannot be read as one."""

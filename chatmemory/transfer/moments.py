@@ -1,4 +1,4 @@
-"""Times as sources have them."""
+"""Times of sources, and times as this project stores them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["as_stored", "from_column", "from_seconds"]
 
 
 def from_seconds(value: Any) -> datetime | None:
-    """A time from seconds since 1970; None from anything else."""
+    """Return the time of a number of seconds since 1970; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -23,7 +23,10 @@ def from_seconds(value: Any) -> datetime | None:
 
 
 def from_column(value: Any) -> datetime | None:
-    """A time from a column, in UTC if it has no time zone; SQLite's are texts, or milliseconds as JDBC writes them."""
+    """Return the time in a column, in UTC if it has no time zone; None for anything else.
+
+    SQLite has texts, or milliseconds if JDBC wrote them.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return from_seconds(value / 1000)
     if isinstance(value, str):
@@ -37,7 +40,7 @@ def from_column(value: Any) -> datetime | None:
 
 
 def as_stored(moment: datetime) -> datetime:
-    """A time as this project stores it: with a time zone, or with ``USE_TZ = False`` without."""
+    """Return a time as this project stores it: with a time zone, or without one if ``USE_TZ = False``."""
     if settings.USE_TZ:
         return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
     return moment if timezone.is_naive(moment) else timezone.make_naive(moment)

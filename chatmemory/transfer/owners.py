@@ -1,4 +1,4 @@
-"""Whose the imported conversations are."""
+"""The owners of imported conversations."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["Owners", "UnknownOwnerError"]
 
 
 class UnknownOwnerError(Exception):
-    """A user name that nobody has here."""
+    """A user name that no user has."""
 
 
 class Owners:
-    """Users by the names that a source has for them."""
+    """The users by the names that a source has for them."""
 
     def __init__(self, database: str, everybody: Any = None, mapped: Mapping[str, Any] | None = None) -> None:
         """
         Args:
-            database: the alias.
-            everybody: the user whose all conversations become; by default the source says whose they are.
-            mapped: users for names that the source has.
+            database: the alias of the database that has the users.
+            everybody: the user who becomes the owner of all conversations; by default the source names the owners.
+            mapped: users by the names that the source has for them.
         """
         self._users = get_user_model()._default_manager.using(database)
         self._everybody = everybody
@@ -34,10 +34,10 @@ class Owners:
         self._by_name = lru_cache(maxsize=10_000)(self._look_up)
 
     def named(self, name: str | None) -> Any:
-        """The user for a name in the source; None for nobody.
+        """Return the user for a name in the source; None for a conversation without an owner.
 
         Raises:
-            UnknownOwnerError: there is none.
+            UnknownOwnerError: no user has this name.
         """
         if self._everybody is not None:
             return self._everybody
@@ -52,7 +52,7 @@ class Owners:
         try:
             require_storable(name, "owner")
         except InvalidMessageError:
-            return None  # databases do not even take the question
+            return None  # databases refuse such a text in a query, too
         model = get_user_model()
         column: Any = model._meta.get_field(model.USERNAME_FIELD)
         found = self._users.filter(**{model.USERNAME_FIELD: name})

@@ -1,4 +1,4 @@
-"""Connections in threads that somebody else starts and ends."""
+"""Database connections in the threads of other libraries."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["left_as_found"]
 def left_as_found(database: str) -> Iterator[None]:
     """Close the connection to ``database`` afterwards if it was not open before.
 
-    LangChain and LangGraph run steps in threads of their own, also in sync code. They end with the run, and nobody else
-    would close what was opened there.
+    LangChain and LangGraph run steps in threads of their own, in sync code too. These threads end with the run, and
+    nothing else would close their connections.
     """
     connection = connections[database]
     was_open = connection.connection is not None or threading.current_thread() is threading.main_thread()

@@ -1,4 +1,4 @@
-"""What the adapters share: one memory, whose messages keep the form in which a framework added them."""
+"""The memory that the adapters share: its messages keep the form in which a framework added them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["NativeMemory"]
 
 
 class NativeMemory:
-    """The conversation under one memory ID, made when something is first added.
+    """The conversation under one memory ID, created when something is first added.
 
-    Async callers wrap these methods in ``sync_to_async``: each is one transaction, done or not done.
+    Async callers wrap these methods in ``sync_to_async``: each is one transaction, done whole or not at all.
     """
 
     def __init__(
@@ -31,9 +31,9 @@ class NativeMemory:
     ) -> None:
         """
         Args:
-            framework: the name that native forms are kept under.
-            memory_id: its text names the conversation.
-            owner: the user whose conversation it is; None for one of nobody.
+            framework: the framework of the native forms.
+            memory_id: its text is the conversation's memory ID.
+            owner: the user who owns the conversation; None for one without an owner.
             settings: of a new conversation, see
                 :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
@@ -49,7 +49,7 @@ class NativeMemory:
 
     @property
     def database(self) -> str:
-        """The alias of the database that is read and written: the next turn needs what was just said."""
+        """The alias of the database, never a replica's: the next turn must read what was just added."""
         return router.db_for_write(Conversation)
 
     @property
@@ -59,15 +59,15 @@ class NativeMemory:
         return found.filter(conversation__owner=self._owner, conversation__memory_id=self._memory_id)
 
     def retained(self) -> list[Message]:
-        """The rows of the memory, in its order."""
+        """Return the rows of the memory, in memory order."""
         return retry(self.database, lambda: list(self.messages.retained()))
 
     def add(self, messages: Sequence[ChatMessage], forms: Sequence[Any]) -> None:
         """Add all of ``messages`` or none.
 
         Args:
-            messages: what is said.
-            forms: a JSON value for each; None where the message alone gives the framework's own back.
+            messages: the messages, in order.
+            forms: the framework's own form of each, a JSON value; None if the message expresses all of it.
 
         Raises:
             ValueError: a text that no database can hold, or a form that is no JSON.
@@ -76,7 +76,7 @@ class NativeMemory:
             operations.add(self._target(), messages, native=NativeForms(self._framework, forms))
 
     def set(self, messages: Sequence[ChatMessage], forms: Sequence[Any]) -> None:
-        """Make ``messages`` the memory, whatever its window: what follows all that stays counts as said.
+        """Make ``messages`` the memory, whatever its window: those after all that stay count as said.
 
         Raises:
             ValueError: see :meth:`add`.
@@ -88,7 +88,7 @@ class NativeMemory:
         """Evict the last message, or put a shorter one in its place.
 
         Returns:
-            the row as it was; None if there was none.
+            The row as it was; None if the memory is empty.
         """
         try:
             return take_back(self._target(create=False), shorten)
@@ -96,7 +96,7 @@ class NativeMemory:
             return None
 
     def clear(self) -> None:
-        """Evict everything; history keeps it."""
+        """Evict all messages; history keeps them."""
         try:
             operations.clear(self._target(create=False))
         except Conversation.DoesNotExist:

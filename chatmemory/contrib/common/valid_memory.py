@@ -1,4 +1,4 @@
-"""What the adapters give the model of a memory: valid after evictions, whoever wrote the messages."""
+"""The messages of a memory as adapters send them to a model: valid after evictions, whoever wrote them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["readable", "with_call_ids"]
 
 
 def readable(memory: NativeMemory) -> Iterator[tuple[Message, ChatMessage]]:
-    """The rows of the memory, each with its message, whose tool calls and results have IDs.
+    """Yield the rows of the memory, each with its message, in which every tool call and result has an ID.
 
-    The window takes results with their call if they follow it directly. Others it may leave behind: once it has
-    evicted something, results without a call are left out here. Before that they are what somebody wrote, and stay.
-    A result without a tool's name is given that of its call.
+    The window evicts a call together with the results that directly follow it, but may leave other results behind. So
+    once it has evicted something, results without a call are left out here; before, somebody wrote them so, and they
+    stay. A result without a tool's name gets the name of its call.
     """
     names: dict[str | None, str | None] = {}
     ids: CallIds | None = None
@@ -45,7 +45,7 @@ def readable(memory: NativeMemory) -> Iterator[tuple[Message, ChatMessage]]:
 
 
 def with_call_ids(message: ChatMessage, row: Message) -> ChatMessage:
-    """The message with IDs made up from its position, where tool calls or a result have none."""
+    """Return the message with IDs made up from its position for tool calls, or a result, without one."""
     if isinstance(message, AiMessage):
         return _call_ids(row).with_ids(message)
     if isinstance(message, ToolExecutionResultMessage) and message.id is None:
@@ -60,7 +60,7 @@ def _call_ids(row: Message) -> CallIds:
 
 def _was_cut(memory: NativeMemory) -> bool:
     if not setting("KEEP_HISTORY"):
-        return True  # nobody knows any more
+        return True  # it cannot be known any more
     reasons = [EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value]
-    # Of those that were purged, too, nobody knows.
+    # Nor can it be known of messages that were purged.
     return memory.messages.filter(Q(eviction_reason__in=reasons) | Q(conversation__purged_count__gt=0)).exists()

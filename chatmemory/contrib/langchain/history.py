@@ -22,13 +22,13 @@ __all__ = ["DjangoChatMessageHistory"]
 
 
 class DjangoChatMessageHistory(BaseChatMessageHistory):
-    """The conversation of one owner under ``session_id``, made when something is first added."""
+    """The conversation of one owner under ``session_id``, created when something is first added."""
 
     def __init__(self, session_id: Any, owner: Any = None, **settings: Unpack[ConversationSettings]) -> None:
         """
         Args:
             session_id: its text is the conversation's memory ID.
-            owner: the user whose conversation it is; None for one of nobody.
+            owner: the user who owns the conversation; None for one without an owner.
             settings: of a new conversation, see
                 :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
@@ -49,14 +49,14 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
         """Add all of ``messages`` or none.
 
         Raises:
-            TypeError: one of them is no message, or holds what has no JSON form.
-            ValueError: a text that no database can hold, or a number that is not finite.
+            TypeError: one of them is not a message, or holds a value that has no JSON form.
+            ValueError: a text that no database can store, or a number that is not finite.
         """
         with left_as_found(self._memory.database):
             self._add(messages)
 
     def clear(self) -> None:
-        """Evict everything; the conversation's history keeps it."""
+        """Evict all messages; the conversation's history keeps them."""
         with left_as_found(self._memory.database):
             self._memory.clear()
 

@@ -1,20 +1,20 @@
 """LangChain's messages as messages of a conversation, and back.
 
-What is kept beside a message is ``message_to_dict()`` of LangChain's, so that what LangChain added comes back equal:
-IDs, metadata, usage, artifacts, blocks of any provider. As in every store that LangChain has, it goes through JSON: an
-object in an artifact comes back as a dict, a tuple as a list.
+LangChain's own ``message_to_dict()`` is stored beside a message, so that LangChain reads messages equal to those it
+added: IDs, metadata, usage, artifacts, blocks of any provider. As in all of LangChain's stores they go through JSON: an
+object in an artifact becomes a dict, a tuple a list.
 
-What everybody else reads of it:
+How other programs read LangChain's messages:
 
-- A block of content that messages here cannot express is its type in brackets, ``[file]`` say. Of an answer only media
-  are; reasoning is its thinking, and what else a provider has in it is left to LangChain.
+- A block of content that messages here cannot express is its type in brackets, such as ``[file]``. In an answer only
+  media are; reasoning is its thinking, and other blocks of a provider are left to LangChain.
 - Calls that LangChain could not parse are calls too: their arguments are the text that the model wrote.
-- A chat message is of the role that it names, a function message a tool result without an ID.
-- What is none of these (a chat message of another role, a removal, a blank system message) is a custom message.
+- A chat message has the role that it names; a function message is a tool result without an ID.
+- Every other message (a chat message of another role, a removal, a blank system message) is a custom message.
 
-What LangChain reads of others: thinking is ``additional_kwargs["reasoning_content"]``, where content blocks show it and
-providers pass over it; a custom message is a chat message of the role ``custom`` with its attributes as JSON; a result
-without an ID has an empty one. Attributes of other messages have no place.
+How LangChain reads the messages of other programs: thinking is ``additional_kwargs["reasoning_content"]``, which
+content blocks show and providers ignore; a custom message is a chat message of the role ``custom`` with its attributes
+as JSON; a result without an ID has an empty one. Attributes of other messages are left out.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ with extra("langchain"):
 __all__ = ["FRAMEWORK", "form_of", "from_chat_message", "from_row", "to_chat_message"]
 
 FRAMEWORK = "langchain"
-"""The name that native forms are kept under."""
+"""The framework of the native forms."""
 
 _ROLES = {
     "user": "human",
@@ -73,10 +73,10 @@ _MEDIA = ("image", "audio", "video", "file")
 
 
 def to_chat_message(message: lc.BaseMessage) -> ChatMessage:
-    """What ``message`` says, whatever framework reads it.
+    """Return a message of LangChain's as a message of this app.
 
     Raises:
-        TypeError: it is no message of LangChain's, or the arguments of a call have no JSON form.
+        TypeError: it is not a message of LangChain's, or the arguments of a call have no JSON form.
     """
     if not isinstance(message, lc.BaseMessage):
         raise TypeError(f"expected a message of LangChain's, but is: {type(message).__name__}")
@@ -101,10 +101,10 @@ def to_chat_message(message: lc.BaseMessage) -> ChatMessage:
 
 
 def form_of(message: lc.BaseMessage) -> dict[str, Any] | None:
-    """``message`` as JSON has it; None if :func:`to_chat_message` says all of it.
+    """Return ``message`` as a JSON value; None if :func:`to_chat_message` expresses all of it.
 
     Raises:
-        TypeError: it holds what has no JSON form.
+        TypeError: it holds a value that has no JSON form.
         ValueError: it holds a number that is not finite, or is of a type that LangChain cannot read back.
     """
     try:
@@ -112,7 +112,7 @@ def form_of(message: lc.BaseMessage) -> dict[str, Any] | None:
         form: dict[str, Any] = json.loads(text)
         lc.messages_from_dict([form])
     except (TypeError, ValueError) as error:
-        # Both say nothing of where it is.
+        # Neither error names the message.
         name = f"{type(message).__name__} {message.id or ''}".strip()
         raise type(error)(
             f"{name} cannot be kept as JSON, which its artifact and metadata must allow: {error}"
@@ -122,11 +122,11 @@ def form_of(message: lc.BaseMessage) -> dict[str, Any] | None:
 
 
 def from_row(row: Message, message: ChatMessage | None = None) -> lc.BaseMessage:
-    """The message of a row: the very one that LangChain added, or what somebody else said.
+    """Return the message of a row for LangChain: the one that it added itself, or another program's, converted.
 
     Args:
-        row: of the conversation.
-        message: what it says, if that is to be read otherwise than it stands there.
+        row: a row of the conversation.
+        message: the message to convert in place of the row's own.
     """
     form = row.native_of(FRAMEWORK)
     if form is None:
@@ -135,7 +135,7 @@ def from_row(row: Message, message: ChatMessage | None = None) -> lc.BaseMessage
 
 
 def from_chat_message(message: ChatMessage) -> lc.BaseMessage:
-    """What ``message`` says, as LangChain has it."""
+    """Return a message of this app as a message of LangChain's."""
     match message:
         case SystemMessage():
             return lc.SystemMessage(message.text)
@@ -162,10 +162,10 @@ def from_chat_message(message: ChatMessage) -> lc.BaseMessage:
 
 
 def _blocks(message: lc.BaseMessage) -> list[dict[str, Any]]:
-    """The content in LangChain's standard blocks, as far as LangChain can tell what its providers' are."""
+    """Return the content in LangChain's standard blocks, as far as LangChain can translate its providers'."""
     try:
         return cast(list[dict[str, Any]], message.content_blocks)
-    except Exception:  # it trusts what is said to be of a provider, and fails in any way if it is not
+    except Exception:  # a message that names a provider is taken for its; if it is not, anything may be raised
         return [{"type": "non_standard", "value": block} for block in message.content]
 
 
@@ -181,7 +181,7 @@ def _part(block: Mapping[str, Any]) -> Content:
         return TextContent(block["text"])
     try:
         return _medium(block) or _stand_in(block)
-    except (TypeError, ValueError):  # a URL that is none, say
+    except (TypeError, ValueError):  # an invalid URL, for example
         return _stand_in(block)
 
 
@@ -221,7 +221,7 @@ def _answer(message: lc.BaseMessage) -> AiMessage:
     signatures: list[str] = []
     for block in _blocks(message):
         value = block.get("value")
-        if isinstance(value, Mapping) and value.get("type") == "thinking":  # Anthropic's, if nobody says that it is
+        if isinstance(value, Mapping) and value.get("type") == "thinking":  # Anthropic's, but unnamed
             block = {"type": "reasoning", "reasoning": value.get("thinking"), "extras": value}
         if block.get("type") == "text" and isinstance(block.get("text"), str):
             texts.append(block["text"])

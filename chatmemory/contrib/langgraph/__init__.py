@@ -1,1 +1,1 @@
-"""LangGraph's checkpoints in the database: the app ``"chatmemory.contrib.langgraph"``, see :mod:`.saver`."""
+"""The app ``"chatmemory.contrib.langgraph"``: LangGraph's checkpoints in the database, see :mod:`.saver`."""

@@ -8,7 +8,7 @@ __all__ = ["ChatmemoryLanggraphConfig"]
 
 
 class ChatmemoryLanggraphConfig(AppConfig):
-    """``"chatmemory.contrib.langgraph"`` in ``INSTALLED_APPS``, besides ``"chatmemory"``."""
+    """The app: ``"chatmemory.contrib.langgraph"`` in ``INSTALLED_APPS``, besides ``"chatmemory"``."""
 
     name = "chatmemory.contrib.langgraph"
     label = "chatmemory_langgraph"

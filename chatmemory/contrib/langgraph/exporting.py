@@ -1,4 +1,4 @@
-"""The checkpoints of a conversation, to hand out."""
+"""The checkpoints of a conversation, for the export of a user's data."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from chatmemory.models import Conversation
 
 __all__ = ["exported"]
 
-# Makes no object of a type that a graph brought along: nothing of it is imported, and its data are what is wanted.
+# Creates no object of a type that a graph defines: nothing is imported, and only the data are exported.
 _SERDE = JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
 def exported(conversation: Conversation) -> Iterator[dict[str, Any]]:
-    """Each checkpoint, value and pending write. What only its own serialiser can read is given in Base64."""
+    """Yield each checkpoint, value and pending write. Data that only the graph's own serialiser can read are Base64."""
     database = conversation._state.db
     for namespace in in_parts(Namespace.objects.using(database).filter(conversation=conversation)):
         graph = {"graph": namespace.name}

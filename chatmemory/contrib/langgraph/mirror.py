@@ -1,4 +1,4 @@
-"""The messages of a graph, in the memory of its conversation."""
+"""The messages of a graph, mirrored in the memory of its conversation."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ from chatmemory.models import Conversation, Message
 __all__ = ["MESSAGES", "as_graph_message", "follow", "followed_until", "messages_at", "newest"]
 
 MESSAGES = "messages"
-"""The channel that is mirrored, as LangGraph's ``MessagesState`` and agents call it."""
+"""The channel that is mirrored; ``MessagesState`` and agents of LangGraph's name it so."""
 
 
 def newest(namespace: Namespace) -> Checkpoint | None:
-    """The checkpoint that the next run goes on from."""
+    """Return the checkpoint from which the next run continues; None if there is none."""
     rows = Checkpoint.objects.using(namespace._state.db).filter(namespace=namespace)
     return rows.order_by("-checkpoint_id").first()
 
 
 def messages_at(serde: SerializerProtocol, row: Checkpoint | None) -> list[BaseMessage] | None:
-    """The messages of a checkpoint; None if it does not tell, as with a delta channel, or has none of LangChain's.
+    """Return the messages of a checkpoint; None if it does not store them, or they are not LangChain's.
+
+    A checkpoint between two snapshots of a delta channel does not store the messages.
 
     Args:
-        serde: reads what is stored.
-        row: None for a thread without checkpoints, which has no messages.
+        serde: deserialises values.
+        row: the checkpoint; None for a thread without checkpoints, which has no messages.
     """
     if row is None or MESSAGES not in row.versions:
         return []
@@ -47,7 +49,7 @@ def messages_at(serde: SerializerProtocol, row: Checkpoint | None) -> list[BaseM
 
 
 def followed_until(serde: SerializerProtocol, namespace: Namespace, row: Checkpoint | None) -> list[BaseMessage]:
-    """The messages of a checkpoint, or if it does not tell, those that were stored last."""
+    """Return the messages of a checkpoint, or if it does not store them, those that were stored last."""
     found = messages_at(serde, row)
     return (_stored(serde, namespace.pk, namespace._state.db) or []) if found is None else found
 
@@ -68,7 +70,7 @@ def _messages(value: Any) -> list[BaseMessage] | None:
 
 
 def as_graph_message(row: Message) -> BaseMessage:
-    """What a row says. A message without an ID gets one by which :func:`follow` knows the row again."""
+    """Return the message of a row for a graph. One without an ID gets an ID by which :func:`follow` finds the row."""
     message = from_row(row)
     return message if message.id else message.model_copy(update={"id": f"{_prefix(row.conversation_id)}{row.position}"})
 
@@ -78,26 +80,26 @@ def _prefix(conversation_id: Any) -> str:
 
 
 def follow(conversation: Conversation, before: Sequence[BaseMessage], now: Sequence[BaseMessage]) -> None:
-    """Do to the memory what was done to the messages of the graph.
+    """Change the memory as the messages of the graph have changed.
 
-    New ones are added; a changed one takes the place of the old; one that is gone is evicted. What others said stays,
-    and what the window evicted is not brought back.
+    New messages are added; a changed one takes the place of the old; a removed one is evicted. Messages of other
+    programs stay, and evicted ones do not return.
 
     Args:
-        conversation: locked.
-        before: what was followed until now.
-        now: what the graph has.
+        conversation: the conversation, locked.
+        before: the graph's messages that the memory mirrors until now.
+        now: the graph's messages from now on.
     """
     start = len(before)
     if before and list(now[:start]) == list(before):
-        _add(conversation, [message for message in now[start:] if not _is_of(conversation, message)])
+        _add(conversation, [message for message in now[start:] if not _is_made_of_row(conversation, message)])
         return
-    told, wanted = dict(_keyed(before)), _keyed(now)
+    mirrored, wanted = dict(_keyed(before)), _keyed(now)
     rows = list(rows_of(conversation).retained())
     known = dict(zip(_keys(map(as_graph_message, rows)), rows, strict=True))
     known |= {key: row for key, row in zip(_keys(map(from_row, rows)), rows, strict=True) if key not in known}
     still = {key for key, _message in wanted}
-    gone = {row.pk for key, row in known.items() if key in told and key not in still}
+    gone = {row.pk for key, row in known.items() if key in mirrored and key not in still}
     changed: dict[Any, BaseMessage] = {}
     new: dict[Any, list[BaseMessage]] = {}
     place = None
@@ -105,9 +107,9 @@ def follow(conversation: Conversation, before: Sequence[BaseMessage], now: Seque
         row = known.get(key)
         if row is not None:
             place = row.pk
-            if message != told.get(key, as_graph_message(row)):
+            if message != mirrored.get(key, as_graph_message(row)):
                 changed[place] = message
-        elif key not in told and not _is_of(conversation, message):
+        elif key not in mirrored and not _is_made_of_row(conversation, message):
             new.setdefault(place, []).append(message)
     last = new.pop(place, [])
     if not (gone or changed or new):
@@ -133,8 +135,8 @@ def _add(conversation: Conversation, new: Sequence[BaseMessage]) -> None:
         operations.add(Target.of(conversation), [message for message, _form in said], native=native)
 
 
-def _is_of(conversation: Conversation, message: BaseMessage) -> bool:
-    """Whether a row of this conversation says it, perhaps one that is evicted by now."""
+def _is_made_of_row(conversation: Conversation, message: BaseMessage) -> bool:
+    """Return whether the message was made of a row of this conversation, retained or evicted."""
     return (message.id or "").startswith(_prefix(conversation.pk))
 
 
@@ -143,7 +145,7 @@ def _keyed(messages: Sequence[BaseMessage]) -> list[tuple[str, BaseMessage]]:
 
 
 def _keys(messages: Iterable[BaseMessage]) -> list[str]:
-    """What tells messages apart: their IDs; without one, what they say and how often it was said before."""
+    """Return a key for each message: its ID; without one its content and the number of equal messages before it."""
     times: Counter[str] = Counter()
     keys = []
     for message in messages:
@@ -160,10 +162,10 @@ def _said(message: BaseMessage) -> tuple[ChatMessage, Any]:
     try:
         form = form_of(message)
     except (TypeError, ValueError):
-        # An artifact may be any object. The checkpoint has it whole.
+        # An artifact may be any object. The checkpoint stores it whole.
         form = json.loads(_json(message), parse_constant=str)
         if not _can_be_read(form):
-            # Known again by its ID.
+            # The ID is how it is found again.
             alike = from_chat_message(to_chat_message(message)).model_copy(update={"id": message.id})
             form = message_to_dict(alike)
     return to_chat_message(message), form

@@ -1,7 +1,7 @@
-"""Checkpoints of LangGraph's, as the parts that change: a state, the values of its channels, what is pending.
+"""LangGraph's checkpoints in four tables: namespaces, states, the values of channels, and pending writes.
 
 A value is stored once for each version of its channel, however many checkpoints have it. Identifiers are compared
-character by character; their lengths are what MariaDB's indexes can hold.
+character by character; their lengths are the most that MariaDB's indexes allow.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class ChannelValue(models.Model):
 
 
 class Write(models.Model):
-    """What a task wrote on top of a checkpoint, before the step was done. It may come before the checkpoint does."""
+    """A value that a task wrote on a checkpoint, before the step ended. It may be stored before the checkpoint is."""
 
     namespace = models.ForeignKey(Namespace, on_delete=models.CASCADE, related_name="writes", db_index=False)
     checkpoint_id = ExactCharField(max_length=64)

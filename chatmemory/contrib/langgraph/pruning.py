@@ -1,4 +1,4 @@
-"""Checkpoints that go, and those that are copied."""
+"""Checkpoints deleted and copied."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["copy_thread", "delete_for_runs", "delete_old", "delete_thread", "pru
 
 
 def delete_thread(threads: Threads, serde: SerializerProtocol, thread_id: str) -> None:
-    """Delete all of a thread's checkpoints; its messages leave the memory, and history keeps them."""
+    """Delete all of a thread's checkpoints and evict its messages; history keeps those."""
 
     def delete(conversation: Conversation) -> None:
         _namespaces(conversation).delete()
@@ -59,12 +59,12 @@ def _keep_latest(threads: Threads, serde: SerializerProtocol, thread_id: str) ->
 
 
 def delete_old(conversation: Conversation, before: datetime | None = None) -> None:
-    """Delete the checkpoints of a locked conversation but for the latest of each namespace, and those that its delta
-    channels are made from.
+    """Delete the checkpoints of a locked conversation but for the latest of each namespace, and those from which its
+    delta channels are rebuilt.
 
     Args:
-        conversation: whose.
-        before: with a time zone; delete only those that are older.
+        conversation: the conversation, locked.
+        before: delete only older checkpoints; a time with a time zone.
     """
     for namespace in _namespaces(conversation):
         rows = Checkpoint.objects.using(namespace._state.db).filter(namespace=namespace)
@@ -119,7 +119,7 @@ def _copied(row: Any, into: Namespace) -> Any:
 
 
 def _followed(serde: SerializerProtocol, act: Callable[[Conversation], None]) -> Callable[[Change], None]:
-    """``act``, after which the memory follows what the thread goes on from."""
+    """Return a function that does ``act`` and then lets the memory follow the thread's current checkpoint."""
 
     def work(change: Change) -> None:
         conversation = change.conversation
@@ -146,7 +146,7 @@ def _namespaces(conversation: Conversation) -> Any:
 
 
 def _delete(namespace: Namespace, checkpoint_ids: Iterable[str]) -> None:
-    """Delete checkpoints, what is pending on them, and the values that no other checkpoint has."""
+    """Delete checkpoints, their pending writes, and the values that no other checkpoint has."""
     database = namespace._state.db
     gone = list(checkpoint_ids)
     if not gone:
@@ -162,6 +162,6 @@ def _delete(namespace: Namespace, checkpoint_ids: Iterable[str]) -> None:
     for keys in chunks(unused):
         values.filter(pk__in=keys).delete()
     if not left.exists():
-        # Writes may be there for a checkpoint that is still to come.
+        # There may be writes for a checkpoint that is not stored yet.
         namespaces = Namespace.objects.using(database).filter(pk=namespace.pk)
         namespaces.filter(writes__isnull=True).delete()

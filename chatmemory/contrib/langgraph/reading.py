@@ -1,4 +1,4 @@
-"""Checkpoints as LangGraph has them, from their rows."""
+"""Checkpoints read from their rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Filter = dict[str, Any] | None
 
 
 def read_latest(threads: Threads, serde: SerializerProtocol, config: RunnableConfig) -> CheckpointTuple | None:
-    """The checkpoint that ``config`` names, or the latest of its namespace."""
+    """Return the checkpoint that ``config`` names, or the latest of its namespace; None if there is none."""
     configurable = config["configurable"]
     named: RunnableConfig = {
         "configurable": {
@@ -45,7 +45,7 @@ def read_pages(
     before: RunnableConfig | None = None,
     limit: int | None = None,
 ) -> Iterator[CheckpointTuple]:
-    """What matches, the latest first, a part at a time."""
+    """Yield the matching checkpoints, the latest first, a page at a time; see :func:`_read_page`."""
     after: Checkpoint | None = None
     while limit is None or limit > 0:
         size = _PAGE if limit is None else min(_PAGE, limit)
@@ -69,16 +69,16 @@ def _read_page(
     after: Checkpoint | None = None,
     size: int = _PAGE,
 ) -> list[tuple[Checkpoint, CheckpointTuple]]:
-    """The next ``size`` checkpoints that match, with their rows.
+    """Return the next ``size`` checkpoints that match, with their rows.
 
     Args:
-        threads: whose.
-        serde: reads what is stored.
+        threads: the threads of one owner.
+        serde: deserialises states and values.
         config: names a thread, and may name a namespace and a checkpoint; None is every thread of the owner.
-        filter: metadata that they have.
-        before: names a checkpoint; all are older.
+        filter: metadata that the checkpoints must have.
+        before: names a checkpoint that all must be older than.
         after: the last row of the page before.
-        size: above zero.
+        size: the most checkpoints of the page, above zero.
     """
     rows = _matching(threads, config, before)
     found: list[tuple[Checkpoint, Any]] = []
@@ -102,7 +102,7 @@ def _matching(
     rows = Checkpoint.objects.using(threads.database)
     spaces = threads.namespaces(configurable.get("thread_id"))
     if "checkpoint_ns" in configurable and "thread_id" in configurable:
-        # Found first, so that the database reads its index from the end. None has no checkpoints.
+        # A query of its own, so that the database reads its index from the end. No namespace has no checkpoints.
         matching = rows.filter(namespace=spaces.filter(name=configurable["checkpoint_ns"]).first())
     else:
         matching = rows.filter(namespace__in=spaces)
@@ -147,14 +147,14 @@ def _config(row: Checkpoint, checkpoint_id: str) -> RunnableConfig:
 
 
 def channel_values(serde: SerializerProtocol, rows: Sequence[Checkpoint]) -> list[dict[str, Any]]:
-    """The values that are stored by version, at each of ``rows``, which are of one database."""
+    """Return the values that are stored by version, for each of ``rows``, which are of one database."""
     wanted = [
         {channel: (row.namespace_id, channel, version) for channel, version in row.versions.items() if version}
         for row in rows
     ]
     keys = {key for one in wanted for key in one.values()}
     stored = _stored_values(rows[0]._state.db, keys) if keys else {}
-    # Deserialised for each checkpoint: who gets one may change it.
+    # Deserialised for each checkpoint, since a caller may change the values of one.
     return [{channel: load(serde, *stored[key]) for channel, key in one.items() if key in stored} for one in wanted]
 
 
@@ -177,7 +177,7 @@ def _pending_writes(serde: SerializerProtocol, rows: Sequence[Checkpoint]) -> di
     writes = Write.objects.using(rows[0]._state.db).filter(
         namespace__in={row.namespace_id for row in rows}, checkpoint_id__in={row.checkpoint_id for row in rows}
     )
-    # As Python orders texts: databases have collations.
+    # Sorted as Python orders texts: databases have collations.
     for write in sorted(writes, key=lambda one: writes_sort_key(one.task_path, one.task_id, one.index)):
         row = keys.get((write.namespace_id, write.checkpoint_id))
         if row is not None:
@@ -186,5 +186,5 @@ def _pending_writes(serde: SerializerProtocol, rows: Sequence[Checkpoint]) -> di
 
 
 def load(serde: SerializerProtocol, type: str, value: Any) -> Any:
-    """What was stored."""
+    """Return a deserialised value."""
     return serde.loads_typed((type, bytes(value)))

@@ -1,6 +1,6 @@
-"""What the core does to a conversation, done to its checkpoints. Erasing one deletes them by their foreign key.
+"""Receivers that purge, export and delete the checkpoints of a conversation. Erasing one deletes them by foreign key.
 
-Every process of the project imports this when it starts, so it does not import LangGraph.
+Every process of the project imports this module when it starts, so it does not import LangGraph.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__: list[str] = []
 
 @receiver(anonymising_conversation)
 def forget_checkpoints(conversation: Conversation, **_: Any) -> None:
-    """Checkpoints without their words are no use."""
+    """Delete the checkpoints of an anonymised conversation, which are useless without their texts."""
     Namespace.objects.using(conversation._state.db).filter(conversation=conversation).delete()
 
 
@@ -31,7 +31,7 @@ def purge_checkpoints(conversation: Conversation, before: datetime, **_: Any) ->
     from chatmemory.contrib.langgraph.pruning import delete_old
     from chatmemory.contrib.langgraph.threads import alter
 
-    # Most conversations have none, and a lock is dear.
+    # Most conversations have none, and a lock is expensive.
     rows = Checkpoint.objects.using(conversation._state.db)
     if not rows.filter(namespace__conversation=conversation, created_at__lt=before).exists():
         return
@@ -40,7 +40,7 @@ def purge_checkpoints(conversation: Conversation, before: datetime, **_: Any) ->
 
 @receiver(exporting_conversation)
 def export_checkpoints(conversation: Conversation, **_: Any) -> Iterator[dict[str, Any]]:
-    """See :func:`~chatmemory.contrib.langgraph.exporting.exported`."""
+    """Return the checkpoints, see :func:`~chatmemory.contrib.langgraph.exporting.exported`."""
     from chatmemory.contrib.langgraph.exporting import exported
 
     return exported(conversation)

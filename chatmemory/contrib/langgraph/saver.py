@@ -1,4 +1,4 @@
-"""LangGraph's checkpoints, on the ORM::
+"""LangGraph's checkpoints on the ORM::
 
     # INSTALLED_APPS = ["chatmemory", "chatmemory.contrib.langgraph", …], then manage.py migrate
     from chatmemory.contrib.langgraph.saver import DjangoSaver
@@ -7,22 +7,22 @@
     graph.invoke({"messages": [("user", "Hi")]}, {"configurable": {"thread_id": "support-42"}})
 
 A thread is the owner's conversation whose memory ID is the thread's ID. The channel ``messages`` of the root graph is
-its memory as well, written in the transaction of the checkpoint: a new message is added, a changed one (by its ID)
-takes the place of the old, a removed one is evicted as rewritten. So the admin, REST and every other framework read
-it, and history keeps all.
+mirrored in its memory, in the transaction of the checkpoint: a new message is added, a changed one (by its ID) takes
+the place of the old, a removed one is evicted as rewritten. So the admin, REST and every other framework read it, and
+history keeps all.
 
-- The state of the graph is the graph's: what trims it are the graph's own nodes. The window of the conversation bounds
-  only what others get as its memory, and a memory holds one system message at a time.
-- The memory follows the checkpoint that the next run goes on from: a fork in the past evicts what came after it.
-  Deleting a thread evicts its messages. To have them gone, erase the conversation, which deletes its checkpoints too.
-- What others said stays, but a graph does not read it by itself: :meth:`DjangoSaver.messages` starts or continues one
-  from it.
-- A channel of another name, or one with values that are no messages of LangChain's, is stored and not mirrored; a
+- The state of the graph belongs to the graph: only its own nodes trim it. The window of the conversation bounds the
+  memory that other programs read, and a memory holds one system message at a time.
+- The memory follows the checkpoint from which the next run continues: a fork in the past evicts the messages after it.
+  Deleting a thread evicts its messages. To delete them, erase the conversation, which deletes its checkpoints too.
+- Messages of other programs stay, but a graph does not read them by itself: :meth:`DjangoSaver.messages` starts or
+  continues one with them.
+- A channel of another name, or with values that are not LangChain's messages, is stored and not mirrored; a
   ``DeltaChannel`` is mirrored whenever it takes a snapshot.
 
-A graph that runs synchronously saves from threads of LangGraph's, each with a connection of its own, which is closed
-again: a pool makes that cheap. So do not invoke one within a transaction: what the transaction wrote is not seen, and
-if it changed the same conversation, each waits for the other. Async methods run where all of Django's ORM does.
+A graph that runs synchronously saves from LangGraph's threads, each with a connection of its own, which is closed
+afterwards; a pool makes that cheap. So do not invoke one within a transaction: the threads do not see what it wrote,
+and if it changed the same conversation, each waits for the other. Async methods run where all of Django's ORM does.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ __all__ = ["DjangoSaver"]
 
 
 class DjangoSaver(BaseCheckpointSaver[str]):
-    """Keeps the checkpoints of one owner's threads, in the conversations that these are.
+    """The checkpoints of one owner's threads, each of which is a conversation.
 
     The ``a…`` methods are async twins. A thread is changed under the lock of its conversation, in one transaction,
-    which is tried again if it collides with others: any number of tasks and processes may write.
+    which is retried if it collides with another: any number of tasks and processes may write.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class DjangoSaver(BaseCheckpointSaver[str]):
     ) -> None:
         """
         Args:
-            owner: the user whose threads these are; None for threads of nobody.
-            serde: serialises states and values; LangGraph's ``JsonPlusSerializer`` by default, which must not be made
-                to fall back on pickle.
+            owner: the user who owns the threads; None for threads without an owner.
+            serde: serialises states and values; LangGraph's ``JsonPlusSerializer`` by default. It must not fall back
+                on pickle.
             settings: of a conversation that a thread creates, see
                 :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
@@ -89,10 +89,11 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         self._threads = Threads(require_owner(owner), settings_of_new(**settings))
 
     def messages(self, thread_id: Any) -> list[BaseMessage]:
-        """The memory of a thread's conversation, whoever wrote it.
+        """Return the memory of a thread's conversation, whoever wrote it.
 
-        Each message has an ID by which it is known again: with ``{"messages": [*saver.messages(thread_id), new]}`` as
-        its input, a graph has what others said meanwhile, and nothing is there twice.
+        Each message has an ID by which the saver recognises it. With the input
+        ``{"messages": [*saver.messages(thread_id), new]}`` a graph reads the messages that other programs added
+        meanwhile, and none is stored twice.
         """
         with left_as_found(self._threads.database):
             return self._messages(thread_id)
@@ -105,7 +106,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         return [as_graph_message(row) for row in memory.retained()]
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """The checkpoint that ``config`` names, or without an ID the latest of its namespace; None if it is missing."""
+        """Return the checkpoint that ``config`` names, or without an ID the latest of its namespace, or None."""
         with left_as_found(self._threads.database):
             return reading.read_latest(self._threads, self.serde, config)
 
@@ -120,13 +121,13 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Checkpoints, the latest first; with ``config=None`` of all threads of the owner.
+        """Yield checkpoints, the latest first; with ``config=None`` those of all threads of the owner.
 
         Args:
             config: names a thread, and may name a namespace and a checkpoint.
-            filter: what their metadata must have.
+            filter: metadata that the checkpoints must have.
             before: names a checkpoint that all must be older than.
-            limit: at most so many.
+            limit: the most checkpoints.
         """
         found = reading.read_pages(self._threads, self.serde, config, filter, before, limit)
         while True:
@@ -156,19 +157,19 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint, of its channels those of ``new_versions``. Again, it changes nothing.
+        """Store a checkpoint, and of its channels those in ``new_versions``. A second call changes nothing.
 
         Args:
             config: names the thread, the namespace, and the checkpoint that this one follows.
             checkpoint: the state.
-            metadata: of the step.
-            new_versions: of the channels that the step wrote.
+            metadata: the metadata of the step.
+            new_versions: the versions of the channels that the step wrote.
 
         Returns:
-            a config that names it.
+            A config that names the checkpoint.
 
         Raises:
-            ValueError: an ID or a name is too long, or a message has a text that no database can hold.
+            ValueError: an ID or a name is too long, or a message has a text that no database can store.
         """
         with left_as_found(self._threads.database):
             return writing.put(self._threads, self.serde, config, checkpoint, metadata, new_versions)
@@ -185,13 +186,13 @@ class DjangoSaver(BaseCheckpointSaver[str]):
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store what a task wrote before its step was done. Again, it changes only errors, interrupts and the like.
+        """Store the writes of a task before its step ends. A second call changes only errors, interrupts and the like.
 
         Args:
             config: names the checkpoint that the task ran on.
-            writes: channel and value of each.
-            task_id: of the task.
-            task_path: by which writes are put in order.
+            writes: the channel and the value of each.
+            task_id: the ID of the task.
+            task_path: the task's place among the others, by which writes are sorted.
 
         Raises:
             ValueError: an ID or a name is too long.
@@ -205,7 +206,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         await sync_to_async(writing.put_writes)(self._threads, self.serde, config, writes, task_id, task_path)
 
     def delete_thread(self, thread_id: str) -> None:
-        """Delete all checkpoints of a thread. Its messages leave the memory; history keeps them."""
+        """Delete all checkpoints of a thread, and evict its messages; history keeps them."""
         with left_as_found(self._threads.database):
             pruning.delete_thread(self._threads, self.serde, thread_id)
 
@@ -213,7 +214,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         await sync_to_async(pruning.delete_thread)(self._threads, self.serde, thread_id)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints whose metadata have one of ``run_ids``; the memory follows those that are left."""
+        """Delete the checkpoints whose metadata have one of ``run_ids``; the memory follows the remaining ones."""
         with left_as_found(self._threads.database):
             pruning.delete_for_runs(self._threads, self.serde, run_ids)
 
@@ -236,9 +237,9 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         """Delete checkpoints of threads, each in a transaction of its own.
 
         Args:
-            thread_ids: of the threads.
-            strategy: ``"keep_latest"`` keeps the latest of each namespace, and what its delta channels are made from;
-                ``"delete"`` is :meth:`delete_thread`.
+            thread_ids: the IDs of the threads.
+            strategy: ``"keep_latest"`` keeps the latest checkpoint of each namespace, and those from which its delta
+                channels are rebuilt; ``"delete"`` is :meth:`delete_thread`.
 
         Raises:
             ValueError: there is no such strategy.
@@ -250,6 +251,6 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         await sync_to_async(pruning.prune)(self._threads, self.serde, thread_ids, strategy)
 
     def get_next_version(self, current: str | None, channel: None) -> str:
-        """A version that no other branch of the thread has: a number that grows, and a random one."""
+        """Return a version that no other branch of the thread has: an increasing number, and a random one."""
         number = 0 if current is None else int(str(current).split(".")[0])
         return f"{number + 1:032}.{random.random():016}"

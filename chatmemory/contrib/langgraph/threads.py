@@ -17,7 +17,7 @@ from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from chatmemory.models.identifiers import memory_id_text
 
-__all__ = ["Threads", "alter", "fitting", "insert", "namespace_of"]
+__all__ = ["Threads", "alter", "insert", "namespace_of", "storable_text"]
 
 # MariaDB bounds the bytes of a statement.
 _BYTES_AT_ONCE = 1_000_000
@@ -25,21 +25,21 @@ _BYTES_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True)
 class Threads:
-    """Where the checkpoints of one owner are."""
+    """The threads of one owner, and the settings of new ones."""
 
     owner: Any = None
-    """The user; None for threads of nobody."""
+    """The user; None for threads without an owner."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Columns of a conversation that a new thread makes."""
+    """The columns of a conversation that a new thread creates."""
 
     @property
     def database(self) -> str:
-        """The alias. Never a replica's: the next step needs what the last one wrote."""
+        """The alias of the database, never a replica's: the next step must read what the last one wrote."""
         return router.db_for_write(Conversation)
 
     def namespaces(self, thread_id: Any = None) -> QuerySet[Namespace]:
-        """Those of one thread, or of all."""
+        """Return the namespaces of one thread, or of all."""
         rows = Namespace.objects.using(self.database).filter(conversation__owner=self.owner)
         return rows if thread_id is None else rows.filter(conversation__memory_id=memory_id_text(thread_id))
 
@@ -47,10 +47,10 @@ class Threads:
         """Do ``work`` in one transaction, under the lock of the thread's conversation.
 
         Args:
-            thread_id: of the thread.
+            thread_id: the ID of the thread.
             work: see :meth:`~chatmemory.database.target.Target.change`.
-            create: make the conversation if it is missing. Otherwise nothing is done then, and the change is no
-                activity.
+            create: create the conversation if it is missing. If False, nothing is done then, and the change does not
+                count as activity.
 
         Raises:
             ValueError: the ID is empty or too long.
@@ -69,14 +69,14 @@ def alter(target: Target, work: Callable[[Change], None], *, active: bool) -> No
     Args:
         target: the conversation.
         work: see :meth:`~chatmemory.database.target.Target.change`.
-        active: the thread is in use, which a purge by age must see. Otherwise nothing is done if the conversation is
-            missing.
+        active: whether this counts as activity, which a purge by age looks at. If False, nothing is done if the
+            conversation is missing.
     """
 
     def marked(change: Change) -> None:
         rows = Conversation.objects.using(target.key.database).filter(pk=change.conversation.pk)
-        # Even if that is no change: with an isolation level above READ COMMITTED, who waits for the lock has a view
-        # of the thread from before, and begins anew only if the row that is locked was written.
+        # Written even if it is the same: with an isolation level above READ COMMITTED, a transaction that waits for the
+        # lock has an older view of the thread, and is retried only if the locked row was written.
         rows.update(updated_at=timezone.now() if active else F("updated_at"))
         work(change)
 
@@ -88,16 +88,16 @@ def alter(target: Target, work: Callable[[Change], None], *, active: bool) -> No
 
 
 def namespace_of(conversation: Conversation, name: str) -> Namespace:
-    """The namespace of a locked conversation, made if it is missing."""
+    """Return the namespace of a locked conversation; create it if it is missing."""
     found, _ = Namespace.objects.using(conversation._state.db).get_or_create(conversation=conversation, name=name)
     return found
 
 
-def fitting(model: type[models.Model], field_name: str, value: object) -> str:
-    """``value`` as the text that a column of ``model`` holds.
+def storable_text(model: type[models.Model], field_name: str, value: object) -> str:
+    """Return ``value`` as a text that a column of ``model`` can store.
 
     Raises:
-        ValueError: it is too long, or no database can hold it.
+        ValueError: it is too long, or no database can store it.
     """
     text = str(value)
     longest = model._meta.get_field(field_name).max_length  # type: ignore[union-attr]
@@ -108,7 +108,7 @@ def fitting(model: type[models.Model], field_name: str, value: object) -> str:
 
 
 def insert(database: str, rows: Iterable[models.Model], unique: Sequence[str] = (), update: Sequence[str] = ()) -> None:
-    """Insert ``rows``. Of one that is there already, by the columns ``unique``, only the columns ``update`` change."""
+    """Insert ``rows``. Of a row that exists already, by the columns ``unique``, only the columns ``update`` change."""
     with_target = connections[database].features.supports_update_conflicts_with_target
     for batch in _batches(rows):
         manager: Any = type(batch[0])._default_manager

@@ -1,4 +1,4 @@
-"""Checkpoints of LangGraph's into rows. Everything is serialised before the thread is locked."""
+"""Checkpoints and writes stored as rows. Everything is serialised before the thread is locked."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from chatmemory.contrib.langgraph.mirror import MESSAGES, follow, followed_until, messages_at, newest
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
-from chatmemory.contrib.langgraph.threads import Threads, fitting, insert, namespace_of
+from chatmemory.contrib.langgraph.threads import Threads, insert, namespace_of, storable_text
 from chatmemory.database.change import Change
 
 __all__ = ["put", "put_writes"]
 
-# Kept with the state: a row of their own would be longer.
+# Stored with the state: a row of their own would be longer.
 _SHORT = (type(None), bool, int, float)
 
 
@@ -29,25 +29,25 @@ def put(
     metadata: CheckpointMetadata,
     new_versions: ChannelVersions,
 ) -> RunnableConfig:
-    """Store a checkpoint, and let the conversation's memory follow it. A second time it changes nothing.
+    """Store a checkpoint, and let the conversation's memory follow it. A second call changes nothing.
 
     Returns:
-        a config that names it.
+        A config that names the checkpoint.
 
     Raises:
-        ValueError: an ID or a name is too long; or a message has a text that no database can hold.
+        ValueError: an ID or a name is too long; or a message has a text that no database can store.
     """
     configurable = config["configurable"]
-    name = fitting(Namespace, "name", configurable.get("checkpoint_ns", ""))
+    name = storable_text(Namespace, "name", configurable.get("checkpoint_ns", ""))
     values = checkpoint["channel_values"]
     short = {channel: value for channel, value in values.items() if type(value) in _SHORT}
     state: Any = {**checkpoint, "channel_values": short}
     about = get_checkpoint_metadata(config, metadata)
     state_type, state_bytes = serde.dumps_typed(state)
     metadata_type, metadata_bytes = serde.dumps_typed(about)
-    checkpoint_id = fitting(Checkpoint, "checkpoint_id", checkpoint["id"])
-    parent_id = fitting(Checkpoint, "parent_checkpoint_id", configurable.get("checkpoint_id") or "")
-    run_id = fitting(Checkpoint, "run_id", about.get("run_id") or "")
+    checkpoint_id = storable_text(Checkpoint, "checkpoint_id", checkpoint["id"])
+    parent_id = storable_text(Checkpoint, "parent_checkpoint_id", configurable.get("checkpoint_id") or "")
+    run_id = storable_text(Checkpoint, "run_id", about.get("run_id") or "")
     versions: dict[str, str | None] = dict.fromkeys(about.get("counters_since_delta_snapshot") or ())
     versions |= {
         channel: str(version)
@@ -55,7 +55,11 @@ def put(
         if channel in values and channel not in short
     }
     stored = [
-        (fitting(ChannelValue, "channel", channel), fitting(ChannelValue, "version", version), values[channel])
+        (
+            storable_text(ChannelValue, "channel", channel),
+            storable_text(ChannelValue, "version", version),
+            values[channel],
+        )
         for channel, version in new_versions.items()
         if channel in values and channel not in short
     ]
@@ -66,7 +70,7 @@ def put(
         database = conversation._state.db or "default"
         namespace = namespace_of(conversation, name)
         last = None if name else newest(namespace)
-        # A fork goes on from other messages though it writes none.
+        # A fork continues from other messages though it writes none.
         may_differ = MESSAGES in new_versions or last is None or last.checkpoint_id != parent_id
         follows = not name and may_differ
         before = followed_until(serde, namespace, last) if follows else []
@@ -112,22 +116,21 @@ def put_writes(
     task_id: str,
     task_path: str = "",
 ) -> None:
-    """Store what a task wrote. A second time it changes nothing, but for errors, interrupts and the like: they are
-    written anew.
+    """Store the writes of a task. A second call changes only errors, interrupts and the like: they are replaced.
 
     Raises:
-        ValueError: an ID or a name is too long, or no database can hold it.
+        ValueError: an ID or a name is too long, or no database can store it.
     """
     configurable = config["configurable"]
-    name = fitting(Namespace, "name", configurable.get("checkpoint_ns", ""))
+    name = storable_text(Namespace, "name", configurable.get("checkpoint_ns", ""))
     key = {
-        "checkpoint_id": fitting(Write, "checkpoint_id", configurable["checkpoint_id"]),
-        "task_id": fitting(Write, "task_id", task_id),
-        "task_path": fitting(Write, "task_path", task_path),
+        "checkpoint_id": storable_text(Write, "checkpoint_id", configurable["checkpoint_id"]),
+        "task_id": storable_text(Write, "task_id", task_id),
+        "task_path": storable_text(Write, "task_path", task_path),
     }
-    # By their indexes: of two interrupts the last one counts.
+    # By their indexes: of two interrupts the last one is stored.
     stored = {
-        WRITES_IDX_MAP.get(channel, index): (fitting(Write, "channel", channel), *serde.dumps_typed(value))
+        WRITES_IDX_MAP.get(channel, index): (storable_text(Write, "channel", channel), *serde.dumps_typed(value))
         for index, (channel, value) in enumerate(writes)
     }
 

@@ -1,4 +1,4 @@
-"""A conversation as LlamaIndex's chat stores have it: a memory, and an archive of what had no room in it."""
+"""A conversation as LlamaIndex's chat stores have it: a memory, and an archive of the messages that it evicted."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ _OF_STATUS = {
 
 
 class ArchivingMemory(NativeMemory):
-    """The conversation under one key. Each change is one transaction, done or not done."""
+    """The conversation under one key. Each change is one transaction, done whole or not at all."""
 
     def rows(self, status: MessageStatus | None) -> MessageQuerySet:
-        """The rows of the memory, of the archive, or of both, in memory order."""
+        """Return the rows of the memory, of the archive, or with None of both, in memory order."""
         return self.messages.filter(_OF_STATUS[status]).order_by("memory_order")
 
     def read(self, rows: MessageQuerySet) -> list[ChatMessage]:
-        """The messages of ``rows``."""
+        """Read the messages of ``rows``."""
         return list(map(from_row, retry(rows.db, lambda: list(rows))))
 
     def count(self, status: MessageStatus | None) -> int:
-        """How many :meth:`rows` there are."""
+        """Count the :meth:`rows` of a status."""
         rows = self.rows(status)
         return retry(rows.db, rows.count)
 
     def put(self, messages: Sequence[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE) -> None:
-        """Add to the memory, or to the archive.
+        """Add ``messages`` to the memory, or to the archive.
 
         Raises:
-            TypeError: one of them is no message of LlamaIndex's.
-            ValueError: a text that no database can hold, or what has no JSON form.
+            TypeError: one of them is not a message of LlamaIndex's.
+            ValueError: a text that no database can store, or a value that has no JSON form.
         """
         said, forms = list(map(to_chat_message, messages)), list(map(form_of, messages))
         if status is MessageStatus.ACTIVE:
@@ -64,12 +64,13 @@ class ArchivingMemory(NativeMemory):
         """Make ``messages`` the memory.
 
         Args:
-            messages: in order.
-            status: what they have once the archive was emptied; None leaves the archive alone, and they are active.
+            messages: the messages, in order.
+            status: None leaves the archive alone. Otherwise memory and archive are emptied, and the messages go where
+                the status says.
 
         Raises:
-            TypeError: one of them is no message of LlamaIndex's.
-            ValueError: a text that no database can hold, or what has no JSON form.
+            TypeError: one of them is not a message of LlamaIndex's.
+            ValueError: a text that no database can store, or a value that has no JSON form.
         """
         said, forms = list(map(to_chat_message, messages)), list(map(form_of, messages))
 
@@ -85,10 +86,10 @@ class ArchivingMemory(NativeMemory):
         self._at_once(work)
 
     def remove(self, status: MessageStatus | None) -> list[ChatMessage]:
-        """Take everything out of the memory, the archive, or both; history keeps it.
+        """Take all messages out of the memory, the archive, or with None both; history keeps them.
 
         Returns:
-            what was in the memory, if that was emptied.
+            The messages that were in the memory, if it was emptied.
         """
 
         def work() -> list[Message]:
@@ -103,11 +104,11 @@ class ArchivingMemory(NativeMemory):
     def take(
         self, choose: Callable[[MessageQuerySet], Iterable[Message]], reason: EvictionReason = EvictionReason.REWRITTEN
     ) -> list[ChatMessage]:
-        """Take out of the memory what ``choose`` gives, see :mod:`~chatmemory.database.operations.archive`."""
+        """Take out of the memory the rows that ``choose`` returns, see ``database/operations/archive.py``."""
         return self._from_existing(lambda: take_out(self._target(create=False), choose, reason))
 
     def take_row(self, key: int) -> list[ChatMessage]:
-        """Take the row of a primary key out of the memory or the archive."""
+        """Take the row with a primary key out of the memory or the archive."""
 
         def work() -> list[Message]:
             target = self._target(create=False)
@@ -139,7 +140,7 @@ class Conversations:
     def __init__(self, owner: Any, **settings: Unpack[ConversationSettings]) -> None:
         """
         Args:
-            owner: the user whose conversations these are; None for those of nobody.
+            owner: the user who owns the conversations; None for those without an owner.
             settings: of a new conversation, see
                 :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
@@ -154,7 +155,7 @@ class Conversations:
         return ArchivingMemory(FRAMEWORK, key, self._owner, **self._settings)
 
     def keys(self, status: MessageStatus | None) -> list[str]:
-        """Those under which there are messages, the oldest conversation first."""
+        """Return the keys under which there are messages of a status, the oldest conversation first."""
         database = router.db_for_write(Conversation)
         messages = Message.objects.using(database).filter(_OF_STATUS[status], conversation=OuterRef("pk"))
         found: ConversationQuerySet = Conversation.objects.using(database).owned_by(self._owner)

@@ -1,19 +1,19 @@
 """LlamaIndex's messages as messages of a conversation, and back.
 
-What is kept beside a message is its ``model_dump(mode="json")``, so that what LlamaIndex added comes back equal: blocks
-of every kind, signatures, ``additional_kwargs``. As in LlamaIndex's own stores, it goes through JSON: in
-``additional_kwargs`` an object comes back as a dict, a tuple as a list, and a number that is not finite as None.
+LlamaIndex's own ``model_dump(mode="json")`` is stored beside a message, so that LlamaIndex reads messages equal to
+those it added: blocks of every kind, signatures, ``additional_kwargs``. As in LlamaIndex's own stores, they go through
+JSON: in ``additional_kwargs`` an object becomes a dict, a tuple a list, and a number that is not finite None.
 
-What everybody else reads of it:
+How other programs read LlamaIndex's messages:
 
-- A block that messages here cannot express, a local file for one, is its type in brackets: ``[image]``. A cache point
-  says nothing. The citations of an answer are left to LlamaIndex.
+- A block that messages here cannot express, such as a local file, is its type in brackets: ``[image]``. A cache point
+  is left out. The citations of an answer are left to LlamaIndex.
 - Calls in ``additional_kwargs["tool_calls"]``, where older integrations have them, are calls like those in blocks.
 - A blank system message is a custom message.
 
-What LlamaIndex reads of others: a custom message is a user's, with its attributes as JSON. The name of a tool, whether
-its result is an error, and attributes have no place. A message with a local file that is gone is read as everybody else
-reads it.
+How LlamaIndex reads the messages of other programs: a custom message is a user's, with its attributes as JSON. The name
+of a tool, whether its result is an error, and attributes are left out. A message with a local file that is gone is read
+as other programs read it.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ from chatmemory.models import Message
 __all__ = ["FRAMEWORK", "form_of", "from_chat_message", "from_row", "to_chat_message"]
 
 FRAMEWORK = "llama-index"
-"""The name that native forms are kept under."""
+"""The framework of the native forms."""
 
 _Role = li.MessageRole
 _AUDIO_TYPES = {"mp3": "audio/mpeg", "m4a": "audio/mp4"}
 
 
 def to_chat_message(message: li.ChatMessage) -> ChatMessage:
-    """What ``message`` says, whatever framework reads it.
+    """Return a message of LlamaIndex's as a message of this app.
 
     Raises:
-        TypeError: it is no message of LlamaIndex's.
-        ValueError: it holds what has no JSON form.
+        TypeError: it is not a message of LlamaIndex's.
+        ValueError: it holds a value that has no JSON form.
     """
     form = _dumped(message)
     kwargs = form["additional_kwargs"]
@@ -91,11 +91,11 @@ def to_chat_message(message: li.ChatMessage) -> ChatMessage:
 
 
 def form_of(message: li.ChatMessage) -> dict[str, Any] | None:
-    """``message`` as JSON has it; None if :func:`to_chat_message` says all of it.
+    """Return ``message`` as a JSON value; None if :func:`to_chat_message` expresses all of it.
 
     Raises:
-        TypeError: it is no message of LlamaIndex's.
-        ValueError: it holds what has no JSON form, or what LlamaIndex cannot read back.
+        TypeError: it is not a message of LlamaIndex's.
+        ValueError: it holds a value that has no JSON form, or that LlamaIndex cannot read back.
     """
     form = _dumped(message)
     alike = _dumped(from_chat_message(to_chat_message(message)))
@@ -103,18 +103,18 @@ def form_of(message: li.ChatMessage) -> dict[str, Any] | None:
 
 
 def from_row(row: Message) -> li.ChatMessage:
-    """The message of a row: one equal to that which LlamaIndex added, or what somebody else said."""
+    """Return the message of a row for LlamaIndex: one equal to its own, or another program's, converted."""
     form = row.native_of(FRAMEWORK)
     if form is not None:
         try:
             return li.ChatMessage.model_validate(form)
-        except ValidationError:  # it looks whether files are there
+        except ValidationError:  # it requires that files exist
             pass
     return from_chat_message(row.message)
 
 
 def from_chat_message(message: ChatMessage) -> li.ChatMessage:
-    """What ``message`` says, as LlamaIndex has it."""
+    """Return a message of this app as a message of LlamaIndex's."""
     match message:
         case SystemMessage():
             return _message(_Role.SYSTEM, [li.TextBlock(text=message.text)])
@@ -184,7 +184,7 @@ def _medium(block: Mapping[str, Any], type: str) -> Content | None:
                 return VideoContent(video=Video(**where, mime_type=block["video_mimetype"]))
             case "document" if block["document_mimetype"] == "application/pdf":
                 return PdfFileContent(pdf_file=PdfFile(**where))
-    except ValueError:  # a URL that is none
+    except ValueError:  # an invalid URL
         pass
     return None
 

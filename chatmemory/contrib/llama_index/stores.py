@@ -22,14 +22,14 @@ __all__ = ["DjangoAsyncChatStore", "DjangoChatStore"]
 
 
 class DjangoChatStore(BaseChatStore):
-    """The conversations of one owner, each made when something is first added under its key."""
+    """The conversations of one owner, each created when something is first added under its key."""
 
     _conversations: Conversations = PrivateAttr()
 
     def __init__(self, owner: Any = None, **settings: Unpack[ConversationSettings]) -> None:
         """
         Args:
-            owner: the user whose conversations these are; None for those of nobody.
+            owner: the user who owns the conversations; None for those without an owner.
             settings: of new conversations, see
                 :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
@@ -42,20 +42,20 @@ class DjangoChatStore(BaseChatStore):
 
     @classmethod
     def class_name(cls) -> str:
-        """The name of the class."""
+        """Return the name of the class."""
         return "DjangoChatStore"
 
     def set_messages(self, key: str, messages: list[ChatMessage]) -> None:
-        """Make ``messages`` the memory, whatever its window: what stays is kept, what they leave out is evicted.
+        """Make ``messages`` the memory, whatever its window. Messages that they leave out are evicted.
 
         Raises:
-            TypeError: one of them is no message of LlamaIndex's.
-            ValueError: a text that no database can hold, or what has no JSON form.
+            TypeError: one of them is not a message of LlamaIndex's.
+            ValueError: a text that no database can store, or a value that has no JSON form.
         """
         self._conversations[key].replace(messages)
 
     def get_messages(self, key: str) -> list[ChatMessage]:
-        """The messages that the window retains, in order."""
+        """Return the messages that the window retains, in order."""
         memory = self._conversations[key]
         return memory.read(memory.messages.retained())
 
@@ -63,16 +63,16 @@ class DjangoChatStore(BaseChatStore):
         """Add a message.
 
         Raises:
-            TypeError: it is no message of LlamaIndex's.
-            ValueError: a text that no database can hold, or what has no JSON form.
+            TypeError: it is not a message of LlamaIndex's.
+            ValueError: a text that no database can store, or a value that has no JSON form.
         """
         self._conversations[key].put([message])
 
     def delete_messages(self, key: str) -> list[ChatMessage] | None:
-        """Evict everything.
+        """Evict all messages.
 
         Returns:
-            what there was; None if there was nothing.
+            The evicted messages; None if there were none.
         """
         return self._conversations[key].remove(MessageStatus.ACTIVE) or None
 
@@ -80,11 +80,11 @@ class DjangoChatStore(BaseChatStore):
         """Evict a message.
 
         Args:
-            key: of the conversation.
-            idx: its index in the memory, from the end if negative.
+            key: the key of the conversation.
+            idx: the index of the message in the memory, from the end if negative.
 
         Returns:
-            what it was; None if there is none.
+            The evicted message; None if there is none.
         """
         place = idx if idx >= 0 else -1 - idx
         taken = self._conversations[key].take(lambda rows: (rows if idx >= 0 else rows.reverse())[place : place + 1])
@@ -94,12 +94,12 @@ class DjangoChatStore(BaseChatStore):
         """Evict the last message.
 
         Returns:
-            what it was; None if there is none.
+            The evicted message; None if there is none.
         """
         return self.delete_message(key, -1)
 
     def get_keys(self) -> list[str]:
-        """The keys under which there are messages in the memory."""
+        """Return the keys under which there are messages in the memory."""
         return self._conversations.keys(MessageStatus.ACTIVE)
 
     async def aset_messages(self, key: str, messages: list[ChatMessage]) -> None:
@@ -132,14 +132,14 @@ class DjangoChatStore(BaseChatStore):
 
 
 class DjangoAsyncChatStore(AsyncDBChatStore):
-    """The conversations of one owner, with what was active and what was archived, for LlamaIndex's ``Memory``."""
+    """The conversations of one owner, with active and archived messages, for LlamaIndex's ``Memory``."""
 
     _conversations: Conversations = PrivateAttr()
 
     def __init__(self, owner: Any = None, **settings: Unpack[ConversationSettings]) -> None:
         """
         Args:
-            owner: the user whose conversations these are; None for those of nobody.
+            owner: the user who owns the conversations; None for those without an owner.
             settings: see :class:`DjangoChatStore`.
 
         Raises:
@@ -150,7 +150,7 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
 
     @classmethod
     def class_name(cls) -> str:
-        """The name of the class."""
+        """Return the name of the class."""
         return "DjangoAsyncChatStore"
 
     async def get_messages(
@@ -160,22 +160,22 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
         limit: int | None = None,
         offset: int | None = None,
     ) -> list[ChatMessage]:
-        """The messages of a status, or with None of both, in order: ``limit`` of them after the first ``offset``."""
+        """Return the messages of a status, or with None of both, in order: ``limit`` after the first ``offset``."""
         start = offset or 0
         memory = self._conversations[key]
         rows = memory.rows(status)[start : None if limit is None else start + limit]
         return await sync_to_async(memory.read)(rows)
 
     async def count_messages(self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE) -> int:
-        """How many messages have a status, or with None either."""
+        """Count the messages of a status, or with None of both."""
         return await sync_to_async(self._conversations[key].count)(status)
 
     async def add_message(self, key: str, message: ChatMessage, status: MessageStatus = MessageStatus.ACTIVE) -> None:
         """Add a message, to the memory or to the archive.
 
         Raises:
-            TypeError: it is no message of LlamaIndex's.
-            ValueError: a text that no database can hold, or what has no JSON form.
+            TypeError: it is not a message of LlamaIndex's.
+            ValueError: a text that no database can store, or a value that has no JSON form.
         """
         await self.add_messages(key, [message], status)
 
@@ -188,11 +188,11 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
     ) -> None:
-        """Make ``messages`` all that there is, whatever the window: memory and archive lose everything else.
+        """Make ``messages`` the whole of memory and archive, whatever the window.
 
         Raises:
-            TypeError: one of them is no message of LlamaIndex's.
-            ValueError: a text that no database can hold, or what has no JSON form.
+            TypeError: one of them is not a message of LlamaIndex's.
+            ValueError: a text that no database can store, or a value that has no JSON form.
         """
         await sync_to_async(self._conversations[key].replace)(messages, status)
 
@@ -200,36 +200,36 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
         """Take a message out of memory or archive.
 
         Args:
-            key: of the conversation.
+            key: the key of the conversation.
             idx: the primary key of the message's row.
 
         Returns:
-            what it was; None if it is in neither.
+            The message; None if it is in neither.
         """
         taken = await sync_to_async(self._conversations[key].take_row)(idx)
         return taken[0] if taken else None
 
     async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
-        """Take everything out of the memory, the archive or, with None, both."""
+        """Take all messages out of the memory, the archive or, with None, both."""
         await sync_to_async(self._conversations[key].remove)(status)
 
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Take the oldest ``n`` messages out of the memory.
 
         Returns:
-            what they were.
+            The messages that were taken out.
         """
         return await sync_to_async(self._conversations[key].take)(lambda rows: rows[: max(n, 0)])
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
-        """Move the oldest ``n`` messages from the memory to the archive: they are evicted for lack of room.
+        """Move the oldest ``n`` messages from the memory to the archive, as if the window had evicted them.
 
         Returns:
-            what they were.
+            The messages that were moved.
         """
         take = sync_to_async(self._conversations[key].take)
         return await take(lambda rows: rows[: max(n, 0)], EvictionReason.WINDOW)
 
     async def get_keys(self) -> list[str]:
-        """The keys under which there are messages in memory or archive."""
+        """Return the keys under which there are messages in memory or archive."""
         return await sync_to_async(self._conversations.keys)(None)

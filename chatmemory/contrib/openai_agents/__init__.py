@@ -1,4 +1,4 @@
-"""A session of OpenAI's Agents SDK, whose items are the messages of a conversation.
+"""A conversation as a session of OpenAI's Agents SDK.
 
 ::
 
@@ -8,21 +8,20 @@
     session = DjangoSession("support-42", owner=request.user, window="messages", limit=50)
     result = await Runner.run(Agent(name="Support"), "Where is my parcel?", session=session)
 
-What holds beyond the SDK's ``Session`` protocol:
+Beyond the SDK's ``Session`` protocol:
 
 - The session is the memory: the window evicts whole messages, and history and admin keep all. ``clear_session`` and
-  ``pop_item`` evict, too. A window of messages counts messages, of tokens what they say; ``limit`` of ``get_items``
-  counts items.
+  ``pop_item`` evict, too. A window counts messages or tokens; ``limit`` of ``get_items`` counts items.
 - The items of one answer (reasoning, text, calls, tools that ran at OpenAI) that are added at once, as ``Runner`` adds
   them, are one message, so the window evicts them together, and with the outputs that follow. Once the window has
-  evicted something, outputs whose call is gone are left out of ``get_items``; otherwise it gives what was added.
+  evicted something, outputs whose call is gone are left out of ``get_items``; otherwise it returns what was added.
 - Calls of every type are tool requests of the message, and their outputs tool results: computer, shell, patches,
-  custom tools, programs, and an MCP approval, too. Other items of an answer are named in its attributes. What is no
-  part of a conversation (an item reference, an item of a type yet unknown) is a custom message.
+  custom tools, programs, and an MCP approval, too. Other items of an answer are named in its attributes. An item that
+  is not part of a conversation (an item reference, an item of an unknown type) is a custom message.
 - A memory holds one system message: a ``system`` or ``developer`` item takes the place of the one before, and an equal
   one adds nothing. Instructions of an agent are not stored.
-- Of messages that others added, items are made: thinking is left out, and what Responses have no place for is a text in
-  brackets that names it.
+- The messages of other programs become items: thinking is left out, and content that the Responses API cannot express
+  is a text in brackets that names it.
 - An item must be JSON, and no database takes U+0000 or half of a surrogate pair in a text: ``ValueError``.
 
 Source: ``agents.memory`` of openai-agents 0.24.

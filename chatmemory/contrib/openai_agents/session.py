@@ -27,7 +27,7 @@ __all__ = ["DjangoSession"]
 
 
 class DjangoSession:
-    """The session of ``session_id``, for ``Runner.run(…, session=…)``. Its conversation is made by the first item."""
+    """The session of ``session_id``, for ``Runner.run(…, session=…)``. The first item creates its conversation."""
 
     session_id: str
     session_settings: SessionSettings | None = None
@@ -43,7 +43,7 @@ class DjangoSession:
         """
         Args:
             session_id: the memory ID of the conversation.
-            owner: the user whose conversation it is; None for one of nobody.
+            owner: the user who owns the conversation; None for one without an owner.
             session_settings: its ``limit`` is the number of items that ``get_items`` returns by default.
             settings: of a new conversation, see
                 :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
@@ -60,10 +60,11 @@ class DjangoSession:
         self._memory = NativeMemory(FRAMEWORK, session_id, owner, **settings)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """The latest ``limit`` items, oldest first.
+        """Return the latest ``limit`` items, oldest first.
 
         Args:
-            limit: None is that of the settings, where None is all. A negative one is all, as in the SDK's sessions.
+            limit: by default that of the session settings; None there, and a negative number, as in the SDK's own
+                sessions, stand for all items.
         """
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
@@ -75,16 +76,16 @@ class DjangoSession:
 
         Raises:
             TypeError: an item has no JSON form.
-            ValueError: the same, or a text that no database can hold.
+            ValueError: the same, or a text that no database can store.
         """
         await run_to_the_end(self._add, items)
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Take the last item out of the memory, and only this caller gets it. History keeps it."""
+        """Evict the last item and return it to this caller alone; None if there is none. History keeps it."""
         return cast(TResponseInputItem | None, await run_to_the_end(self._pop))
 
     async def clear_session(self) -> None:
-        """Take all items out of the memory. History keeps them."""
+        """Evict all items. History keeps them."""
         await run_to_the_end(self._memory.clear)
 
     def _items(self) -> list[Item]:
@@ -114,7 +115,7 @@ def _items_of_row(row: Message, message: ChatMessage) -> list[Item]:
 
 
 def _without_last(row: Message) -> Remainder:
-    """What is left of an answer when its last item is taken."""
+    """Return the rest of a row's answer without its last item; None if there is no other item."""
     *items, _last = _items_of_row(row, with_call_ids(row.message, row))
     if not items:
         return None

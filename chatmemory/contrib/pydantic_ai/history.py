@@ -23,13 +23,13 @@ __all__ = ["DjangoMessageHistory"]
 
 
 class DjangoMessageHistory:
-    """The ``message_history`` of agents, under one memory ID. The conversation is made by the first message."""
+    """The ``message_history`` of agents, under one memory ID. The first message creates the conversation."""
 
     def __init__(self, memory_id: str, *, owner: Any = None, **settings: Unpack[ConversationSettings]) -> None:
         """
         Args:
-            memory_id: names the conversation.
-            owner: the user whose conversation it is; None for one of nobody.
+            memory_id: the memory ID of the conversation.
+            owner: the user who owns the conversation; None for one without an owner.
             settings: of a new conversation, see
                 :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
@@ -41,10 +41,10 @@ class DjangoMessageHistory:
         self._memory = NativeMemory(FRAMEWORK, memory_id, owner, **settings)
 
     def messages(self) -> list[ModelMessage]:
-        """The memory, for ``message_history=``.
+        """Return the messages of the memory, for ``message_history=``.
 
         Raises:
-            pydantic.ValidationError: a ``ValueError``; a newer Pydantic AI wrote what this one does not know.
+            pydantic.ValidationError: a ``ValueError``; a newer Pydantic AI wrote something that this one does not know.
         """
         made: list[ModelMessage | None] = []
         native: list[dict[str, Any]] = []
@@ -72,30 +72,33 @@ class DjangoMessageHistory:
         """Add all of ``messages`` or none: ``add(result.new_messages())``.
 
         Raises:
-            ValueError: a text that no database can hold.
+            ValueError: a text that no database can store.
         """
         plain = json.loads(ModelMessagesTypeAdapter.dump_json(list(messages)))
-        # As they will be read: the package brings older kinds of parts up to date.
+        # Read as they will be read later: the package brings older kinds of parts up to date.
         read = ModelMessagesTypeAdapter.validate_json(json.dumps(plain))
         said = [one for number, message in enumerate(read) for one in _said(message, number, plain[number])]
         self._memory.add([message for message, _ in said], [form for _, form in said])
 
     def clear(self) -> None:
-        """Evict everything. History keeps it."""
+        """Evict all messages; history keeps them."""
         self._memory.clear()
 
     async def amessages(self) -> list[ModelMessage]:
+        """Async twin of :meth:`messages`."""
         return await sync_to_async(self.messages)()
 
     async def aadd(self, messages: Iterable[ModelMessage]) -> None:
+        """Async twin of :meth:`add`."""
         await sync_to_async(self.add)(messages)
 
     async def aclear(self) -> None:
+        """Async twin of :meth:`clear`."""
         await sync_to_async(self.clear)()
 
 
 def _said(message: ModelMessage, number: int, plain: dict[str, Any]) -> Iterator[tuple[ChatMessage, Any]]:
-    """The messages of one of Pydantic AI's, each with its form. Theirs have times and IDs, so there always is one."""
+    """Yield the messages that one of Pydantic AI's becomes, with their forms: its times and IDs need one each."""
     if isinstance(message, ModelResponse):
         yield answer(message), {"message": plain}
         return

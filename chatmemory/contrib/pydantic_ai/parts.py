@@ -57,18 +57,18 @@ ATTRIBUTE = FRAMEWORK
 
 @dataclass
 class Said:
-    """What parts of a request say, as one message."""
+    """One message, and the parts of a request that it was made of."""
 
     message: ChatMessage
     parts: list[int]
-    """Which parts of the request it is about, and those that are kept with them."""
+    """The indexes of the parts that it expresses, and of those that are kept with them."""
 
     unsaid: list[str] = field(default_factory=list)
     """The kinds of the parts that are kept with them."""
 
 
 def said_in(request: ModelRequest) -> list[Said]:
-    """The messages of a request, at least one: tool results first, for they follow their calls."""
+    """Return the messages of a request, at least one: tool results first, since they must follow their calls."""
     found: dict[int, Said] = {}
     prompts = {index: part.content for index, part in enumerate(request.parts) if _is_standing(part)}
     system = list(prompts)
@@ -91,7 +91,7 @@ def said_in(request: ModelRequest) -> list[Said]:
 
 
 def answer(response: ModelResponse) -> AiMessage:
-    """What a response says."""
+    """Return the message of a response."""
     said = (TextPart, ThinkingPart, ToolCallPart)
     unsaid = [part.part_kind for part in response.parts if not isinstance(part, said)]
     return AiMessage(
@@ -103,11 +103,11 @@ def answer(response: ModelResponse) -> AiMessage:
 
 
 def model_message(message: ChatMessage, when: datetime) -> ModelMessage:
-    """What says in Pydantic AI what a message of any framework does.
+    """Return a message of this app as a message of Pydantic AI's.
 
     Args:
-        message: its tool calls and results have IDs.
-        when: it was said.
+        message: a message whose tool calls and results have IDs.
+        when: the time when it was said.
     """
     match message:
         case SystemMessage():
@@ -133,7 +133,7 @@ def model_message(message: ChatMessage, when: datetime) -> ModelMessage:
 
 
 def _is_standing(part: ModelRequestPart) -> TypeGuard[SystemPromptPart]:
-    """Whether it is (part of) the system message, rather than a note on one request or a change of what was said."""
+    """Return whether a part belongs to the system message: it holds for more than one request, and changes no other."""
     if not isinstance(part, SystemPromptPart) or not part.content.strip():
         return False
     return part.context_id is None and part.scope == "conversation"
@@ -155,7 +155,7 @@ def _with_kinds(said: Said) -> Said:
 
 
 def _message(part: Any) -> ChatMessage | None:
-    """The message that a part of a request is; None if it has none of its own."""
+    """Return the message that a part of a request becomes; None if it becomes none of its own."""
     match part:
         case UserPromptPart():
             return UserMessage(_contents([part.content] if isinstance(part.content, str) else part.content))
@@ -179,12 +179,12 @@ def _arguments(call: ToolCallPart[Any]) -> str | None:
 
 
 def _contents(given: Sequence[UserContent]) -> list[Content]:
-    """At least one content."""
+    """Return the contents, at least one."""
     return [_content(item) for item in given if getattr(item, "kind", None) != "cache-point"] or [TextContent("")]
 
 
 def _content(item: UserContent) -> Content:
-    """The content; a file that has no form here is named in a text."""
+    """Return the content of an item. A file that messages here cannot express becomes a text that names it."""
     if isinstance(item, str):
         return TextContent(item)
     if isinstance(item, PydanticText):
@@ -231,7 +231,7 @@ def _user_content(contents: Iterable[Content]) -> Any:
 
 
 def _item(content: Content) -> UserContent:
-    """The content; one that is not there, or whose data are no Base64, is named in a text."""
+    """Return the item of a content. One without data, or with invalid Base64, becomes a text that names its type."""
     kind: Any
     media: Any
     match content:

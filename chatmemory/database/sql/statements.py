@@ -93,7 +93,7 @@ def statements(database: str) -> Statements:
 
     def where(prefix: str = "") -> dict[str, str]:
         key, memory_id, owner_key = of_conversation("id", "memory_id", "owner_key", prefix=prefix)
-        # The database converts the owner's key to text, as for the column: each writes a UUID differently.
+        # The database casts the owner's key as it did for the column: each writes a UUID differently.
         return {"id": f"{key} = %s", "memory_id": f"{memory_id} = %s AND {owner_key} = CAST(%s AS {text})"}
 
     def retained(prefix: str = "") -> str:

@@ -1,1 +1,1 @@
-"""The project's own format, JSON lines, in both directions."""
+"""The app's own format, JSON lines, written and restored."""

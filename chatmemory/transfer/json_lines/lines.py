@@ -19,29 +19,32 @@ __all__ = ["Line", "blocks"]
 
 @dataclass
 class Line:
-    """One line. Its fields are taken out one by one; what is left over in the end is unknown."""
+    """One line. Its fields are taken out one by one; those that are left at the end are unknown."""
 
     place: str
+    """The place of the line, for error messages."""
 
     key: str
-    """Whose line it is: the primary key of a conversation."""
+    """The primary key of the conversation."""
 
     data: dict[str, Any]
+    """The fields that have not been taken out."""
 
     problem: str = ""
-    """What is wrong if it is no JSON object with a key."""
+    """The problem of a line that is not a JSON object with a key; empty for any other line."""
 
     def bad(self, problem: str) -> BadRecordError:
+        """Return an error that names the place of the line."""
         return BadRecordError(self.place, problem)
 
     def has(self, name: str) -> bool:
         return name in self.data
 
     def take(self, name: str, kind: type, what: str, *, null: bool = False) -> Any:
-        """A value of one kind, or with ``null`` None.
+        """Take out a field and return its value, which is of type ``kind``, or with ``null`` None.
 
         Raises:
-            BadRecordError: it is another one, or missing.
+            BadRecordError: the value is of another type, or missing.
         """
         if name not in self.data:
             raise self.bad(f"{name} is missing")
@@ -54,9 +57,10 @@ class Line:
         return self.encodable(name, self.take(name, str, "a text", null=null))
 
     def encodable(self, name: str, text: str | None) -> str | None:
-        """
+        """Return ``text``, the value of the field ``name``.
+
         Raises:
-            BadRecordError: no database can hold the text.
+            BadRecordError: no database can store the text.
         """
         try:
             (text or "").encode()
@@ -89,22 +93,23 @@ class Line:
             raise self.bad(f"conversation: expected a UUID, got {self.key[:100]!r}") from None
 
     def done(self) -> None:
-        """
+        """Require that all fields have been taken out.
+
         Raises:
-            BadRecordError: there is a field that nobody knows.
+            BadRecordError: there is an unknown field.
         """
         if self.data:
             raise self.bad(f"{next(iter(self.data))[:100]!r} is unknown; a newer version may have written this file")
 
 
 def blocks(lines: Iterable[tuple[str, str]]) -> Iterator[Iterator[Line]]:
-    """The lines of each conversation, up to its end. One that cannot be read belongs to the conversation before it."""
+    """Yield the lines of each conversation, up to its end. An unreadable line belongs to the conversation before it."""
     for _key, block in groupby(_numbered(_parsed(lines)), key=lambda item: (item[0], item[1].key)):
         yield (line for _number, line in block)
 
 
 def _numbered(lines: Iterator[Line]) -> Iterator[tuple[int, Line]]:
-    """The lines, each with how many conversations had ended before it: a file of two exports may have one twice."""
+    """Yield each line after the number of conversations that ended before it: a file of two exports may repeat one."""
     ended = 0
     for line in lines:
         ends = line.has("end")  # before its fields are taken out

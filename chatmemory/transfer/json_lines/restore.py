@@ -1,8 +1,8 @@
-"""Conversations as they were, from the JSON lines of :mod:`chatmemory.transfer.json_lines.write`.
+"""Restore conversations from the JSON lines of :mod:`chatmemory.transfer.json_lines.write`.
 
-Each conversation is one transaction: it is there with everything, or not at all. So an import that ended in the middle
-is gone on with by running it again: what is there already, with the same content, is left alone. Nothing is said anew,
-so no signals are sent.
+Each conversation is restored whole, in one transaction, or not at all. So an import that was interrupted continues when
+it is run again: conversations that are there already, with the same content, stay untouched. Nothing is said anew, so
+no signals are sent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from chatmemory.transfer.reports import BadRecordError, Reports
 
 __all__ = ["restore"]
 
-# What is inserted at once. SQLite bounds the parameters of a statement, MariaDB its bytes.
+# The most that one statement inserts. SQLite bounds its parameters, MariaDB its bytes.
 _ROWS = 500
 _CHARS = 1_000_000
 
@@ -36,15 +36,15 @@ _CHARS = 1_000_000
 def restore(
     lines: Iterable[tuple[str, str]], reports: Reports, owners: Owners, *, database: str, dry_run: bool = False
 ) -> Iterator[None]:
-    """Make the conversations of some lines; a step for each.
+    """Create the conversations of ``lines``, and yield after each.
 
     A conversation that has a bad line is left out whole, and reported.
 
     Args:
-        lines: places and texts.
-        reports: counts what was done.
-        owners: whose they are.
-        database: the alias.
+        lines: each line's place and text.
+        reports: counts what was restored, and what was left out.
+        owners: finds the owners of the conversations.
+        database: the alias of the database that is written to.
         dry_run: write nothing.
     """
     for block in blocks(lines):
@@ -135,7 +135,7 @@ class _Block:
         return conversation, created_at, updated_at
 
     def _contents(self, conversation: Conversation) -> int:
-        """Insert messages and keys up to the last line; how many messages there are."""
+        """Insert messages and keys up to the last line, and return the number of messages."""
         inserted: list[Message] = []
         messages = keys = chars = 0
         for line in self._lines:
@@ -190,9 +190,10 @@ class _Block:
         records.filter(scope=scope, key=record.key).update(created_at=created_at)
 
     def _compare(self, found: Conversation, first: Line, owner: Any) -> None:
-        """
+        """Compare the stored conversation with the lines.
+
         Raises:
-            BadRecordError: what is there is not what the lines say.
+            BadRecordError: they differ.
         """
         place = first.place
         ours = map(json.loads, conversation_lines([found.pk], database=self._database))
@@ -217,7 +218,7 @@ class _Block:
 def _message(line: Line, conversation: Conversation) -> Message:
     said = line.take("message", dict, "a message", null=True)
     if line.has("problem"):
-        # Nobody could read the row, or not all of it; so it is what it was.
+        # The export could not read the row, or not all of it, so its columns are restored as they were.
         line.text("problem")
         columns = {"type": line.text("type"), "text": line.text("text"), "payload": line.text("payload", null=True)}
     else:

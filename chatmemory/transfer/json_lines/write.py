@@ -1,9 +1,9 @@
-"""Conversations as JSON lines: everything that is known of each, in memory that stays bounded.
+"""Write conversations as JSON lines, with everything that is known of each, in bounded memory.
 
 A conversation is a line with its settings and counters; a line for each message, evicted ones included; a line for each
-idempotency key; and one that says how many there were, so that a file that was cut off is known for one. Users are
-named by their user names. What is written is the conversation as it was when its first line was made, whatever is said
-meanwhile. :mod:`chatmemory.transfer.json_lines.restore` reads it.
+idempotency key; and a line with the numbers of both, by which a file that was cut off is recognised. Users are named by
+their user names. The lines have the conversation as it was when the first of them was written, whatever is added
+meanwhile. :mod:`chatmemory.transfer.json_lines.restore` reads them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from chatmemory.models.columns import to_columns
 __all__ = ["DESCRIBED", "conversation_lines", "key_line", "message_or_problem"]
 
 DESCRIBED = ("memory_id", "title", "metadata", *WINDOW_SETTINGS, *COUNTERS)
-"""What the first line of a conversation says, beside its key, owner and times."""
+"""The columns on the first line of a conversation, beside its key, owner and times."""
 
 
 def message_or_problem(row: Message) -> tuple[ChatMessage | None, str]:
-    """What was said, or why nobody can tell: other hands may have written the row."""
+    """Return the message of a row, or None and what is wrong with it: another program may have written the row."""
     try:
         return row.message, ""
     except (TypeError, ValueError) as error:
@@ -39,11 +39,11 @@ def message_or_problem(row: Message) -> tuple[ChatMessage | None, str]:
 
 
 def conversation_lines(keys: Iterable[Any], *, database: str | None = None) -> Iterator[str]:
-    """All lines of some conversations, each ending in a newline. Those that are erased meanwhile are left out.
+    """Yield all lines of some conversations, each ending in a newline. Erased conversations are left out.
 
     Args:
-        keys: their primary keys.
-        database: the alias; by default the one that is read from.
+        keys: the primary keys of the conversations.
+        database: the alias of their database; by default the one that is read from.
     """
     for key in keys:
         found = Conversation.objects.using(database).filter(pk=key).select_related("owner").first()
@@ -75,12 +75,12 @@ def _described(conversation: Conversation) -> str:
         "conversation": conversation.pk,
         "owner": None if owner is None else owner.get_username(),
         **{name: getattr(conversation, name) for name in DESCRIBED},
-        # PostgreSQL gives the keys of objects in an order of its own.
+        # PostgreSQL returns the keys of objects in an order of its own.
         "metadata": _sorted(conversation.metadata),
         "created_at": conversation.created_at.isoformat(),
         "updated_at": conversation.updated_at.isoformat(),
     }
-    # SQLite holds half of a surrogate pair in metadata, UTF-8 does not; so it becomes what JSON writes for it.
+    # SQLite can store half of a surrogate pair in metadata, UTF-8 has no bytes for it; so it becomes JSON's escape.
     return f"{dumps(described)}\n".encode("utf-8", "backslashreplace").decode()
 
 
@@ -92,7 +92,7 @@ def _sorted(value: Any) -> Any:
 
 def _message_line(row: Message, version: int) -> str:
     message, problem = message_or_problem(row)
-    # Put together from texts: as part of a whole, a message that is nested as deep as may be would not be written.
+    # Joined from texts: inside another object, a message that is nested to the limit would exceed it.
     parts = [
         dumps({"conversation": row.conversation_id, "position": row.position}),
         f'{{"message":{message_to_json(message)}}}',
@@ -108,7 +108,7 @@ def _message_line(row: Message, version: int) -> str:
 
 
 def _is_all(row: Message, message: ChatMessage) -> bool:
-    """Whether the message alone gives the columns back."""
+    """Return whether the columns can be restored from the message alone."""
     if row.payload is None and row.type in (ChatMessageType.USER, ChatMessageType.AI, ChatMessageType.SYSTEM):
         return True
     try:
@@ -139,7 +139,7 @@ def _state(row: Message, version: int) -> dict[str, Any]:
 
 
 def key_line(record: IdempotencyKey, conversation: Conversation) -> str | None:
-    """One idempotency key; None for one that came later than ``conversation``, or of a user who is no more."""
+    """Return the line of an idempotency key; None if it is newer than ``conversation``, or its user was deleted."""
     of_addition = record.scope == scope_of(conversation)
     if of_addition and _version_of(record) > conversation.version:
         return None
@@ -164,7 +164,7 @@ def _version_of(record: IdempotencyKey) -> int:
 
 
 def _creator(record: IdempotencyKey, conversation: Conversation) -> str | None:
-    """The user name of whoever made the conversation with this key."""
+    """Return the name of the user who created the conversation with this key; None if there is no such user."""
     owner = conversation.owner
     if owner is not None and record.scope == scope_of_owner(owner):
         return str(owner.get_username())

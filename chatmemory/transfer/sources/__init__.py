@@ -1,1 +1,1 @@
-"""The formats of other programs that are imported."""
+"""The readers of other programs' files and tables."""

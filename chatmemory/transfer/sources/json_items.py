@@ -1,4 +1,7 @@
-"""The items of a JSON array that may be larger than memory, one after the other."""
+"""The items of a JSON array that may be larger than memory, one after the other.
+
+The items are split before they are parsed, so each is named by its line, and a bad one does not end the import.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,21 @@ from typing import TextIO
 __all__ = ["MAX_ITEM_CHARS", "items"]
 
 MAX_ITEM_CHARS = 256_000_000
-"""Characters that one item may have; one that goes on and on is a file with a bracket too many."""
+"""The most characters of one item; an item that never ends is a file with a bracket too many."""
 
 _CHUNK = 1 << 20
 
-# What matters outside of strings, and inside.
+# The characters with a meaning outside of strings, and inside.
 _OUTSIDE = re.compile(r'[\[\]{},"]')
 _INSIDE = re.compile(r'["\\]')
 
 
 def items(text: TextIO, chunk: int = _CHUNK) -> Iterator[tuple[int, str]]:
-    """The text of each item, not parsed, after the number of the line on which it begins.
+    """Yield the unparsed text of each item, after the number of the line on which it begins.
 
     Args:
-        text: at the array's beginning; white space may come before it.
-        chunk: characters that are read at once.
+        text: a file at the array's beginning; white space may come before it.
+        chunk: the number of characters to read at once.
 
     Raises:
         ValueError: there is no array, it does not end, something follows it, or an item has too many characters.
@@ -45,7 +48,7 @@ class _Scanner:
         self.line = 1
 
     def next_character(self) -> str:
-        """The next one that is no white space, taken; empty at the end."""
+        """Take the next character that is not white space, and return it; empty at the end of the file."""
         while True:
             while self._at < len(self._buffer):
                 character = self._buffer[self._at]
@@ -58,7 +61,7 @@ class _Scanner:
                 return ""
 
     def items(self) -> Iterator[tuple[int, str]]:
-        """What is between the commas up to the closing bracket, which is taken."""
+        """Yield the items with their line numbers, and take the closing bracket."""
         first = True
         while True:
             start = self.next_character()
@@ -76,7 +79,7 @@ class _Scanner:
             first = False
 
     def _item(self) -> tuple[str, str]:
-        """An item, and the comma or bracket that ends it, which is taken."""
+        """Take an item and the comma or bracket that ends it, and return both."""
         parts: list[str] = []
         start, chars, depth = self._at, 0, 0
         inside = escaped = False
@@ -111,6 +114,6 @@ class _Scanner:
                     raise ValueError(f"line {self.line}: a bracket that nothing opens")
 
     def _read(self) -> bool:
-        """Read on, once all that was read is looked at."""
+        """Read the next chunk in place of the last; return whether there is one."""
         self._buffer, self._at = self._text.read(self._chunk), 0
         return bool(self._buffer)

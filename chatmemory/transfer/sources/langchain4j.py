@@ -1,4 +1,4 @@
-"""Messages as LangChain4j's ``ChatMessageSerializer`` writes them: a JSON array for each memory."""
+"""Files of LangChain4j's ``ChatMessageSerializer``: a JSON array of messages for each memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["read_langchain4j"]
 
 
 def read_langchain4j(source: Source, memory_id: str) -> Found:
-    """The one conversation of a file."""
+    """Yield the one conversation of a file."""
     yield FoundConversation(place=source.name, memory_id=memory_id, messages=_messages(source))
 
 

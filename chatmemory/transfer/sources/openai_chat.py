@@ -1,8 +1,8 @@
 """Messages of OpenAI's chat completions, in the three shapes in which files hold them.
 
 A JSON array of messages; an object with ``messages``; or JSON lines of such objects, as for fine-tuning, each of them a
-conversation of its own. What an object has beside its messages, tools say, goes to the conversation's metadata under
-``openai``; the ``weight`` that fine-tuning gives an answer becomes an attribute of it.
+conversation of its own. Everything else in an object, such as tools, goes to the conversation's metadata under
+``openai``; the ``weight`` of an answer, for fine-tuning, becomes an attribute of the message.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = ["read_openai"]
 _WEIGHT = "weight"
 
 _Item = tuple[str, Any] | BadRecordError
-"""A place, and what is there."""
+"""The place and the value of an item, or an error."""
 
 
 def read_openai(source: Source, memory_id: str) -> Found:
-    """The conversations of a file: JSON lines if its name ends in ``.jsonl``.
+    """Yield the conversations of a file, which has JSON lines if its name ends in ``.jsonl``.
 
-    Those on lines have the memory ID with the number of the line: ``train-17``. An array is read message by message; an
-    object, or a line, at once.
+    The memory ID of a conversation on a line ends with the number of the line: ``train-17``. An array is read message
+    by message; an object, or a line, at once.
     """
     if source.name.endswith(".jsonl"):
         for place, line in numbered_lines(source):

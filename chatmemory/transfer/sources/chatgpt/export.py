@@ -1,9 +1,9 @@
-"""The export of one's data that ChatGPT makes: ``conversations.json``, alone or in its zip archive.
+"""ChatGPT's data export: ``conversations.json``, alone or in its zip archive.
 
-Each conversation is a tree, for questions are asked anew and answers made anew. What is imported is the branch that
-ChatGPT shows, from the root to ``current_node``. The conversation's metadata keep, under ``chatgpt``, the model, and
-how many messages of other branches and how many without any content there are, which are not imported. Each message
-keeps the ones of the export that it was made of, whole, as its native form ``chatgpt``:
+Each conversation is a tree, since questions can be edited and answers regenerated. The branch that ChatGPT shows is
+imported, from the root to ``current_node``. The conversation's metadata keep, under ``chatgpt``, the model, and the
+numbers of messages that are not imported: those of other branches, and those without any content. Each message keeps
+the messages of the export that it was made of, whole, as its native form ``chatgpt``:
 see :mod:`chatmemory.transfer.sources.chatgpt.messages`.
 """
 
@@ -36,7 +36,7 @@ _KEPT = (
 
 
 def read_chatgpt(source: Source) -> Found:
-    """The conversations of a file, one in memory at a time."""
+    """Yield the conversations of a file, reading one at a time."""
     try:
         for line, text in items(source.text):
             place = f"{source.name}:{line}"
@@ -75,7 +75,7 @@ def _conversation(place: str, data: Any) -> FoundConversation:
 
 
 def _branch(place: str, mapping: dict[str, Any], current: Any) -> list[dict[str, Any]]:
-    """The messages from the root to the current node; without one, to the last child of the last child …"""
+    """Return the messages from the root to the current node; without one, to the last child of the last child …"""
     known = isinstance(current, str) and current in mapping
     nodes = list(_upwards(place, mapping, current if known else _newest_leaf(place, mapping)))
     return [node["message"] for node in reversed(nodes) if isinstance(node.get("message"), dict)]

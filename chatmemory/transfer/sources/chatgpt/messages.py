@@ -7,10 +7,10 @@ user                                  a user message; a text for each part
 assistant, to all                     an answer, with the thoughts before it as its thinking
 assistant, to a tool                  an answer that calls the tool; arguments that are no JSON object are
                                       put into one, under ``input``
-tool, after a call                    the result of the call; several of them are one with several texts
+tool, after a call                    the result of the call; several are one result with several texts
 system, and custom instructions       a system message
 everything else                       a custom message, with ``role``, ``name``, ``kind`` and ``text``
-nothing in it at all                  is counted, and left out
+no content at all                     none; it is counted
 ====================================  ==================================================================
 
 Pictures, recordings and files are not part of the conversations in an export; a text stands for each, such as
@@ -47,24 +47,24 @@ _CONTEXT = "model_editable_context"
 
 @dataclass
 class Messages:
-    """What became of the messages of one branch."""
+    """The messages that were made of one branch."""
 
     found: list[FoundMessage] = field(default_factory=list)
 
     empty: int = 0
-    """How many say nothing at all."""
+    """The number of messages of the branch that have no content."""
 
 
 @dataclass
 class _Call:
-    """A call that may be answered."""
+    """The call that a tool's next message answers."""
 
     id: str
     name: str
 
 
 def messages_of(place: str, branch: Iterable[dict[str, Any]]) -> Messages:
-    """The messages of one branch, in order."""
+    """Return the messages that one branch becomes, in order."""
     reader = _Reader(place)
     for data in branch:
         reader.read(data)
@@ -97,7 +97,7 @@ class _Reader:
             self._say(role, author.get("name"), kind, data, texts)
 
     def end(self) -> None:
-        """Thoughts that no answer followed are one of their own."""
+        """Add the thoughts that no answer followed as an answer of their own."""
         if self._thoughts:
             self._add(AiMessage(thinking=self._thinking()), self._thoughts)
             self._thoughts = []

@@ -1,7 +1,7 @@
-"""What ChatGPT's messages say, whatever their content is made of.
+"""The texts in the content of ChatGPT's messages, whatever kind of content it is.
 
-There is no published schema; the kinds are those that exports have been seen to have. Of a kind that nobody knows, the
-content is given as JSON, so that nothing is lost.
+There is no published schema; the kinds here are those that exports have been seen to have. The content of an unknown
+kind becomes JSON, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 __all__ = ["attachments_of", "texts_of"]
 
-# The fields of a content that hold what it says, in the order in which it is read.
+# The fields of each kind of content that have texts, in reading order.
 _FIELDS: dict[str, tuple[str, ...]] = {
     "text": ("parts",),
     "multimodal_text": ("parts",),
@@ -30,7 +30,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 
 
 def texts_of(message: dict[str, Any]) -> list[str]:
-    """The texts of a message; none, or only empty ones, of a message that says nothing."""
+    """Return the texts of a message; none, or only empty ones, if it has no content."""
     content = message.get("content")
     if not isinstance(content, dict):
         return [] if content is None else [_json(content)]
@@ -43,7 +43,7 @@ def texts_of(message: dict[str, Any]) -> list[str]:
 
 
 def attachments_of(message: dict[str, Any]) -> list[str]:
-    """What stands for the files that a message came with, but for those that are among its parts."""
+    """Return a text for each file that is attached to a message and is not among its parts."""
     metadata = message.get("metadata")
     attachments = metadata.get("attachments") if isinstance(metadata, dict) else None
     parts = json.dumps(message.get("content"))
@@ -55,7 +55,7 @@ def attachments_of(message: dict[str, Any]) -> list[str]:
 
 
 def _instructions(message: dict[str, Any]) -> Iterator[str]:
-    """Older exports keep custom instructions in the metadata of an empty system message."""
+    """Yield the custom instructions that older exports keep in the metadata of an empty system message."""
     metadata = message.get("metadata")
     instructions = metadata.get("user_context_message_data") if isinstance(metadata, dict) else None
     if isinstance(instructions, dict):

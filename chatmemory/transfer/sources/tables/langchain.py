@@ -1,7 +1,7 @@
 """Tables with LangChain's messages: of its ``SQLChatMessageHistory``, and of django-ai-assistant.
 
-LangChain's own code reads its messages, so langchain-core must be installed. What was added by way of
-:mod:`chatmemory.contrib.langchain.messages` is what LangChain gets back.
+LangChain's own code reads its messages, so langchain-core must be installed. They are stored as
+:mod:`chatmemory.contrib.langchain.messages` stores them, so LangChain reads equal messages from the conversation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AI_ASSISTANT = "django_ai_assistant"
 
 
 def read_langchain(database: str, table: str = "message_store") -> Found:
-    """The sessions of ``SQLChatMessageHistory``; the session ID is the memory ID. Nothing says when it was said."""
+    """Yield the sessions of ``SQLChatMessageHistory``, with the session IDs as memory IDs. The table has no times."""
     messages = Table(database, table)
     messages.require("id", "session_id", "message")
     without = messages.count_nulls("session_id")
@@ -41,7 +41,7 @@ def read_langchain(database: str, table: str = "message_store") -> Found:
 
 
 def read_ai_assistant(database: str, table: str = "django_ai_assistant_thread") -> Found:
-    """The threads of django-ai-assistant, with the memory IDs ``thread-1`` and so on."""
+    """Yield the threads of django-ai-assistant, with the memory IDs ``thread-1`` and so on."""
     threads = Table(database, table)
     threads.require("id", "name", "created_by_id", "assistant_id", "created_at")
     messages = Table(database, f"{threads.name.removesuffix('thread')}message")

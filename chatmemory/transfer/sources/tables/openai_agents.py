@@ -1,7 +1,7 @@
 """The tables of ``SQLAlchemySession`` of OpenAI's Agents SDK. The SDK need not be installed: its items are JSON.
 
-The items of one answer are one message, see :mod:`chatmemory.formats.responses.agents_items`; and they are what a
-session of the SDK over the conversation gets back.
+The items of one answer are one message, see :mod:`chatmemory.formats.responses.agents_items`. An SDK session over the
+conversation returns the same items.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["read_openai_agents"]
 
 
 def read_openai_agents(database: str, table: str = "agent_messages") -> Found:
-    """The sessions that have items; the session ID is the memory ID."""
+    """Yield the sessions that have items, with the session IDs as memory IDs."""
     messages = Table(database, table)
     messages.require("id", "session_id", "message_data", "created_at")
     rows = messages.rows(["message_data", "created_at"], "session_id", "id")
@@ -36,7 +36,7 @@ def read_openai_agents(database: str, table: str = "agent_messages") -> Found:
 
 
 class _Session:
-    """The items of one session, and what of them waits to become a message."""
+    """The items of one session, and those that are not part of a message yet."""
 
     def __init__(self, place: str, rows: Iterable[Row]) -> None:
         self._place = place

@@ -1,8 +1,8 @@
 """The table of Spring AI's ``JdbcChatMemoryRepository``, in each of the shapes that its versions have made.
 
-Spring AI stores the text of a message and by whom it is, no tool calls, and nothing of what tools gave back: such rows
-become custom messages. It writes a conversation anew whenever it changes, with new times before version 2, so these may
-be later than what was said. It keeps no more of a conversation than its window, so that one is read at once.
+Spring AI stores a message's text and type, but neither tool calls nor the results of tools: rows of tools become custom
+messages. It writes a conversation anew whenever it changes, before version 2 with new times, so a time may be later
+than the message. It keeps no more of a conversation than its window, so the messages of one are read at once.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from chatmemory.transfer.sources.tables.table import Row, Table
 __all__ = ["ATTRIBUTE", "read_spring_ai"]
 
 ATTRIBUTE = "spring_ai"
-"""The attribute that keeps the columns that Spring AI itself does not make."""
+"""The attribute for columns that Spring AI itself does not have."""
 
 _KNOWN = ("conversation_id", "content", "type", "timestamp", "sequence_id")
 
 
 def read_spring_ai(database: str, table: str = "SPRING_AI_CHAT_MEMORY") -> Found:
-    """The conversations; their IDs are the memory IDs."""
+    """Yield the conversations, with their IDs as memory IDs."""
     messages = Table(database, table)
     messages.require("conversation_id", "content", "type")
     order = next((name for name in ("sequence_id", "timestamp") if name in messages.columns), "")
@@ -45,7 +45,7 @@ def _messages(place: str, rows: list[Row]) -> Iterator[FoundMessage | BadRecordE
 
 
 def _message(row: Row) -> ChatMessage:
-    # Columns that a project, or a version to come, has beside these.
+    # Columns that a project has added, or a later version.
     more = {name: value for name, value in row.items() if name not in _KNOWN and value is not None}
     attributes = {ATTRIBUTE: more} if more else None
     match row["type"], row["content"] or "":

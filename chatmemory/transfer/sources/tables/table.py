@@ -16,17 +16,17 @@ __all__ = ["Row", "Table", "json_object"]
 _ROWS = 1000
 
 Row = dict[str, Any]
-"""The values of the columns that were asked for."""
+"""The values of a row by the names of their columns."""
 
 
 class Table:
-    """One table."""
+    """A table of another program."""
 
     def __init__(self, database: str, name: str) -> None:
         """
         Args:
-            database: the alias.
-            name: of the table; upper and lower case are the same if no other table is meant.
+            database: the alias of the database.
+            name: the name of the table; another case is accepted if no table has exactly this name.
 
         Raises:
             BadRecordError: there is no such table.
@@ -50,7 +50,8 @@ class Table:
         }
 
     def require(self, *columns: str) -> None:
-        """
+        """Require that the table has ``columns``.
+
         Raises:
             BadRecordError: a column is missing.
         """
@@ -65,14 +66,14 @@ class Table:
         return int(self._fetch(sql, [])[0][0])
 
     def rows(self, columns: Sequence[str], *keys: str) -> Iterator[Row]:
-        """All rows in the order of ``keys``, which are unique together, and without a null."""
+        """Yield all rows in the order of ``keys``, whose values are unique together and not null."""
         quote = self._connection.ops.quote_name
         read = list(dict.fromkeys([*keys, *columns]))
         exact = {key: self._exact(key) for key in keys}
         select = f"SELECT {', '.join(map(quote, read))} FROM {quote(self.name)}"
         there = " AND ".join(f"{quote(key)} IS NOT NULL" for key in keys)
         order = f"ORDER BY {', '.join(exact.values())} LIMIT {_ROWS}"
-        # What comes later: a larger first key, or the same and a larger second one.
+        # The rows that follow: a larger first key, or the same first key and a larger second one.
         later = " OR ".join(
             "(" + " AND ".join([*(f"{exact[same]} = %s" for same in keys[:index]), f"{exact[key]} > %s"]) + ")"
             for index, key in enumerate(keys)
@@ -89,7 +90,7 @@ class Table:
             last = list(page[-1][: len(keys)])
 
     def distinct(self, column: str) -> Iterator[Any]:
-        """The values of a column, in order, each once."""
+        """Yield the distinct values of a column, in order."""
         name, table = self._exact(column), self._connection.ops.quote_name(self.name)
         value = None
         while True:
@@ -102,14 +103,14 @@ class Table:
                 return
 
     def where(self, columns: Sequence[str], column: str, value: Any, order: str) -> list[Row]:
-        """All rows with a value, in an order."""
+        """Return all rows with a value in a column, in the order of another."""
         quote = self._connection.ops.quote_name
         select = f"SELECT {', '.join(map(quote, columns))} FROM {quote(self.name)}"
         rows = self._fetch(f"{select} WHERE {self._exact(column)} = %s ORDER BY {quote(order)}", [value])
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def _exact(self, column: str) -> str:
-        """The column, compared so that "a" and "A" are two."""
+        """Return SQL for a column that compares texts exactly: "a" and "A" are different."""
         name = self._connection.ops.quote_name(column)
         return f"CONVERT({name} USING utf8mb4) COLLATE {self._collation}" if column in self._inexact else name
 
@@ -120,10 +121,10 @@ class Table:
 
 
 def json_object(place: str, value: Any) -> dict[str, Any]:
-    """The object in a column.
+    """Return the JSON object in a column.
 
     Raises:
-        BadRecordError: there is none.
+        BadRecordError: the value is not a JSON object.
     """
     try:
         data = json.loads(value) if isinstance(value, (str, bytes)) else value
