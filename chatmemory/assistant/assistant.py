@@ -14,9 +14,9 @@ from chatmemory.assistant.driver import Driver
 from chatmemory.assistant.model import ChatModel, ModelFunction, as_chat_model
 from chatmemory.assistant.steps import Plan, turn_steps
 from chatmemory.assistant.tools import Tool, Toolbox
+from chatmemory.assistant.turns.base import Added
 from chatmemory.assistant.turns.local import LocalTurn
 from chatmemory.assistant.turns.opening import open_turn
-from chatmemory.assistant.turns.turn import Added
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, SystemMessage, UserMessage
 

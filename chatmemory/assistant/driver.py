@@ -14,7 +14,7 @@ from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.model import ChatModel
 from chatmemory.assistant.steps import Ask, Do, Pause, RunTool, Steps
 from chatmemory.assistant.tools import Toolbox
-from chatmemory.assistant.turns.turn import Added, Turn
+from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.messages import AiMessage, ChatMessage
 

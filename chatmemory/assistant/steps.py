@@ -16,7 +16,7 @@ from chatmemory.assistant.errors import (
     TooManyToolInvocationsError,
     WindowTooSmallError,
 )
-from chatmemory.assistant.turns.turn import Added, Turn
+from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,

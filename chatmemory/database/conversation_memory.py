@@ -13,10 +13,10 @@ from chatmemory.core.messages import ChatMessage
 from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.database.key import Key
-from chatmemory.database.model_input import written_memory
 from chatmemory.database.operations.try_window import WindowTrial, try_window
 from chatmemory.database.read import read_window
 from chatmemory.database.target import Target
+from chatmemory.database.to_format import written_memory
 from chatmemory.models import Conversation, WindowSettings
 
 __all__ = ["ConversationMemory"]

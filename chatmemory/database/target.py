@@ -17,7 +17,7 @@ from chatmemory.conf import setting
 from chatmemory.database.change import Change
 from chatmemory.database.key import Key
 from chatmemory.database.retry import retry
-from chatmemory.database.sql.queries import lock
+from chatmemory.database.sql.reads import lock
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation
 
 __all__ = ["Target"]

@@ -12,8 +12,8 @@ from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps
 from chatmemory.core.serialization.storable import require_json
 from chatmemory.database.change import Change
-from chatmemory.database.message_data import MESSAGE_FIELDS, MessageData, messages_to_data
 from chatmemory.database.operations.try_window import WindowTrial
+from chatmemory.database.plain_data import MESSAGE_FIELDS, MessageData, messages_to_data
 from chatmemory.formats.registry import MessageFormat
 from chatmemory.models import Conversation, Message
 

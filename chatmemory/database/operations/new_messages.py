@@ -13,7 +13,7 @@ from chatmemory.core.tokens import TokenCountEstimator
 from chatmemory.database.estimators import model_name_of
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.models import Message
-from chatmemory.models.columns import to_columns
+from chatmemory.models.message_columns import to_columns
 
 __all__ = ["NewMessages"]
 

@@ -9,10 +9,10 @@ from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.change import Gone
 from chatmemory.database.operations.positions import ORDER_STEP
-from chatmemory.database.sql.queries import read_oldest
 from chatmemory.database.sql.raw_rows import Row, message_columns
+from chatmemory.database.sql.reads import read_oldest
 from chatmemory.models import Conversation, Message
-from chatmemory.models.columns import from_columns
+from chatmemory.models.message_columns import from_columns
 
 __all__ = ["entries_of", "entry_of", "evicted_rows", "memory_of", "plan_addition"]
 

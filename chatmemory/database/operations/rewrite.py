@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.messages import ChatMessage, SystemMessage
 from chatmemory.core.window import Window
+from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change, Gone
 from chatmemory.database.estimators import estimator_of, window_of
 from chatmemory.database.native_forms import NativeForms
@@ -16,9 +17,8 @@ from chatmemory.database.operations.change_window import apply_window
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import entry_of, evicted_rows
 from chatmemory.database.operations.positions import ORDER_STEP, longest_common_subsequence, orders_between
-from chatmemory.database.rows import rows_of
 from chatmemory.database.target import Target
-from chatmemory.database.write import write
+from chatmemory.database.write_change import write
 from chatmemory.models import Message
 
 __all__ = ["Rewrite", "plan_rewrite", "rewrite"]

@@ -63,8 +63,8 @@ class Statements:
     """The clause that returns position and primary key of each row written; empty where the database cannot."""
 
     at_once: tuple[str, str, str] | None
-    """For databases that can do ``counters``, ``if_unchanged`` and ``insert`` in one statement: the text before, between
-    and after the rows of values, of which the first has casts. None elsewhere."""
+    """The text before, between and after the rows of values, of which the first has casts; for databases that can do
+    ``counters``, ``if_unchanged`` and ``insert`` in one statement. None elsewhere."""
 
 
 def _column_of(model: type[models.Model], name: str) -> str:

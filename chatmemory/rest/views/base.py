@@ -17,9 +17,9 @@ from rest_framework.throttling import BaseThrottle
 
 from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation, ConversationQuerySet
+from chatmemory.rest.access import reachable_conversations
 from chatmemory.rest.formats import MessageFormatNegotiation, asked_format
 from chatmemory.rest.parsers import StrictJSONParser
-from chatmemory.rest.permissions import reachable_conversations
 from chatmemory.rest.problems import LengthRequired, invalid
 from chatmemory.rest.throttling import throttles
 from chatmemory.rest.views.problem_view import ProblemView

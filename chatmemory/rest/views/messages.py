@@ -12,8 +12,8 @@ from rest_framework.response import Response
 
 from chatmemory.core.numbers import whole_number
 from chatmemory.database import operations
+from chatmemory.database.batches import rows_of
 from chatmemory.database.idempotency import keys_of
-from chatmemory.database.rows import rows_of
 from chatmemory.database.target import Target
 from chatmemory.models import MAX_LIMIT, Conversation
 from chatmemory.rest.bodies import read_batch

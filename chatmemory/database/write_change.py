@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from chatmemory import signals
 from chatmemory.conf import setting
+from chatmemory.database.batches import ROWS_AT_ONCE, chunks, rows_of
 from chatmemory.database.change import Change, Gone, MemorySize, mark_evicted
-from chatmemory.database.rows import ROWS_AT_ONCE, chunks, rows_of
 from chatmemory.database.sql.raw_rows import Row, message_columns, primary_key, text_columns
 from chatmemory.database.sql.writes import MOST_ROWS, save
 from chatmemory.models import Conversation, Message
