@@ -39,7 +39,7 @@ ERASED_TEXT = "[erased]"
 
 
 def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
-    """Yield everything of one user as JSON lines, each ending in a newline.
+    """Return an iterator of JSON lines with everything of one user, each ending in a newline.
 
     The conversations are as :mod:`chatmemory.transfer.json_lines.write` writes them, each followed by the data of other
     apps. After them there is a line for each idempotency key of a conversation that the user created and somebody else

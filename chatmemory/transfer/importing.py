@@ -132,7 +132,9 @@ class _ConversationImport:
         if following is None and self._left_out:
             return  # an empty conversation would be in the way once the source, or --format, is corrected
         if present is not None and mark is not None and mark["version"] != present.version:
-            raise self._bad("this was changed since it was imported, so what is new in the source is left out")
+            raise self._bad(
+                "the conversation was changed since it was imported, so new messages of the source are left out"
+            )
         self._import.reports.conversations += 1
         for batch in self._batches(chain([following] if following else [], messages)):
             mark = self._add(batch, mark)
@@ -190,7 +192,7 @@ class _ConversationImport:
                 break
             self._time_of(item)
         if self._taken < mark["messages"] or self._digest.hex() != mark["digest"]:
-            raise self._bad("the source says something else than when it was imported; erase this to import it anew")
+            raise self._bad("the source has changed since it was imported; erase the conversation to import it again")
 
     def _batches(self, messages: Iterator[_Sized]) -> Iterator[list[FoundMessage]]:
         """Yield batches, at least one: a conversation may have no messages."""

@@ -45,7 +45,9 @@ class Owners:
             return self._mapped.get(name or "")
         user = self._by_name(name)
         if user is None:
-            raise UnknownOwnerError(f"there is no user {name!r}; make one, or say --map-owner {name}=ID or --owner ID")
+            raise UnknownOwnerError(
+                f"there is no user {name!r}; create one, or use --map-owner {name}=ID or --owner ID"
+            )
         return user
 
     def _look_up(self, name: str) -> Any:

@@ -107,7 +107,7 @@ def test_lost_history_is_found_but_cannot_be_repaired(conversation: Conversation
 
 
 def test_to_accept_is_to_repair() -> None:
-    with pytest.raises(CommandError, match="say --repair too"):
+    with pytest.raises(CommandError, match="use it with --repair"):
         call_command("chatmemory_verify", "--accept-missing")
 
 
@@ -119,7 +119,7 @@ def test_how_to_accept_is_said_once() -> None:
     with pytest.raises(SystemExit):
         call_command("chatmemory_verify", stdout=io.StringIO(), stderr=err)
     assert err.getvalue().splitlines() == [
-        "If they were deleted on purpose, by other hands, say --repair --accept-missing.",
+        "If the missing messages were deleted on purpose, run it with --repair --accept-missing.",
         "Findings: 3.",
     ]
 

@@ -12,10 +12,19 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
+from django.urls import reverse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chatmemory import AiMessage, CustomMessage, SystemMessage, ToolExecutionRequest, UserMessage, messages_from_json
+from chatmemory import (
+    AiMessage,
+    CustomMessage,
+    SystemMessage,
+    ToolExecutionRequest,
+    UserMessage,
+    message_to_json,
+    messages_from_json,
+)
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.formats.openai import from_openai
 from chatmemory.models import Conversation, IdempotencyKey, Message
@@ -211,7 +220,7 @@ class TestBadLines:
     @pytest.mark.parametrize(
         ("number", "change", "problem"),
         [
-            (1, {"owner": "bob"}, "there is no user 'bob'; make one, or say --map-owner bob=ID or --owner ID"),
+            (1, {"owner": "bob"}, "there is no user 'bob'; create one, or use --map-owner bob=ID or --owner ID"),
             (1, {"owner": "\ud800"}, r"there is no user '\ud800'"),
             (1, {"owner": "\x00"}, "there is no user"),
             (1, {"owner": 5}, "owner: expected a user name or null"),
@@ -307,8 +316,8 @@ class TestBadLines:
         reports = imported("".join(lines))
         (said,) = reports.said  # type: ignore[attr-defined]
         assert (
-            said
-            == f"f.jsonl:7: conversation {made.pk} is there already, and differs; erase it to have it from this file"
+            said == f"f.jsonl:7: conversation {made.pk} exists already with other content; "
+            "erase it to restore it from this file"
         )
         assert reports.unchanged == 1
         assert export() == before
@@ -408,6 +417,34 @@ class TestTheCommands:
         again = Conversation.objects.get()
         assert again.memory_id == "tea/7"
         assert [row.message for row in again.messages.history()] == said
+
+    def test_the_admin_writes_the_same_for_langchain4j(
+        self, admin_client: Any, made: Conversation, tmp_path: Path
+    ) -> None:
+        """One message on each line, so that an import names the line of a message."""
+        file = tmp_path / "f.json"
+        args = ["--format", "langchain4j", "--conversation", str(made.pk), "--output", str(file)]
+        run("chatmemory_export", *args)
+        address = reverse("admin:chatmemory_conversation_export_langchain4j", args=[made.pk])
+        assert admin_client.get(address).getvalue() == file.read_bytes()
+        first, *lines, last = file.read_text(encoding="utf-8").splitlines()
+        assert (first, last) == ("[", "]")
+        assert [json.loads(line.removesuffix(",")) for line in lines] == [
+            json.loads(message_to_json(row.message)) for row in made.messages.history()
+        ]
+
+    @pytest.mark.parametrize("format", ["langchain4j", "openai"])
+    def test_nothing_is_written_of_a_row_that_nobody_can_read(
+        self, made: Conversation, tmp_path: Path, format: str
+    ) -> None:
+        made.messages.filter(position=1).update(payload="{broken")
+        file = tmp_path / "f.json"
+        with pytest.raises((SystemExit, CommandError)):
+            run(
+                "chatmemory_export",
+                *("--format", format, "--conversation", str(made.pk), "--output", str(file), "--strict"),
+            )
+        assert not file.exists()
 
     def test_for_openai(self, made: Conversation) -> None:
         ConversationFactory().memory.add(CustomMessage({"a": 1}))

@@ -150,7 +150,7 @@ class TestImporting:
         imported(said(*TALK[:2]))
         problems: list[str] = []
         assert imported(now, say=problems.append).problems == 1
-        assert "the source says something else than when it was imported" in problems[0]
+        assert "the source has changed since it was imported" in problems[0]
         assert Message.objects.count() == 2
 
     @pytest.mark.parametrize("metadata", [{}, {"imported": 1}, {"imported": {"source": "test"}}, ANYBODYS])

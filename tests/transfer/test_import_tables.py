@@ -304,7 +304,8 @@ class TestDjangoAiAssistant:
 
         said = run("django-ai-assistant", "--from", source)
         assert (
-            "source.django_ai_assistant_thread: thread 1: there is no user 'ann'; make one, or say --map-owner" in said
+            "source.django_ai_assistant_thread: thread 1: there is no user 'ann'; create one, or use --map-owner"
+            in said
         )
         ann = UserFactory(username="ann")
         assert "conversations: 2, messages: 5; there already: 1" in run("django-ai-assistant", "--from", source)

@@ -23,17 +23,17 @@ __all__ = ["Command"]
 
 _SOME_LEFT_OUT = 1
 
-# What file systems take for a name is 255 bytes.
+# File systems allow names of up to 255 bytes.
 _NAME_CHARS = 240
 
 
 class Command(BaseCommand):
-    """One conversation after the other; those that a format cannot hold are named and left out."""
+    """The command. A conversation that a format cannot express is reported and left out."""
 
     help = (
-        "Writes conversations to a file: as JSON lines with everything that is known of them, which chatmemory_import "
-        "makes the same conversations of; or what was said in them, for LangChain4j (a file for each) or OpenAI (a "
-        "line for each). Exits with 1 if some are left out."
+        "Writes conversations to a file: as JSON lines with everything that is known of them, from which "
+        "chatmemory_import restores them; or their history, for LangChain4j (a file for each) or OpenAI (a line for "
+        "each). Exits with 1 if some are left out."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -45,45 +45,53 @@ _TABLES: dict[str, Callable[..., Found]] = {
 _OF: dict[str, list[str]] = {
     "memory_id": ["langchain4j", "openai"],
     "table": list(_TABLES),
-    # What is exported comes back as it was.
+    # Conversations of an export keep their own.
     **{name: [*_FILES, *_TABLES] for name in ("window", "limit", "model")},
 }
-"""Options that only some formats have a use for."""
+"""The formats of each option that only some have a use for."""
 
 
 class Command(BaseCommand):
-    """Run again, it goes on where it was stopped, and adds nothing twice."""
+    """The command. If it is interrupted, another run continues; it adds nothing twice."""
 
     help = (
-        "Makes conversations of files: of what chatmemory_export writes, the same ones; of files or tables of other "
-        "programs, conversations with these messages. What cannot be taken is named with its place, and left out. "
-        "Exits with 1 if something was."
+        "Restores conversations from the files of chatmemory_export, or creates conversations from files or tables of "
+        "other programs. A record that cannot be imported is reported with its place, and left out. Exits with 1 if "
+        "any was."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("files", nargs="*", metavar="FILE", help="for chatgpt also the zip archive")
         parser.add_argument(
-            "--format", choices=[_LINES, *_FILES, *_TABLES], default=_LINES, help="what is read (default: jsonl)"
+            "--format", choices=[_LINES, *_FILES, *_TABLES], default=_LINES, help="the format to read (default: jsonl)"
         )
         parser.add_argument("--from", dest="source", metavar="ALIAS", help="the database that has the tables")
         parser.add_argument(
-            "--table", metavar="NAME", help="the table of messages, or of threads, if it has another name"
+            "--table", metavar="NAME", help="the table of messages, or of threads, if its name is not the default"
         )
-        parser.add_argument("--memory-id", metavar="ID", help="of the conversation in the one file; else its name")
-        parser.add_argument("--owner", metavar="ID", help="all conversations become those of the user with this key")
+        parser.add_argument(
+            "--memory-id",
+            metavar="ID",
+            help="the memory ID of the conversation in the only file (default: the file's name)",
+        )
+        parser.add_argument(
+            "--owner", metavar="ID", help="the user with this primary key becomes the owner of all conversations"
+        )
         parser.add_argument(
             "--map-owner",
             metavar="NAME=ID",
             action="append",
             default=[],
-            help="those of the user NAME become those of the user with this key; may be repeated",
+            help="the user with this primary key becomes the owner of NAME's conversations; may be repeated",
         )
-        parser.add_argument("--window", choices=[kind for kind, _label in WINDOWS], help="of new conversations")
-        parser.add_argument("--limit", type=positive, help="of new conversations")
-        parser.add_argument("--model", help="of new conversations: whose tokens are counted")
+        parser.add_argument(
+            "--window", choices=[kind for kind, _label in WINDOWS], help="the window of new conversations"
+        )
+        parser.add_argument("--limit", type=positive, help="the limit of new conversations")
+        parser.add_argument("--model", help="the model of new conversations, whose tokens are counted")
         parser.add_argument("--database", metavar="ALIAS", help="the database (default: the one that is written to)")
-        parser.add_argument("--dry-run", action="store_true", help="say what would be done; write nothing")
-        parser.add_argument("--strict", action="store_true", help="stop at the first record that cannot be taken")
+        parser.add_argument("--dry-run", action="store_true", help="print what would be imported; write nothing")
+        parser.add_argument("--strict", action="store_true", help="stop at the first record that cannot be imported")
 
     def handle(self, *, files: list[str], verbosity: int, dry_run: bool, strict: bool, **options: Any) -> None:
         _check(files, options)
@@ -99,7 +107,7 @@ class Command(BaseCommand):
                 self._read(path, options["format"], options["memory_id"] or unquote(path.stem))
         except StoppedError:
             self._progress.clear()
-            self.stderr.write("Stopped. What was done before stays; run it again to go on.")
+            self.stderr.write("Stopped. What was imported before stays; run it again to continue.")
         self._progress.clear()
         if verbosity > 0:
             self.stdout.write(f"{'Would import' if dry_run else 'Imported'} {_account(self._reports)}.")

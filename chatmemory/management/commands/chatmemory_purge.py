@@ -18,28 +18,35 @@ __all__ = ["Command"]
 
 
 class Command(BaseCommand):
-    """Stopped and begun again, it goes on with what is left."""
+    """The command. If it is interrupted, another run continues."""
 
     help = (
-        "Erases whole conversations without activity for so many days; or, with --evicted-only or --keys or both, "
-        "only evicted messages or idempotency keys that are older. What is retained goes with its conversation only."
+        "Erases whole conversations without activity for DAYS; with --evicted-only or --keys or both, only evicted "
+        "messages or idempotency keys that are older. Retained messages are erased only with their conversation."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--older-than", type=positive, required=True, metavar="DAYS", help="how old is too old")
-        add_choice(parser, conversation=False)
-        parser.add_argument("--evicted-only", action="store_true", help="erase messages evicted before then")
-        parser.add_argument("--keys", action="store_true", help="erase idempotency keys from before then")
         parser.add_argument(
-            "--batch-size", type=positive, default=1000, help="messages or keys of one transaction (default: 1000)"
+            "--older-than", type=positive, required=True, metavar="DAYS", help="the age from which they are erased"
         )
-        parser.add_argument("--dry-run", action="store_true", help="say what would go; erase nothing")
+        add_choice(parser, conversation=False)
+        parser.add_argument("--evicted-only", action="store_true", help="erase messages that were evicted earlier")
+        parser.add_argument("--keys", action="store_true", help="erase idempotency keys that were stored earlier")
+        parser.add_argument(
+            "--batch-size",
+            type=positive,
+            default=1000,
+            help="messages or keys to erase in one transaction (default: 1000)",
+        )
+        parser.add_argument("--dry-run", action="store_true", help="print what would be erased; erase nothing")
 
     def handle(self, *, older_than: int, dry_run: bool, **options: Any) -> None:
         try:
             before = timezone.now() - timedelta(days=older_than)
         except OverflowError:
-            raise CommandError(f"--older-than: {older_than} days ago there was no calendar.") from None
+            raise CommandError(
+                f"--older-than: {older_than} days ago is before the first year of the calendar."
+            ) from None
         done = Erased()
         for step in _steps(before, chosen_conversations(options), dry_run, options):
             done += step

@@ -16,28 +16,31 @@ _SOME_LEFT = 1
 
 
 class Command(BaseCommand):
-    """Stopped and begun again, it goes on with the conversations that have another model still."""
+    """The command. If it is interrupted, another run continues with the conversations that have another model."""
 
     help = (
-        "Counts the tokens of all messages again: with --model for that model from now on, without by the model that "
-        "each conversation has. What no longer fits a window of tokens is evicted."
+        "Counts the tokens of all messages again: with --model for that model from now on, without it for the model of "
+        "each conversation. Messages that no longer fit a window of tokens are evicted."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--model", metavar="NAME", help="whose tokens are counted from now on")
+        parser.add_argument("--model", metavar="NAME", help="the model whose tokens are counted from now on")
         parser.add_argument("--from", dest="old", metavar="NAME", help="only conversations that have this model")
         add_choice(parser)
         parser.add_argument(
-            "--batch-size", type=positive, default=500, help="evicted messages of one transaction (default: 500)"
+            "--batch-size",
+            type=positive,
+            default=500,
+            help="evicted messages to count in one transaction (default: 500)",
         )
-        parser.add_argument("--dry-run", action="store_true", help="say how many it would count; write nothing")
+        parser.add_argument("--dry-run", action="store_true", help="print how many would be counted; write nothing")
 
     def handle(self, *, model: str | None, old: str | None, batch_size: int, dry_run: bool, **options: Any) -> None:
         chosen = chosen_conversations(options)
         if old is not None:
             chosen = chosen.filter(model=old)
         elif model is not None and options["conversation"] is None:
-            # Those that an estimator of the project's own counts must be named by --from.
+            # Conversations that the project's own estimator counts must be chosen by --from.
             chosen = chosen.exclude(model=model).exclude(model__startswith=CUSTOM)
         try:
             steps = recount(chosen, model=model, batch_size=batch_size, dry_run=dry_run)

@@ -19,7 +19,7 @@ __all__ = ["Command"]
 
 
 class Command(BaseCommand):
-    """The answer to a user who asks what is stored of them, or wants it gone."""
+    """The command. It answers a user who asks for their data, or for its erasure."""
 
     help = (
         "Exports everything of one user as JSON lines, or erases it; the setting ERASE_USER says whether erased "
@@ -59,9 +59,9 @@ class Command(BaseCommand):
     def _ask(self, user: Any) -> None:
         act = "anonymise" if setting("ERASE_USER") == "anonymise" else "erase"
         try:
-            answer = input(f"This will {act} all conversations of {user} and cannot be undone. Type yes to go on: ")
+            answer = input(f"This will {act} all conversations of {user} and cannot be undone. Type yes to continue: ")
         except EOFError:
-            raise CommandError("Nothing was erased: nobody is there to answer. --no-input does not ask.") from None
+            raise CommandError("Nothing was erased: the question was not answered. --no-input does not ask.") from None
         if answer != "yes":
             raise CommandError("Nothing was erased.")
 

@@ -15,16 +15,16 @@ _UNREPAIRED = 1
 
 
 class Command(BaseCommand):
-    """One line for each finding; the exit code is 1 if something is wrong still."""
+    """The command. It prints a line for each finding, and exits with 1 if something is still wrong."""
 
     help = (
         "Checks every counter, position, version and order of conversations against their messages. "
-        "Exits with 1 if something is wrong, and with --repair if something is wrong still."
+        "Exits with 1 if something is wrong, with --repair if something is still wrong."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_choice(parser)
-        parser.add_argument("--repair", action="store_true", help="set wrong counters right")
+        parser.add_argument("--repair", action="store_true", help="correct wrong counters")
         parser.add_argument(
             "--accept-missing",
             action="store_true",
@@ -33,7 +33,7 @@ class Command(BaseCommand):
 
     def handle(self, *, repair: bool, accept_missing: bool, **options: Any) -> None:
         if accept_missing and not repair:
-            raise CommandError("--accept-missing is for a repair: say --repair too.")
+            raise CommandError("--accept-missing: is for a repair; use it with --repair.")
         found, repaired, missing = 0, 0, False
         for finding in verify(chosen_conversations(options), repair=repair, accept_missing=accept_missing):
             found += 1
@@ -42,7 +42,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{finding}{outcome}")
             missing = missing or (finding.what == "missing messages" and not finding.repaired)
         if missing:
-            self.stderr.write("If they were deleted on purpose, by other hands, say --repair --accept-missing.")
+            self.stderr.write("If the missing messages were deleted on purpose, run it with --repair --accept-missing.")
         self.stderr.write(f"Findings: {found}, repaired: {repaired}." if repair else f"Findings: {found}.")
         if found > repaired:
             raise SystemExit(_UNREPAIRED)

@@ -211,7 +211,8 @@ class _Block:
                     own["creator"] = line.data.get("creator")
             if not same or own != line.data:
                 raise BadRecordError(
-                    place, f"conversation {found.pk} is there already, and differs; erase it to have it from this file"
+                    place,
+                    f"conversation {found.pk} exists already with other content; erase it to restore it from this file",
                 )
 
 

@@ -28,9 +28,7 @@ def read_langchain(database: str, table: str = "message_store") -> Found:
     messages.require("id", "session_id", "message")
     without = messages.count_nulls("session_id")
     if without:
-        yield BadRecordError(
-            messages.place, f"{without} messages have no session_id, so nobody can tell whose they are"
-        )
+        yield BadRecordError(messages.place, f"{without} messages have no session_id, so their conversation is unknown")
     for session, rows in groupby(messages.rows(["message"], "session_id", "id"), key=lambda row: row["session_id"]):
         yield FoundConversation(
             place=f"{messages.place}: session {session!r:.100}",
