@@ -1,4 +1,4 @@
-"""System messages of nothing but control characters: SystemMessage refuses them, and Python calls them no white space."""
+"""System messages of control characters only: SystemMessage refuses them, though Python does not strip them."""
 
 from __future__ import annotations
 
