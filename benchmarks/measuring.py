@@ -116,9 +116,10 @@ async def _timed_within_loop(contender: AsyncContender, user: str, ai: str) -> t
 
 
 def _check_window(window: Window, said: int, texts: list[str], last: tuple[str, str]) -> None:
-    """
+    """Raise unless ``texts`` are a window on the end of the history.
+
     Raises:
-        AssertionError: this is no window on the end of the history.
+        AssertionError: they are not.
     """
     assert texts[-2:] == list(last), f"the window ends with {texts[-2:]}, not with what was said last, {list(last)}"
     if window.kind == "messages":

@@ -22,10 +22,10 @@ from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database import operations
+from chatmemory.database.batches import in_parts, pages, rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.idempotency import scope_of_owner
 from chatmemory.database.retry import retry
-from chatmemory.database.rows import in_parts, pages, rows_of
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, IdempotencyKey, require_owner
 from chatmemory.models.identifiers import new_memory_id

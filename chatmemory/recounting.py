@@ -10,9 +10,9 @@ from django.db.models import QuerySet
 from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.core.tokens import stored_count
 from chatmemory.database import operations
+from chatmemory.database.batches import on_primary, pages, read_in_parts, rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.estimators import CUSTOM, check_model, estimator_for
-from chatmemory.database.rows import on_primary, pages, read_in_parts, rows_of
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
 

@@ -17,9 +17,9 @@ from django.db.models import ProtectedError, QuerySet, RestrictedError
 from chatmemory import signals
 from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.database import operations
+from chatmemory.database.batches import chunks, on_primary, pages, rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.retry import retry
-from chatmemory.database.rows import chunks, on_primary, pages, rows_of
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, IdempotencyKey, Message, MessageQuerySet
 

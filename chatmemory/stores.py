@@ -6,7 +6,7 @@ from chatmemory.core.stores import (
     SingleSlotChatMemoryStore,
     WindowedChatMemoryStore,
 )
-from chatmemory.database.store import DjangoChatMemoryStore
+from chatmemory.database.django_store import DjangoChatMemoryStore
 
 __all__ = [
     "ChatMemoryStore",

@@ -15,9 +15,9 @@ from django.db.models.functions import Lag
 
 from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.core.json_text import loads
+from chatmemory.database.batches import in_parts, on_primary, pages
 from chatmemory.database.change import Change
 from chatmemory.database.idempotency import scope_of
-from chatmemory.database.rows import in_parts, on_primary, pages
 from chatmemory.database.target import Target
 from chatmemory.models import EVICTION_REASONS, Conversation, IdempotencyKey, Message
 

@@ -55,7 +55,7 @@ def missing_samples(owner: User) -> list[Sample]:
     return [sample for sample in read_samples() if sample.memory_id not in there]
 
 
-# All or nothing, so that a conversation that is there is whole, however the run before ended.
+# All or nothing, so that every stored conversation is complete, however the previous run ended.
 @transaction.atomic
 def load_sample(sample: Sample, owner: User, said: Callable[[], None]) -> None:
     """Create the conversation of ``sample`` for ``owner``; ``said`` is called after each message."""

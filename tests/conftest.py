@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission
+from django.db import connection
 from django.test import Client
 from hypothesis import HealthCheck, settings
 
+from tests.support.cutting import cut_all_others, wait_until_alone
 from tests.support.factories import UserFactory
 
 # A machine that is shared may be slow at any moment, and that says nothing of a strategy.
@@ -71,6 +74,26 @@ def pytest_collection_finish() -> None:
     """Millions of objects of other frameworks are imported by now, which the garbage collector need not look at."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """The test database, emptied by DELETE after each test that commits, and free of other connections at the end."""
+    if connection.vendor == "postgresql":
+        connection.ops.sql_flush = _delete  # type: ignore[method-assign]
+    yield
+    if connection.vendor != "sqlite":
+        # A thread that has ended leaves its connection to the garbage collector, and which test is the last is chance
+        # with several processes. PostgreSQL drops no database that is in use.
+        with django_db_blocker.unblock():
+            cut_all_others()
+            wait_until_alone()
+
+
+def _delete(style: Any, tables: Sequence[str], *, reset_sequences: bool = False, allow_cascade: bool = False) -> Any:
+    """As Django does on SQLite and MariaDB: TRUNCATE takes 60 times as long where there are but a few rows."""
+    assert not reset_sequences
+    return [f"DELETE FROM {connection.ops.quote_name(table)}" for table in tables]
 
 
 @pytest.fixture

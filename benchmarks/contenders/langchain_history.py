@@ -17,7 +17,7 @@ class LangChainHistory(SyncContender):
     history: BaseChatMessageHistory
 
     def add_history(self, history: int) -> None:
-        """Say the first ``history`` messages."""
+        """Add the first ``history`` messages."""
         for messages in batches(history):
             self.history.add_messages(messages)
 

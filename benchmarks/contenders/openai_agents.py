@@ -20,7 +20,7 @@ class OpenAiAgentsSession(AsyncContender):
     session: SessionABC
 
     async def add_history(self, history: int) -> None:
-        """Say the first ``history`` messages, through the session."""
+        """Add the first ``history`` messages, through the session."""
         for start in range(0, history, _ITEMS_AT_ONCE):
             await self.session.add_items(
                 [

@@ -56,7 +56,7 @@ class ConversationAdmin(Erasing):
         wanted = words(search_term)
         if not self.has_read_text_permission(request):
             return super().get_search_results(request, queryset, " ".join(wanted))
-        # Mostly the longest is the rarest. Where one word is nowhere, databases need not look for the others.
+        # The longest word is mostly the rarest. If one word has no match, databases need not search for the others.
         for word in sorted(wanted, key=len, reverse=True):
             said = Message.objects.filter(conversation=OuterRef("pk"), text__icontains=_unquoted(word))
             queryset = queryset.filter(self._in_fields(request, queryset.db, word) | Exists(said))
@@ -66,7 +66,7 @@ class ConversationAdmin(Erasing):
         fields = self.get_search_fields(request)
         if fields == ConversationAdmin.get_search_fields(self, request):
             return Q.create([(f"{field}__icontains", _unquoted(word)) for field in fields], connector=Q.OR)
-        # Those of a subclass may have lookups of their own, or many values for one conversation.
+        # The fields of a subclass may have lookups of their own, or many values for one conversation.
         found, _may_have_duplicates = super().get_search_results(request, Conversation.objects.using(database), word)
         return Q(pk__in=found.values("pk"))
 

@@ -32,7 +32,7 @@ else:
 
 __all__ = ["MessageAdmin", "OwnerFilter", "StateFilter"]
 
-# Of longer payloads, which have media in them, the list does not say what they are.
+# Longer payloads hold media; the list does not read them to show what they are.
 _LONGEST_READ = 10_000
 
 
@@ -50,7 +50,7 @@ class OwnerFilter(admin.SimpleListFilter):
         if conversations is None:
             return []
         try:
-            # Of those that this site shows, so that it names nobody else.
+            # Only an owner of conversations that this site shows is named.
             found = conversations.get_queryset(request).filter(owner=chosen).select_related("owner").first()
         except (TypeError, ValueError, ValidationError) as error:
             raise IncorrectLookupParameters(error) from error
@@ -146,7 +146,7 @@ class MessageAdmin(ModelAdmin):
         conversations = conversation_admin(self.admin_site)
         if conversations is not None:
             visible = conversations.get_queryset(request)
-            # Where that is all of them, asking makes the list slow for nothing.
+            # Where all are visible, the subquery would only make the list slow.
             if visible.query.has_filters() or visible.query.combinator:
                 rows = rows.filter(conversation__in=visible)
         return rows if self.has_read_text_permission(request) else rows.defer("text")
@@ -218,7 +218,7 @@ class MessageAdmin(ModelAdmin):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Message | None = None) -> bool:
-        # The admin asks this when a user or a conversation is erased, along with which its messages go.
+        # The admin asks this when a user or a conversation is erased together with its messages.
         return request.user.has_perm("chatmemory.delete_conversation")
 
     def delete_view(

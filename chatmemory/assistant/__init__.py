@@ -12,7 +12,7 @@ from chatmemory.assistant.errors import (
 )
 from chatmemory.assistant.model import ChatModel
 from chatmemory.assistant.tools import Tool, ToolSpecification
-from chatmemory.assistant.turns.turn import Added
+from chatmemory.assistant.turns.base import Added
 
 __all__ = [
     "Added",

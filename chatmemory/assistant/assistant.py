@@ -14,9 +14,9 @@ from chatmemory.assistant.driver import Driver
 from chatmemory.assistant.model import ChatModel, ModelFunction, as_chat_model
 from chatmemory.assistant.steps import Plan, turn_steps
 from chatmemory.assistant.tools import Tool, Toolbox
+from chatmemory.assistant.turns.base import Added
 from chatmemory.assistant.turns.local import LocalTurn
 from chatmemory.assistant.turns.opening import open_turn
-from chatmemory.assistant.turns.turn import Added
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, SystemMessage, UserMessage
 
@@ -63,8 +63,8 @@ class Assistant:
             tools: functions that the model may call.
             max_sequential_tools_invocations: how often in a row the model may call tools.
             turn_timeout: seconds that one call of the model, a pause between two pieces of its answer, or a tool may
-                take at most. A turn without a sign of life for so long is taken over by one that waits: so long a
-                process that is killed keeps its conversations busy.
+                take at most. After that time without a sign of life, a waiting turn takes over: a killed process
+                blocks its conversations no longer than this.
             wait_timeout: seconds that a turn waits for the one before it.
 
         Raises:

@@ -14,7 +14,7 @@ from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.model import ChatModel
 from chatmemory.assistant.steps import Ask, Do, Pause, RunTool, Steps
 from chatmemory.assistant.tools import Toolbox
-from chatmemory.assistant.turns.turn import Added, Turn
+from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.messages import AiMessage, ChatMessage
 
@@ -89,7 +89,7 @@ class Driver:
         yield answer
 
     def _said_before(self, answer: AiMessage) -> Sequence[str]:
-        """Return the text to stream of an answer that the model was not asked for now."""
+        """Return the text to stream if the answer was stored before and the model is not asked again."""
         return [answer.text] if self._streaming and not self._has_asked and answer.text else []
 
     def _ask(self, messages: list[ChatMessage]) -> Generator[str, None, AiMessage]:

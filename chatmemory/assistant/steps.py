@@ -16,7 +16,7 @@ from chatmemory.assistant.errors import (
     TooManyToolInvocationsError,
     WindowTooSmallError,
 )
-from chatmemory.assistant.turns.turn import Added, Turn
+from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -146,11 +146,11 @@ def _open(turn: Turn, plan: Plan) -> Generator[Do | Added, Any, tuple[AiMessage 
     if plan.message is None:
         return _last_answer(memory), None
     if plan.idempotency_key is not None:
-        # On its own: what else there is to add may be other things the next time.
+        # Alone: on a repeated request the other messages to add may differ, which would conflict with the key.
         added: Added = yield Do(partial(turn.add, [plan.message], plan.idempotency_key))
         yield added
         answer: AiMessage | None = yield Do(partial(turn.answer_to, added))
-        # What came before may have left the memory while tools ran, and need not be there once more.
+        # The question may have left the memory while tools ran. On a repetition it need not be there again.
         has_fitted = added.change is not None and added.change.added and added.change.added[-1].is_retained
         return answer, None if has_fitted else plan.message
     return None, plan.message

@@ -141,7 +141,8 @@ class Toolbox:
     """The tools of one assistant."""
 
     def __init__(self, tools: Iterable[Tool | Callable[..., Any]]) -> None:
-        """
+        """Make tools of functions.
+
         Raises:
             TypeError: one of ``tools`` cannot be a tool.
             ValueError: two have one name.

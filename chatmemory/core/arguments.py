@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["require_not_blank", "require_optional_str", "require_str", "require_url", "tuple_of"]
+__all__ = ["is_blank", "require_not_blank", "require_optional_str", "require_str", "require_url", "tuple_of"]
 
 # Java's String.trim(): everything up to U+0020 is blank, and a no-break space is not.
 _BLANK = "".join(map(chr, range(0x21)))
@@ -29,10 +29,15 @@ def require_optional_str(value: object, name: str) -> None:
         raise TypeError(f"{name} must be a string, but is: {type(value).__name__}")
 
 
+def is_blank(value: str) -> bool:
+    """Return whether ``value`` has nothing but spaces and control characters, as Java trims it."""
+    return not value.strip(_BLANK)
+
+
 def require_not_blank(value: object, name: str) -> None:
     """Raise ``ValueError`` for None and for a string that holds nothing but spaces and control characters."""
     require_optional_str(value, name)
-    if value is None or not value.strip(_BLANK):  # type: ignore[attr-defined]
+    if value is None or is_blank(str(value)):
         raise ValueError(f"{name} cannot be null or blank")
 
 

@@ -1,4 +1,4 @@
-"""Sync code that uses the database, run for async code in the thread where it may."""
+"""Run sync code that uses the database from async code, in the thread that Django allows."""
 
 from __future__ import annotations
 

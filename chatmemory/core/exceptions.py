@@ -14,11 +14,11 @@ class InvalidMessageError(ValueError):
             problem: what is wrong, and what is expected.
             place: where, as a path into the JSON: ``[3].contents[0].text``. Empty for the whole document.
         """
-        # Both may quote the input, and half of a surrogate pair could not even be shown.
+        # Both may quote the input, and half of a surrogate pair in it could not be printed.
         self.problem = problem.encode("utf-8", "backslashreplace").decode()
         self.place = place.encode("utf-8", "backslashreplace").decode()
         super().__init__(f"{self.place}: {self.problem}" if place else self.problem)
 
 
 class IdempotencyConflictError(ValueError):
-    """An idempotency key that was used before, with other messages."""
+    """An idempotency key that was used before, for another request."""

@@ -23,8 +23,8 @@ _LOCKS = [threading.RLock() for _ in range(256)]
 class LockedStore(WindowedChatMemoryStore):
     """A plain store with a window and, for changes of each memory, a lock within this process.
 
-    A store that applies the window itself is not wrapped: its database queues writers, and a lock beside the database's
-    own could deadlock unseen.
+    A store that applies the window itself is not wrapped: its database makes writers wait, and with a second lock here
+    there could be deadlocks that the database cannot detect.
     """
 
     def __init__(self, store: ChatMemoryStore) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["whole_number"]
 
-# int() of a text that is as long as an address may be would take its time, or be refused.
+# An address may be very long, and int() of so many digits is slow or an error.
 _MOST_DIGITS = 18
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from chatmemory.core.eviction import Entry, Retained
 from chatmemory.core.messages import ChatMessage
-from chatmemory.core.tokens.base import TokenCountEstimator
+from chatmemory.core.tokens.estimator import TokenCountEstimator
 
 __all__ = ["Window", "WindowKind", "check_kind", "check_limit"]
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from chatmemory.core.eviction import EvictionReason
-from chatmemory.database.message_data import messages_to_data
+from chatmemory.database.plain_data import messages_to_data
 from chatmemory.database.sql.raw_rows import Row, message_of
 from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation, Message

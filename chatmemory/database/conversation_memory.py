@@ -13,10 +13,10 @@ from chatmemory.core.messages import ChatMessage
 from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.database.key import Key
-from chatmemory.database.model_input import written_memory
 from chatmemory.database.operations.try_window import WindowTrial, try_window
 from chatmemory.database.read import read_window
 from chatmemory.database.target import Target
+from chatmemory.database.to_format import written_memory
 from chatmemory.models import Conversation, WindowSettings
 
 __all__ = ["ConversationMemory"]
@@ -80,13 +80,13 @@ class ConversationMemory(ChatMemory):
         return await sync_to_async(self.clear)()
 
     def messages(self) -> list[ChatMessage]:
-        """Return what the model gets now, in order. Nothing is written, also where the limit has become smaller."""
+        """Return what the model gets now, in order. Nothing is written, even if the limit has become smaller."""
         return read_window(Key.of(self.conversation, self._primary))
 
     def at(self, version: int) -> list[ChatMessage]:
         """Return the messages that the model got at ``version``, from 0 (none) to the current one.
 
-        A message was answered from the memory at the answer's ``added_in`` less one. With ``KEEP_HISTORY = False``
+        An answer was made from the memory at its ``added_in - 1``. With ``KEEP_HISTORY = False``
         evicted messages are gone from past versions as well.
 
         Raises:

@@ -14,8 +14,8 @@ from django.db.models import QuerySet
 from chatmemory.core.exceptions import IdempotencyConflictError
 from chatmemory.core.json_text import dumps, loads
 from chatmemory.core.serialization.storable import require_storable
+from chatmemory.database.batches import chunks, rows_of
 from chatmemory.database.change import Change, MemorySize
-from chatmemory.database.rows import chunks, rows_of
 from chatmemory.models import Conversation, IdempotencyKey, Message
 
 __all__ = ["check_key", "find_key", "fingerprint", "keys_of", "recall", "remember", "scope_of", "scope_of_owner"]

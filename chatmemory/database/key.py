@@ -33,7 +33,7 @@ class Key:
 
     @classmethod
     def named(cls, owner: Any, memory_id: str, database: str) -> Key:
-        """Return the memory ID under which ``owner`` has a conversation; None for conversations without owner."""
+        """Return the key of the conversation that ``owner`` (None: no owner) has under ``memory_id``."""
         if owner is None:
             return cls(database, "memory_id", (memory_id, ""))
         prepared = owner._meta.pk.get_db_prep_value(owner.pk, connections[database], prepared=False)

@@ -7,12 +7,12 @@ from chatmemory.core.eviction import Entry
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens import stored_count
 from chatmemory.core.window import Window, WindowKind
+from chatmemory.database.batches import rows_of
 from chatmemory.database.estimators import estimator_for, model_name_of
 from chatmemory.database.key import Key
-from chatmemory.database.rows import rows_of
-from chatmemory.database.sql.queries import read_memory
+from chatmemory.database.sql.reads import read_memory
 from chatmemory.models import Conversation, Message
-from chatmemory.models.columns import from_columns
+from chatmemory.models.message_columns import from_columns
 
 __all__ = ["read_rows", "read_window"]
 

@@ -39,7 +39,7 @@ def has_collided(error: OperationalError) -> bool:
 def retry(database: str, transaction: Callable[[], T]) -> T:
     """Run ``transaction`` and return its result; while it collides with others run it again, for half a minute at most.
 
-    Within a transaction of the caller's it runs once: only the caller can begin that anew.
+    If the caller has a transaction open, it runs once: only the caller can begin that transaction again.
 
     Args:
         database: the alias.

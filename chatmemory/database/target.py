@@ -1,4 +1,9 @@
-"""The conversation that an operation changes: found, locked, changed in one transaction, and tried again."""
+"""The conversation that an operation changes: found, locked, changed in one transaction, and tried again.
+
+The first statement of a change that takes the lock locks the conversation's row, on SQLite the whole file, so changes
+of one conversation queue. Inside a transaction of the caller's the lock is held until that one ends; there a collision
+with other transactions reaches the caller, who alone can begin again. Elsewhere the change is tried again.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ from chatmemory.conf import setting
 from chatmemory.database.change import Change
 from chatmemory.database.key import Key
 from chatmemory.database.retry import retry
-from chatmemory.database.sql.queries import lock
+from chatmemory.database.sql.reads import lock
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation
 
 __all__ = ["Target"]
@@ -115,8 +120,8 @@ class Target:
             raise Conversation.DoesNotExist("the conversation has been erased")
         new = self.new()
         self._check(new)
-        # Another process may make it first. An error at that would leave a lock behind on MariaDB, by which two
-        # transactions of callers could deadlock; an upsert does not, and changes nothing of a row that is there.
+        # Another process may make it first. On MariaDB a failed insert leaves a lock behind, and two callers'
+        # transactions could deadlock. An upsert leaves none, and changes nothing of a row that is there.
         with_target = connections[self.key.database].features.supports_update_conflicts_with_target
         Conversation.objects.using(self.key.database).bulk_create(
             [new],

@@ -18,8 +18,11 @@ tool result without its call, a call without its result, and more. What is chang
 9. Where an error may have nothing but text, one with more is no longer marked, but begins with ``(This is an error.)``.
 10. Where the user must begin, and another does, a user message that says that the beginning is missing comes first.
 
-What the last message is stays as it is: a memory that ends with an answer is sent so, and it is for the caller to know
-whether the model goes on from there. The same messages always give the same result, and what is valid is not changed.
+The kind of the last message is not changed: a memory that ends with an answer is sent so, and the caller decides
+whether the model goes on from there. The same messages always give the same result, and valid messages are not changed.
+
+Two more repairs belong to one API each: white space at the end of the last turn (:mod:`chatmemory.formats.anthropic`)
+and reasoning that is not encrypted (:mod:`chatmemory.formats.responses`).
 """
 
 from __future__ import annotations

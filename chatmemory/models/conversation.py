@@ -58,7 +58,8 @@ WINDOW_SETTINGS = tuple(WindowSettings.__annotations__)
 COUNTERS = ("version", "next_position", "message_count", "retained_count", "retained_tokens", "purged_count")
 """The columns that every change writes, with ``updated_at``."""
 
-# What other objects of the row may have written since it was read, and what it is at first.
+# The columns that save() never writes, because another object of the row may have changed them, with the values of a
+# new row.
 _NOT_SAVED: dict[str, Any] = {**dict.fromkeys(COUNTERS, 0), "turn": 0, "turn_until": None}
 
 
@@ -102,7 +103,7 @@ class Conversation(models.Model):
         blank=True,
         related_name="chatmemory_conversations",
     )
-    # Databases take two nulls for different, so that nobody's memory IDs would not be unique.
+    # In a unique constraint two nulls differ: with a null owner, memory IDs would not be unique.
     owner_key = models.GeneratedField(
         expression=Coalesce(Cast("owner", models.CharField(max_length=255)), models.Value("")),
         output_field=ExactCharField(max_length=255),
@@ -132,7 +133,7 @@ class Conversation(models.Model):
         _("messages deleted"), default=0, editable=False, help_text=_("Evicted ones, that history is not to keep.")
     )
 
-    # Who makes the model answer: chatmemory.assistant.
+    # The assistant's turn that is under way: see chatmemory.assistant.turns.
     turn = models.PositiveBigIntegerField(default=0, editable=False)
     turn_until = models.DateTimeField(null=True, editable=False)
 

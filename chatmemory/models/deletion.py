@@ -14,7 +14,7 @@ def cascade(collector: Collector, field: ForeignKey[Any, Any], rows: Any, using:
     """Delete the rows as ``CASCADE`` does, but never set the column to null first.
 
     Django's own sets such a column to null first where constraints cannot be deferred, as on MariaDB. For a moment the
-    conversations of a user would be nobody's, who may have others under the same memory IDs.
+    conversations would have no owner, and their memory IDs could collide with those of others without owner.
     """
     source = field.remote_field.model
     collector.collect(rows, source=source, source_attr=field.name, nullable=False, fail_on_restricted=False)

@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy as _
 
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.messages import ChatMessage, ChatMessageType
-from chatmemory.models.columns import from_columns
 from chatmemory.models.conversation import Conversation
+from chatmemory.models.message_columns import from_columns
 
 __all__ = ["EVICTION_REASONS", "TYPES", "Message", "MessageQuerySet"]
 

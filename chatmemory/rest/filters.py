@@ -72,7 +72,7 @@ class _FlagField(forms.Field):
 
 
 class _Flag(filters.BooleanFilter):
-    """django-filter's takes what is neither true nor false for no filter."""
+    """A filter that refuses a value that is neither true nor false; django-filter's ignores it."""
 
     field_class = _FlagField
 

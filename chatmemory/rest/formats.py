@@ -19,7 +19,7 @@ DEFAULT_FORMAT = "langchain4j"
 
 
 class MessageFormatNegotiation(DefaultContentNegotiation):
-    """A negotiation in which ``?format=`` may name a message format; REST framework takes it for a renderer's."""
+    """The negotiation that lets ``?format=`` name a message format. REST framework takes it for a renderer."""
 
     def filter_renderers(self, renderers: Iterable[BaseRenderer], format: str) -> list[BaseRenderer]:
         return [renderer for renderer in renderers if renderer.format == format] or list(renderers)

@@ -1,8 +1,9 @@
 """Entity tags: which state of a resource a client has seen.
 
 A tag is ``"<version>.<fingerprint>"``, the version being that of the conversation's memory. ``If-Match`` compares the
-version, and takes ``"<version>"`` alone as well, for clients have that from bodies. Where more than the memory can
-change, a fingerprint that is given counts too. A tag made weak by a proxy that compresses counts like the strong one.
+version; it takes ``"<version>"`` alone as well, because clients know the version from bodies. For a resource with more
+than a memory (title, metadata) the fingerprint must match too, if the tag has one. A tag that a compressing proxy made
+weak counts like the strong one.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _logger = logging.getLogger("chatmemory.rest")
 
 
 class Problem(APIException):
-    """An error with a type of its own, by which a client can tell it from others of its status."""
+    """An error with its own ``type``, so that a client can tell it from other errors with the same status."""
 
     type = "about:blank"
 
@@ -60,7 +60,7 @@ class Problem(APIException):
 
 
 class Conflict(Problem):
-    """The request does not fit what is there."""
+    """The request conflicts with the stored data."""
 
     status_code = status.HTTP_409_CONFLICT
     type = "urn:chatmemory:problem:memory-id-taken"
@@ -108,7 +108,7 @@ class Unavailable(Problem):
     wait = 1
 
     def __init__(self) -> None:
-        # It may have been lost between a commit and the word of it.
+        # The connection may have been lost after the commit, so the change may have been made.
         super().__init__(
             "The database does not answer, or is too busy. Try again: if it made the change all the same, the same "
             "Idempotency-Key does not make it twice."

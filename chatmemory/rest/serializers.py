@@ -12,8 +12,8 @@ from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps
 from chatmemory.core.serialization.storable import require_json
 from chatmemory.database.change import Change
-from chatmemory.database.message_data import MESSAGE_FIELDS, MessageData, messages_to_data
 from chatmemory.database.operations.try_window import WindowTrial
+from chatmemory.database.plain_data import MESSAGE_FIELDS, MessageData, messages_to_data
 from chatmemory.formats.registry import MessageFormat
 from chatmemory.models import Conversation, Message
 
@@ -52,7 +52,7 @@ class _StrictSerializer(serializers.ModelSerializer[Conversation]):
                     shown = name[:100].encode("utf-8", "backslashreplace").decode()
                     raise serializers.ValidationError({shown: "unknown field; leave it out"})
                 self._check_type(name, field, value)
-                # Also what is a wrong choice anyhow, for an error would quote it.
+                # Even a value that is no valid choice, because the error quotes it.
                 require_json(value, name)
         return super().to_internal_value(data)
 
@@ -137,8 +137,8 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
     )
     state = serializers.SerializerMethodField(help_text="In the memory now, or no longer.")
     reason = serializers.SerializerMethodField(
-        help_text="Why it was evicted: there was no room in the window; its tool call left (orphan); a new system "
-        "message replaced it; a rewrite left it out; the memory was cleared."
+        help_text="Why it was evicted: there was no room in the window; its tool call was evicted (orphan); a new "
+        "system message replaced it; a rewrite dropped it; the memory was cleared."
     )
 
     class Meta:

@@ -23,15 +23,15 @@ from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.serialization.codec import message_to_json
 from chatmemory.core.serialization.storable import require_json, require_storable
 from chatmemory.database import operations
+from chatmemory.database.batches import chunks, rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.key import Key
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.retry import retry
-from chatmemory.database.rows import chunks, rows_of
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
-from chatmemory.models.columns import to_columns
 from chatmemory.models.identifiers import memory_id_text
+from chatmemory.models.message_columns import to_columns
 from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.moments import as_stored
 from chatmemory.transfer.owners import Owners, UnknownOwnerError

@@ -41,7 +41,7 @@ _WHICH_ORDER = "Which order? Give me its number, for example 1001."
 _NOT_UNDERSTOOD = "I did not understand that."
 _GONE = "If you told me, I have forgotten it or did not understand it."
 
-_READS_CHARS = 2_000  # of a message, for patterns take their time on long ones
+_READS_CHARS = 2_000  # of a message, because the patterns are slow on long ones
 
 
 def answer(messages: Sequence[ChatMessage]) -> AiMessage:

@@ -21,7 +21,7 @@ _ASKS_FOR_ARITHMETIC = re.compile(r"\b(?:whats?|how much|calculate|compute|work 
 _NUMBER = r"(?:\d+(?:[.,]\d+)*|\.\d+)(?:e[+-]?\d+)?"
 _OPERAND = rf"[(\s]*(?:[-+−][(\s]*)?{_NUMBER}[)\s]*"
 _OPERATOR = r"(?:\*\*|//|%\s*of\b|[-+*/%^×÷−]|x|times\b|plus\b|minus\b|divided by\b|percent of\b)"
-# Whole or not at all: a part of it would be another question.
+# The whole expression or none: a part of it would be another question.
 _ARITHMETIC = re.compile(
     rf"(?<![\w.,(]){_OPERAND}(?:{_OPERATOR}{_OPERAND})+(?![\w*/%^×÷]|[.,]\d)", re.ASCII | re.IGNORECASE
 )

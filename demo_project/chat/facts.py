@@ -84,7 +84,7 @@ class Facts:
         if fact is None:
             return False
         about, clause = fact
-        # The latest is told last.
+        # The latest fact comes last.
         self.known.pop(_key(about), None)
         self.known[_key(about)] = clause
         return True

@@ -36,7 +36,7 @@ class OpenAiSpeaker(Speaker):
             from chatmemory.assistant.openai import OpenAiChatModel
         except ImportError as error:
             raise SpeakerError("The package openai is missing. Install it: pip install openai") from error
-        # Servers on one's own machine need no key, but the package does. The page has a button to try again.
+        # Local servers need no key, but the package does. No retries: the page has a button to try again.
         key = os.environ.get("OPENAI_API_KEY") or "none"
         try:
             with openai.OpenAI(api_key=key, timeout=_SECONDS, max_retries=0) as client:

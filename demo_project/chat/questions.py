@@ -88,7 +88,7 @@ def _personal(words: str, *topics: str) -> Question:
 
 def _owned(clause: str, owner: str, about: str) -> Question | None:
     owner, other = {"my": ("your", "the"), "the": ("the", "your")}.get(owner.lower(), ("", ""))
-    if not owner:  # what they call yours would be the bot's own
+    if not owner:  # "your" would be about the bot itself
         return None
     topics = [f"{owner} {about}", f"{other} {about}", f"{owner} {about}'s name"]
     if about.lower().endswith("'s name"):

@@ -28,7 +28,7 @@ _CALL_ME = re.compile(
 )
 _I_AM_OLD = re.compile(rf"{LEAD_IN}(?:i am|i'?m)\s+(\d{{1,3}})(?:\s+years?(?:\s+old)?)?\W*", re.IGNORECASE)
 _I_AM_FROM = re.compile(rf"{LEAD_IN}(?:i am|i'?m|i come)\s+from\s+(.+)", re.IGNORECASE)
-# Names have capitals and moods have none. "I am German" is told back as it was said, and as no name.
+# Names have capitals and moods have none. "I am German" is repeated as it was said, not as a name.
 _I_AM = re.compile(rf"(?i:{LEAD_IN}(?:i am|i'?m))\s+(.+)")
 _CAPITALS = re.compile(r"(?!OK\b)[^\W\d_a-z][\w'-]*(?:\s+[^\W\d_a-z][\w'-]*){0,3}")
 _I_DO = re.compile(rf"{LEAD_IN}i\s+({_VERBS})\s+(?!(?:it|this|that|these|those|them|how|what)\b)(.+)", re.IGNORECASE)
@@ -46,7 +46,7 @@ _TOLD = re.compile(rf"(?:^|: )((?:your|the) {ABOUT}) (is|are) (.+)", re.IGNORECA
 _YOU_DO = re.compile(rf"(?:^|: )you ({_VERBS}|are from) (.+)", re.IGNORECASE)
 _YOU_ARE = re.compile(r"(?:^|: )(?i:you are) (.+)")
 
-# The sentence may go on behind a value. Lists have commas of their own, and so have dates.
+# The sentence may go on after a value. Lists and dates have commas of their own.
 _GOES_ON = re.compile(
     r"(?:,?\s+(?:by the way|btw|but|because|and (?:my|i|i'm|it|it's|you|we|nice))\b|,\s+(?:not|nice|what|how)\b"
     r"|\s[-–—]\s).*",

@@ -18,16 +18,16 @@ _ORDERS = {
 
 
 def calculator(expression: Annotated[str, "For example 12*(3+4)."]) -> str:
-    """Works out arithmetic."""
+    """Work out arithmetic."""
     try:
         return f"{expression.strip()} = {calculate(expression)}"
     except ArithmeticProblem as problem:
         raise ToolError(f"{expression.strip()[:100]} cannot be calculated: {problem}.") from problem
 
 
-# Models like to give an order's number as one.
+# Models often pass an order's number as a number.
 def look_up_order(number: Annotated[str | int, "The order's number, for example 1001."]) -> str:
-    """Says where an order is."""
+    """Say where an order is."""
     found = _ORDERS.get(str(number))
     if found is None:
         raise ToolError(f"There is no order {str(number)[:100]}. The demo knows {', '.join(_ORDERS)}.")

@@ -29,8 +29,8 @@ from chatmemory import (
     UserMessage,
 )
 from chatmemory.assistant import Added, Assistant, ConversationBusyError, TurnLostError, WindowTooSmallError
+from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation, Message
-from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.verification import verify
 from tests.database.test_async import run
 from tests.support.assistant_models import ScriptedModel, calling

@@ -29,9 +29,9 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
+from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation, Message
 from chatmemory.models.identifiers import uuid7
-from chatmemory.stores import DjangoChatMemoryStore
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.vectors import OracleEstimator
 

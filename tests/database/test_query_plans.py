@@ -11,12 +11,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chatmemory import AiMessage, SystemMessage, UserMessage
+from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.database.key import Key
 from chatmemory.database.operations.positions import ORDER_STEP
 from chatmemory.database.sql.statements import statements
 from chatmemory.models import Conversation, Message
 from chatmemory.recounting import recount
-from chatmemory.stores import DjangoChatMemoryStore
 from tests.support.factories import ConversationFactory
 
 # ANALYZE ends the transaction on MariaDB.

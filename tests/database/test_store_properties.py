@@ -17,8 +17,8 @@ from chatmemory import (
     TokenWindowChatMemory,
     messages_to_json,
 )
+from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation
-from chatmemory.stores import DjangoChatMemoryStore
 from tests.database.test_conversations import check_invariants
 from tests.support.strategies import messages, tool_groups
 

@@ -10,7 +10,22 @@ from typing import Any
 import pytest
 
 from tests.support.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
-from tests.support.demo_browser import PHONE, WIDE, answered, bubbles, cards, history_of, ready, say, sign_in, slide
+from tests.support.demo_browser import (  # noqa: F401
+    PHONE,
+    WIDE,
+    answered,
+    bubbles,
+    cards,
+    cookies,
+    demo,
+    history_of,
+    open_chat,
+    ready,
+    say,
+    sign_in,
+    site,
+    slide,
+)
 
 pytestmark = pytest.mark.browser
 

@@ -15,7 +15,19 @@ import pytest
 
 from tests.demo.test_command import Demo
 from tests.support.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
-from tests.support.demo_browser import MODELS, answered, bubbles, history_of, ready, say, served
+from tests.support.demo_browser import (  # noqa: F401
+    MODELS,
+    answered,
+    bubbles,
+    cookies,
+    demo,
+    history_of,
+    open_chat,
+    ready,
+    say,
+    served,
+    site,
+)
 from tests.support.openai_server import ModelServer, calls, says
 
 pytestmark = pytest.mark.browser

@@ -19,8 +19,8 @@ from chatmemory import (
     messages_from_json,
     messages_to_json,
 )
+from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation
-from chatmemory.stores import DjangoChatMemoryStore
 from tests.support.api import USER, ai, put
 from tests.support.factories import ConversationFactory, UserFactory
 

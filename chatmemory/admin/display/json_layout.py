@@ -52,7 +52,7 @@ def _new_line(depth: int) -> str:
 
 
 def _readable(token: str) -> str:
-    r"""A string without ``\u4F60`` for 你; but what cannot be seen, or turns text around, stays escaped."""
+    r"""Return a string with 你 for ``\u4F60``; invisible characters, and those that turn text around, stay escaped."""
     if r"\u" not in token:
         return token
     value = json.loads(token)

@@ -23,7 +23,7 @@ UNREADABLE = (TypeError, ValueError)
 
 _LONGEST_EXCERPT = 160
 
-# A page is for reading. What is longer has a page of its own.
+# Longer messages are cut, and shown whole on a page of their own.
 _MOST_CHARS = 20_000
 _MOST_CHARS_OF_A_PAGE = 1_000_000
 _FEWEST_CHARS = 1000

@@ -115,7 +115,7 @@ class Strip:
 
 
 def _bars(columns: list[Any]) -> list[Bar]:
-    # A square root, beside which a short question still shows next to a long document.
+    # A square root, so that a short question can still be seen next to a long document.
     highest = max((tokens for _, _, tokens, _, _ in columns), default=0) or 1
     bars = []
     for index, (position, kind, tokens, is_retained, is_synthetic) in enumerate(columns):

@@ -31,13 +31,13 @@ __all__ = [
 
 PER_PAGE = 50
 
-# Of a memory, which is shown in one piece.
+# Messages of a memory, which is shown without pages.
 MOST_SHOWN = 500
 
-# What left for one of these reasons had to make room for another message, or went with one that had to.
+# Reasons of messages that made room for another message, or were evicted together with one that did.
 _PUSHED_OUT = {EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value, EvictionReason.REPLACED.value}
 
-# How many messages are looked at in one statement to find where a version begins.
+# Messages that one statement looks at to find where a version begins.
 _PROBES = 500
 
 
@@ -246,7 +246,7 @@ def _arrivals(conversation: Conversation, rows: list[Message]) -> dict[int, Arri
     return {
         position: came[version]
         for position, version in left_in.items()
-        # What came alone, and left at once, was pushed out by nothing else.
+        # A message that was added alone and evicted at once was pushed out by no other.
         if version in came and came[version].last > position
     }
 
@@ -287,5 +287,5 @@ def _versions_around(conversation: Conversation, versions: set[int]) -> list[tup
         found = dict(conversation.messages.filter(position__in=probes).values_list("position", "added_in"))
         known |= found
         if not found or step == 1:
-            break  # what was not found was not kept
+            break  # the messages not found were not kept
     return [(position, known[position]) for position in sorted(known)[1:-1]]

@@ -57,12 +57,12 @@ def change_window(model_admin: Any, request: HttpRequest, object_id: str) -> Htt
                     return _done(model_admin, request, conversation, _say_window(change, **wanted))
             context["leaving"] = len(conversation.memory.try_window(**wanted).evicted)
             has_it = wanted == {"window": conversation.window, "limit": conversation.limit}
-            # A memory that is over its limit, by other hands, loses something even so.
+            # A memory over its limit, after a change outside this app, evicts messages even so.
             context["is_same"] = has_it and not context["leaving"]
             context["seen"] = "" if context["is_same"] else _state(conversation)
         except Conversation.DoesNotExist as error:
             raise Http404 from error
-        except (TypeError, ValueError) as error:  # a row that other hands have written
+        except (TypeError, ValueError) as error:  # a row that was written outside this app
             context["problem"] = str(error)
     return conversation_page(model_admin, request, conversation, "change_window", _("Change window"), **context)
 
@@ -176,7 +176,7 @@ def _logged(
     def transact() -> Change:
         with transaction.atomic(using=database):
             change = act()
-            # The log is read by all staff, so it is not written in the language of whoever acts.
+            # All staff read the log, so it is not written in the language of the one who acts.
             with translation.override(settings.LANGUAGE_CODE):
                 if said := say(change):
                     model_admin.log_change(request, conversation, said)

@@ -94,7 +94,7 @@ class Erasing(ModelAdmin):
         )
 
 
-# Named as the admin's own action, in whose place it comes.
+# It has the name of the admin's own action, and so replaces it.
 @admin.action(description=gettext_lazy("Erase selected conversations"), permissions=["delete"])
 def delete_selected(model_admin: Any, request: HttpRequest, queryset: QuerySet[Conversation]) -> HttpResponse | None:
     """Erase several conversations once confirmed, each in one transaction with its entry in the log."""

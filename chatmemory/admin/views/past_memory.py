@@ -1,4 +1,4 @@
-"""What the model saw: the memory at any message or version."""
+"""The page "What the model saw": the memory at any message or version."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from chatmemory.models import MAX_LIMIT, Conversation, Message
 
 __all__ = ["show"]
 
-# What is longer is a file to download, for nobody copies it out of a box.
+# Longer JSON is offered as a file: nobody copies it out of a box.
 _MOST_JSON_CHARS = 100_000
 
 
@@ -95,7 +95,7 @@ def _memory(conversation: Conversation, version: int, *, with_text: bool) -> tup
     try:
         fit = {row.pk for row in fit_rows(conversation).retained}
     except UNREADABLE:
-        return rows, 0  # then nothing can be had of this memory, and the page says why
+        return rows, 0  # then the memory cannot be written in any format, and the page says why
     got = [row for row in rows if row.pk in fit]
     return got, len(rows) - len(got)
 
@@ -107,7 +107,7 @@ def _lacks_evicted(conversation: Conversation, version: int) -> bool:
 
 def _jsons(rows: list[Message], refused: dict[str, str]) -> list[JsonText]:
     """Return the JSON of each format; ``refused`` has the formats known to be unable to express it, and why."""
-    # Each message has a frame of a hundred characters or so.
+    # A format adds about a hundred characters to each message.
     is_long = sum(100 + len(row.text) + len(row.payload or "") for row in rows) > _MOST_JSON_CHARS
     messages = [] if is_long else [row.message for row in rows]
     found = []

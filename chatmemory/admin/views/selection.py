@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.translation import ngettext
 
-from chatmemory.database.rows import chunks
+from chatmemory.database.batches import chunks
 from chatmemory.models import Conversation
 
 __all__ = ["MOST_LISTED", "Selection"]
@@ -115,7 +115,7 @@ class Selection:
                 "more": self.count - len(self.listed),
                 "action": self.request.POST.get("action"),
                 "across": across,
-                # The list passes a form over that selects nothing at all.
+                # The list ignores a form that selects nothing.
                 "selected": selected[:1] if across else selected,
                 **context,
             },

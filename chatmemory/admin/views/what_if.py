@@ -46,7 +46,7 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
         except Conversation.DoesNotExist as error:
             raise Http404 from error
         except UNREADABLE:
-            # What is evicted along with a message depends on what is in it.
+            # Which messages are evicted together depends on their contents.
             context["unreadable"] = unreadable(conversation.messages.retained())
             if not context["unreadable"]:
                 raise

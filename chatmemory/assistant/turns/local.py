@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from chatmemory.assistant.errors import TurnLostError
-from chatmemory.assistant.turns.turn import Added, Turn
+from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from chatmemory.assistant.turns.base import Turn
 from chatmemory.assistant.turns.local import LocalTurn
-from chatmemory.assistant.turns.turn import Turn
 from chatmemory.core.memory import ChatMemory
 
 __all__ = ["open_turn"]
@@ -19,7 +19,7 @@ def open_turn(memory: ChatMemory, timeout: float) -> Turn:
         timeout: the seconds after which another may take over, unless the turn is renewed.
     """
     if "chatmemory.models" in sys.modules:  # else no memory can be one of Django's
-        from chatmemory.assistant.turns.conversation import ConversationTurn
+        from chatmemory.assistant.turns.lease import ConversationTurn
 
         if (turn := ConversationTurn.of(memory, timeout)) is not None:
             return turn

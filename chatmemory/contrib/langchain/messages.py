@@ -24,6 +24,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from chatmemory.core.arguments import is_blank
 from chatmemory.core.contents import (
     Audio,
     AudioContent,
@@ -87,7 +88,7 @@ def to_chat_message(message: lc.BaseMessage) -> ChatMessage:
         return _answer(message)
     if isinstance(message, lc.SystemMessage) or kind == "system":
         text = "\n".join(content.text for content in _contents(message) if isinstance(content, TextContent))
-        if text.strip():
+        if not is_blank(text):
             return SystemMessage(text)
     said = {"role": message.role} if isinstance(message, lc.ChatMessage) else {}
     return CustomMessage({"framework": FRAMEWORK, "type": message.type, **said, "text": str(message.text)})

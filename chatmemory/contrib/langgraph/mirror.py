@@ -16,8 +16,8 @@ from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namesp
 from chatmemory.contrib.langgraph.reading import load
 from chatmemory.core.messages import ChatMessage
 from chatmemory.database import operations
+from chatmemory.database.batches import rows_of
 from chatmemory.database.native_forms import NativeForms
-from chatmemory.database.rows import rows_of
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
 

@@ -11,8 +11,8 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from chatmemory.contrib.langgraph.mirror import MESSAGES, follow, followed_until, messages_at, newest
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.threads import Threads, insert, namespace_of
+from chatmemory.database.batches import chunks
 from chatmemory.database.change import Change
-from chatmemory.database.rows import chunks
 from chatmemory.models import Conversation
 
 __all__ = ["copy_thread", "delete_for_runs", "delete_old", "delete_thread", "prune"]

@@ -26,6 +26,7 @@ from typing import Any
 from llama_index.core.base.llms import types as li
 from pydantic import ValidationError
 
+from chatmemory.core.arguments import is_blank
 from chatmemory.core.contents import (
     Audio,
     AudioContent,
@@ -78,7 +79,7 @@ def to_chat_message(message: li.ChatMessage) -> ChatMessage:
             return UserMessage(contents=contents or [TextContent("")], name=_text(kwargs.get("name")))
         case _Role.SYSTEM | _Role.DEVELOPER:
             text = "\n".join(content.text for content in contents if isinstance(content, TextContent))
-            if text.strip():
+            if not is_blank(text):
                 return SystemMessage(text)
             return CustomMessage({"framework": FRAMEWORK, "type": message.role.value, "text": text})
         case _Role.TOOL | _Role.FUNCTION:

@@ -35,6 +35,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.messages import TextContent as PydanticText
 
+from chatmemory.core.arguments import is_blank
 from chatmemory.core.contents import AudioContent, Content, ImageContent, PdfFileContent, TextContent, VideoContent
 from chatmemory.core.messages import (
     AiMessage,
@@ -134,7 +135,7 @@ def model_message(message: ChatMessage, when: datetime) -> ModelMessage:
 
 def _is_standing(part: ModelRequestPart) -> TypeGuard[SystemPromptPart]:
     """Return whether a part belongs to the system message: it holds for more than one request, and changes no other."""
-    if not isinstance(part, SystemPromptPart) or not part.content.strip():
+    if not isinstance(part, SystemPromptPart) or is_blank(part.content):
         return False
     return part.context_id is None and part.scope == "conversation"
 

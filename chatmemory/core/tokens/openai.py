@@ -16,8 +16,8 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.core.serialization.codec import message_to_json
-from chatmemory.core.tokens.base import TokenCountEstimator
 from chatmemory.core.tokens.encodings import count_tokens, encoding_name
+from chatmemory.core.tokens.estimator import TokenCountEstimator
 
 __all__ = ["OpenAiTokenCountEstimator", "stored_count"]
 

@@ -15,7 +15,7 @@ from chatmemory.database.operations.change_window import apply_window
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import oldest_entries, plan_addition
 from chatmemory.database.target import Target
-from chatmemory.database.write import write
+from chatmemory.database.write_change import write
 
 __all__ = ["add"]
 

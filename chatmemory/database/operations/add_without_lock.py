@@ -17,11 +17,11 @@ from chatmemory.database.estimators import estimator_of, settings_of, window_of
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import entries_of, plan_addition
 from chatmemory.database.retry import has_collided
-from chatmemory.database.sql.queries import read_snapshot
 from chatmemory.database.sql.raw_rows import Row
+from chatmemory.database.sql.reads import read_snapshot
 from chatmemory.database.sql.writes import save_at_once
 from chatmemory.database.target import Target
-from chatmemory.database.write import already_stored, fits_one_statement, send_signals, update_counters
+from chatmemory.database.write_change import already_stored, fits_one_statement, send_signals, update_counters
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS
 
 __all__ = ["try_to_add"]

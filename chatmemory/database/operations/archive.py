@@ -12,14 +12,14 @@ from django.db.models import Q
 
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.messages import ChatMessage
+from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.estimators import estimator_for
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.positions import ORDER_STEP
-from chatmemory.database.rows import rows_of
 from chatmemory.database.target import Target
-from chatmemory.database.write import write
+from chatmemory.database.write_change import write
 from chatmemory.models import Message, MessageQuerySet
 
 __all__ = ["ARCHIVED", "add_archived", "empty_archive", "take_out"]

@@ -8,12 +8,12 @@ from django.db.models import Q
 
 from chatmemory.core.tokens import TokenCountEstimator, stored_count
 from chatmemory.core.window import Window, check_kind, check_limit
+from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.estimators import check_model, estimator_for, estimator_of, settings_of, window_of
 from chatmemory.database.operations.plan import evicted_rows, memory_of, oldest_entries
-from chatmemory.database.rows import rows_of
 from chatmemory.database.target import Target
-from chatmemory.database.write import write
+from chatmemory.database.write_change import write
 from chatmemory.models import MAX_LIMIT, WINDOW_SETTINGS, Conversation, WindowSettings
 
 __all__ = ["apply_window_settings", "check_window_settings", "recount", "set_window"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from chatmemory import signals
 from chatmemory.core.eviction import EvictionReason
+from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
-from chatmemory.database.rows import rows_of
 from chatmemory.database.target import Target
-from chatmemory.database.write import after_commit, write
+from chatmemory.database.write_change import after_commit, write
 
 __all__ = ["clear"]
 

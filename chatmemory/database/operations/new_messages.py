@@ -13,7 +13,7 @@ from chatmemory.core.tokens import TokenCountEstimator
 from chatmemory.database.estimators import model_name_of
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.models import Message
-from chatmemory.models.columns import to_columns
+from chatmemory.models.message_columns import to_columns
 
 __all__ = ["NewMessages"]
 
@@ -75,6 +75,6 @@ class NewMessages(Sequence[ChatMessage]):
         return self._counts[model]
 
     def rows(self, estimator: TokenCountEstimator) -> list[Message]:
-        """Return new rows, counted by ``estimator``, that have no place yet; others at each call."""
+        """Return unsaved rows without positions, counted by ``estimator``; each call returns new ones."""
         counts = self.token_counts(estimator)
         return [Message(**columns, token_count=count) for columns, count in zip(self._columns, counts, strict=True)]

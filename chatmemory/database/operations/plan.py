@@ -9,10 +9,10 @@ from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.change import Gone
 from chatmemory.database.operations.positions import ORDER_STEP
-from chatmemory.database.sql.queries import read_oldest
 from chatmemory.database.sql.raw_rows import Row, message_columns
+from chatmemory.database.sql.reads import read_oldest
 from chatmemory.models import Conversation, Message
-from chatmemory.models.columns import from_columns
+from chatmemory.models.message_columns import from_columns
 
 __all__ = ["entries_of", "entry_of", "evicted_rows", "memory_of", "plan_addition"]
 
@@ -53,7 +53,7 @@ def plan_addition(
     """Plan to add ``rows`` as if one after the other, and give those that are added their places.
 
     Returns:
-        the rows that are added (an equal system message is not) and the rows that are evicted.
+        the rows that are added (a system message equal to the present one is not) and the rows that are evicted.
     """
     memory = memory_of(conversation, window, oldest_first)
     first = window.always_keep_system_message_first

@@ -11,7 +11,7 @@ __all__ = ["ORDER_STEP", "longest_common_subsequence", "orders_between"]
 ORDER_STEP = 2**32
 """The distance in ``memory_order`` of two messages added one after the other: room for 32 halvings."""
 
-# Where almost everything repeats, the longest one is not worth its time.
+# If almost everything repeats, the longest common subsequence takes too long.
 _MOST_PAIRS = 200_000
 
 
@@ -23,7 +23,7 @@ def longest_common_subsequence(old: Sequence[Hashable], new: Sequence[Hashable])
     Source: Hunt and Szymanski, "A fast algorithm for computing longest common subsequences", 1977. Fast where few
     elements repeat, as in conversations.
     """
-    start, end = 0, 0  # what they share at both ends is most of it, and repeated elements there would cost most
+    start, end = 0, 0  # usually they share most at both ends, and repeated elements there would cost most
     shortest = min(len(old), len(new))
     while start < shortest and old[start] == new[start]:
         start += 1

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.messages import ChatMessage, SystemMessage
 from chatmemory.core.window import Window
+from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change, Gone
 from chatmemory.database.estimators import estimator_of, window_of
 from chatmemory.database.native_forms import NativeForms
@@ -16,9 +17,8 @@ from chatmemory.database.operations.change_window import apply_window
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import entry_of, evicted_rows
 from chatmemory.database.operations.positions import ORDER_STEP, longest_common_subsequence, orders_between
-from chatmemory.database.rows import rows_of
 from chatmemory.database.target import Target
-from chatmemory.database.write import write
+from chatmemory.database.write_change import write
 from chatmemory.models import Message
 
 __all__ = ["Rewrite", "plan_rewrite", "rewrite"]
@@ -40,8 +40,8 @@ def rewrite(
         native: another framework's forms of them. A row stays only if it has an equal one.
         window: bounds the memory from now on, by default the row's window does. Messages that do not fit are evicted.
         from_foreign_memory: whether the caller is a memory with a window of its own, which adds in this way. Then only
-            the rows that ``messages`` leave out are evicted, and new system messages, and new messages after the last
-            one that stays, were said. Otherwise all new messages are synthetic.
+            the rows that are missing in ``messages`` are evicted. New system messages, and new messages after the last
+            one that stays, count as said. Otherwise all new messages are synthetic.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing, and must not be made.

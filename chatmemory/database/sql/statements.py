@@ -27,7 +27,8 @@ INSERTED = tuple(field.attname for field in Message._meta.concrete_fields if not
 class Statements:
     """Statements with ``%s`` for each parameter.
 
-    Those about one conversation are by the column that names it: ``"id"``, or ``"memory_id"`` (and the owner's key).
+    Statements about one conversation are dicts, by the column that names it: ``"id"``, or ``"memory_id"`` (with the
+    owner's key).
     """
 
     lock: dict[str, tuple[str, ...]]
@@ -49,8 +50,8 @@ class Statements:
     """The condition that may follow ``counters``: :data:`WINDOW_SETTINGS` and :data:`COUNTERS` have these values."""
 
     snapshot: dict[str, str]
-    """By the key, a limit, and the key again: primary key, :data:`WINDOW_SETTINGS` and :data:`COUNTERS` of the
-    conversation with each of its oldest rows in memory, or with nulls if there is none."""
+    """Parameters: key, limit, key. Each row has the primary key, :data:`WINDOW_SETTINGS` and :data:`COUNTERS` of the
+    conversation, and one of its oldest retained messages (nulls if it has none)."""
 
     insert: str
     """The beginning of an insert, up to ``VALUES``."""
@@ -62,8 +63,8 @@ class Statements:
     """The clause that returns position and primary key of each row written; empty where the database cannot."""
 
     at_once: tuple[str, str, str] | None
-    """The text before, between and after the values, where ``counters``, ``if_unchanged`` and ``insert`` are one
-    statement, and the values of the first row need types."""
+    """The text before, between and after the rows of values, of which the first has casts; for databases that can do
+    ``counters``, ``if_unchanged`` and ``insert`` in one statement. None elsewhere."""
 
 
 def _column_of(model: type[models.Model], name: str) -> str:
@@ -81,7 +82,7 @@ def statements(database: str) -> Statements:
     quote = ops.quote_name
     conversations, messages = quote(Conversation._meta.db_table), quote(Message._meta.db_table)
 
-    # Short, for Django reads through the text of every statement: no tables before columns where one is meant.
+    # The SQL is short, because Django scans every statement: with only one table, columns have no prefix.
     def of_conversation(*names: str, prefix: str = "") -> list[str]:
         return [prefix + quote(_column_of(Conversation, name)) for name in names]
 
@@ -92,7 +93,7 @@ def statements(database: str) -> Statements:
 
     def where(prefix: str = "") -> dict[str, str]:
         key, memory_id, owner_key = of_conversation("id", "memory_id", "owner_key", prefix=prefix)
-        # The database makes a text of the owner's key as it did for the column: a UUID has another one on each.
+        # The database casts the owner's key as it did for the column: each writes a UUID differently.
         return {"id": f"{key} = %s", "memory_id": f"{memory_id} = %s AND {owner_key} = CAST(%s AS {text})"}
 
     def retained(prefix: str = "") -> str:

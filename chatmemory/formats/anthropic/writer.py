@@ -10,7 +10,7 @@ from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResult
 from chatmemory.formats import CannotExpressError
 from chatmemory.formats.anthropic.block_writer import answer_blocks, content_block
 from chatmemory.formats.anthropic.reader import ATTRIBUTE, read_answer, read_contents
-from chatmemory.formats.kept import is_same_answer, kept_pieces
+from chatmemory.formats.kept_parts import is_same_answer, kept_pieces
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules
 from chatmemory.formats.transcript import write_transcript
 from chatmemory.formats.validity import make_valid

@@ -17,7 +17,7 @@ from chatmemory.formats import CannotExpressError
 from chatmemory.formats.gemini.part_reader import NO_SIGNATURE
 from chatmemory.formats.gemini.part_writer import answer_parts, content_part, function_response
 from chatmemory.formats.gemini.reader import ATTRIBUTE, read_answer, read_contents, read_result
-from chatmemory.formats.kept import is_same_answer, kept_pieces
+from chatmemory.formats.kept_parts import is_same_answer, kept_pieces
 from chatmemory.formats.rules import Names, Repair, Rules
 from chatmemory.formats.transcript import write_transcript
 from chatmemory.formats.validity import make_valid

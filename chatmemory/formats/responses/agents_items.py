@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from chatmemory.core.arguments import is_blank
 from chatmemory.core.contents import AudioContent, Content, TextContent
 from chatmemory.core.messages import (
     AiMessage,
@@ -202,7 +203,7 @@ def _other(item: Item, names: Mapping[str | None, str | None]) -> ChatMessage:
         if role == "user":
             return UserMessage(contents)
         text = "".join(content.text for content in contents if isinstance(content, TextContent))
-        if role in ("system", "developer") and text.strip():
+        if role in ("system", "developer") and not is_blank(text):
             return SystemMessage(text)
     return CustomMessage({ATTRIBUTE: [str(kind)]})
 

@@ -9,7 +9,7 @@ from chatmemory.core.arguments import tuple_of
 from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.formats import CannotExpressError, naming_message
 from chatmemory.formats.call_ids import CallIds, unused_ids, used_ids
-from chatmemory.formats.kept import is_same_answer, kept_pieces
+from chatmemory.formats.kept_parts import is_same_answer, kept_pieces
 from chatmemory.formats.responses.item_writer import answer_items, text_or_parts
 from chatmemory.formats.responses.reader import ATTRIBUTE, read_answer
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules

@@ -41,7 +41,7 @@ class Operation:
     """Whether messages come in or go out, so that a format can be asked for."""
 
     headers: tuple[str, ...] = ()
-    """Of the request."""
+    """The headers of the request."""
 
     answer_headers: tuple[str, ...] = ()
     problems: frozenset[int] = frozenset()

@@ -17,9 +17,9 @@ from rest_framework.throttling import BaseThrottle
 
 from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation, ConversationQuerySet
+from chatmemory.rest.access import reachable_conversations
 from chatmemory.rest.formats import MessageFormatNegotiation, asked_format
 from chatmemory.rest.parsers import StrictJSONParser
-from chatmemory.rest.permissions import reachable_conversations
 from chatmemory.rest.problems import LengthRequired, invalid
 from chatmemory.rest.throttling import throttles
 from chatmemory.rest.views.problem_view import ProblemView
@@ -45,7 +45,7 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
     """The query parameters of each action, beside those of every action and of filters and pages."""
 
     whole_memory: ClassVar[set[str]] = set()
-    """The actions that answer a whole memory and nothing else of messages, in any format."""
+    """The actions whose answer is one whole memory and no other messages. Only they take every format."""
 
     def get_throttles(self) -> list[BaseThrottle]:
         scope = "reads" if self.request.method in SAFE_METHODS else "writes"

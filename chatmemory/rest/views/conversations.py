@@ -20,9 +20,9 @@ from chatmemory.database.idempotency import find_key, fingerprint, scope_of_owne
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, ConversationQuerySet, IdempotencyKey
+from chatmemory.rest.access import single_owner
 from chatmemory.rest.filters import ConversationFilter, StrictOrderingFilter
 from chatmemory.rest.pagination import ConversationPagination
-from chatmemory.rest.permissions import single_owner
 from chatmemory.rest.preconditions import conversation_tag, not_modified, precondition
 from chatmemory.rest.problems import Conflict
 from chatmemory.rest.serializers import WINDOW_FIELDS, ConversationSerializer, message_items

@@ -10,10 +10,10 @@ from rest_framework.response import Response
 
 from chatmemory.core.numbers import whole_number
 from chatmemory.database import operations
-from chatmemory.database.model_input import written_memory
+from chatmemory.database.batches import rows_of
 from chatmemory.database.operations.try_window import fit_rows
-from chatmemory.database.rows import rows_of
 from chatmemory.database.target import Target
+from chatmemory.database.to_format import written_memory
 from chatmemory.models import MAX_LIMIT, Conversation
 from chatmemory.rest.bodies import read_list, read_memory
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition

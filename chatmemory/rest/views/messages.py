@@ -12,8 +12,8 @@ from rest_framework.response import Response
 
 from chatmemory.core.numbers import whole_number
 from chatmemory.database import operations
+from chatmemory.database.batches import rows_of
 from chatmemory.database.idempotency import keys_of
-from chatmemory.database.rows import rows_of
 from chatmemory.database.target import Target
 from chatmemory.models import MAX_LIMIT, Conversation
 from chatmemory.rest.bodies import read_batch
@@ -49,7 +49,7 @@ class MessageViewSet(ChatMemoryViewSet):
         demanded = precondition(request)
 
         def check(row: Conversation) -> None:
-            # A repeated request moved the version itself.
+            # The first run of this very request changed the version.
             repeated = key and keys_of(row).filter(key=key).exists()
             if demanded and not repeated:
                 demanded(row)

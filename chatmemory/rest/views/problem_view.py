@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chatmemory.models import Conversation
-from chatmemory.rest.permissions import permission_classes
+from chatmemory.rest.access import permission_classes
 from chatmemory.rest.problems import PROBLEM_JSON, problem_response
 
 if TYPE_CHECKING:

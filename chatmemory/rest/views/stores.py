@@ -17,9 +17,9 @@ from chatmemory.database.read import read_rows
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from chatmemory.models.identifiers import memory_id_text
+from chatmemory.rest.access import single_owner
 from chatmemory.rest.bodies import read_list
 from chatmemory.rest.formats import DEFAULT_FORMAT
-from chatmemory.rest.permissions import single_owner
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
 from chatmemory.rest.views.base import ChatMemoryViewSet

@@ -20,7 +20,7 @@ from chatmemory.core.serialization.reader import read_message
 from chatmemory.core.serialization.storable import require_storable
 from chatmemory.database.idempotency import scope_of, scope_of_owner
 from chatmemory.models import Conversation, IdempotencyKey, Message
-from chatmemory.models.columns import to_columns
+from chatmemory.models.message_columns import to_columns
 from chatmemory.transfer.json_lines.lines import Line, blocks
 from chatmemory.transfer.json_lines.write import DESCRIBED, conversation_lines
 from chatmemory.transfer.owners import Owners, UnknownOwnerError

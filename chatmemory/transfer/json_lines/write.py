@@ -19,10 +19,10 @@ from django.core.exceptions import ValidationError
 from chatmemory.core.json_text import dumps, loads
 from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.core.serialization.codec import message_to_json
+from chatmemory.database.batches import in_parts, read_in_parts
 from chatmemory.database.idempotency import scope_of, scope_of_owner
-from chatmemory.database.rows import in_parts, read_in_parts
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, IdempotencyKey, Message
-from chatmemory.models.columns import to_columns
+from chatmemory.models.message_columns import to_columns
 
 __all__ = ["DESCRIBED", "conversation_lines", "key_line", "message_or_problem"]
 

@@ -23,7 +23,7 @@ class Command(BaseCommand):
 
     help = "Makes the demo's database, loads the sample conversations and serves chat, admin and API."
 
-    # Some of them ask the database, which may be the very thing that is broken. Serving runs them later.
+    # Some checks query the database, which may be what is broken. Serving runs the checks later.
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -76,12 +76,12 @@ class Command(BaseCommand):
     def _serve(self, port: int) -> None:
         self._say("Serving until you press Ctrl-C.")
         try:
-            # What runserver has to say on stdout is said already; requests and errors still go to stderr.
+            # The addresses are printed already; requests and errors still go to stderr.
             call_command("runserver", f"{HOST}:{port}", use_reloader=False, stdout=io.StringIO())
         finally:
             self._say("\nStopped.")
 
     def _say(self, text: str) -> None:
         self.stdout.write(text)
-        # A pipe would hold it back until the server ends.
+        # Without it a pipe would show nothing until the server ends.
         self.stdout.flush()

@@ -24,6 +24,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from chatmemory.core.arguments import is_blank
 from chatmemory.core.contents import TextContent
 from chatmemory.core.messages import (
     AiMessage,
@@ -82,7 +83,7 @@ class _Reader:
     def read(self, data: dict[str, Any]) -> None:
         author, recipient = _object(data, "author"), data.get("recipient")
         role, kind = author.get("role"), _object(data, "content").get("content_type")
-        texts = [text for text in texts_of(data) if text.strip()]
+        texts = [text for text in texts_of(data) if text.strip() and not is_blank(text)]
         if role == "user":
             texts += attachments_of(data)
         if role == "assistant" and isinstance(recipient, str) and recipient not in ("all", ""):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from chatmemory.core.arguments import is_blank
 from chatmemory.core.messages import AiMessage, ChatMessage, CustomMessage, SystemMessage, UserMessage
 from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.moments import from_column
@@ -53,7 +54,7 @@ def _message(row: Row) -> ChatMessage:
             return UserMessage(text, attributes=attributes)
         case "ASSISTANT", text:
             return AiMessage(text, attributes=attributes)
-        case "SYSTEM", text if text.strip():
+        case "SYSTEM", text if not is_blank(text):
             return SystemMessage(text)
         case kind, text:
             return CustomMessage({"framework": ATTRIBUTE, "type": kind, "text": text, **more})

@@ -74,7 +74,7 @@ def _owner(request: Request, act: str | None) -> Any:
     user = request.user
     if not getattr(user, "is_authenticated", False):
         return None
-    # What stands for a user, such as a token's claims, is no owner; the row it stands for is.
+    # request.user may be a stand-in, such as the claims of a token. The owner is the row that it represents.
     return user if isinstance(user, get_user_model()) else _user(user.pk)
 
 

@@ -17,11 +17,11 @@ from chatmemory.database import operations
 from chatmemory.database.estimators import model_name_of
 from chatmemory.database.key import Key
 from chatmemory.database.read import read_window
-from chatmemory.database.sql.queries import read_memory
+from chatmemory.database.sql.reads import read_memory
 from chatmemory.database.target import Target
 from chatmemory.models import MAX_LIMIT, Conversation, require_owner
-from chatmemory.models.columns import from_columns
 from chatmemory.models.identifiers import memory_id_text
+from chatmemory.models.message_columns import from_columns
 
 __all__ = ["DjangoChatMemoryStore"]
 

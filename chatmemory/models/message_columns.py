@@ -20,7 +20,7 @@ from chatmemory.core.serialization.writer import message_to_data
 
 __all__ = ["from_columns", "to_columns"]
 
-# As dumps() writes U+0000, half of a surrogate pair, and a number that is longer than loads() reads.
+# Matches what dumps() writes for U+0000, for half a surrogate pair, and for numbers too long for loads().
 _DOUBTFUL = re.compile(r"\\u0000|[\ud800-\udfff]|[0-9]{900}")
 
 _PLAIN: dict[str, Callable[[str], ChatMessage]] = {

@@ -13,17 +13,17 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from chatmemory.assistant.errors import TurnLostError
-from chatmemory.assistant.turns.turn import Added, Turn
+from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage
 from chatmemory.core.window import Window
 from chatmemory.database import operations
 from chatmemory.database.conversation_memory import ConversationMemory
+from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.database.key import Key
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
-from chatmemory.stores import DjangoChatMemoryStore
 
 __all__ = ["ConversationTurn"]
 

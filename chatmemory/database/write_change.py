@@ -1,9 +1,4 @@
-"""Write a change to the rows of a conversation, and send the signals.
-
-The first statement of every change locks the conversation's row, on SQLite the whole file, so changes of one
-conversation queue. Inside a transaction of the caller's the lock is held until that one ends; there a collision with
-other transactions reaches the caller, who alone can begin anew. Elsewhere the change is tried again.
-"""
+"""Write the rows of a change and its counters, and send the signals after the commit."""
 
 from __future__ import annotations
 
@@ -16,8 +11,8 @@ from django.utils import timezone
 
 from chatmemory import signals
 from chatmemory.conf import setting
+from chatmemory.database.batches import ROWS_AT_ONCE, chunks, rows_of
 from chatmemory.database.change import Change, Gone, MemorySize, mark_evicted
-from chatmemory.database.rows import ROWS_AT_ONCE, chunks, rows_of
 from chatmemory.database.sql.raw_rows import Row, message_columns, primary_key, text_columns
 from chatmemory.database.sql.writes import MOST_ROWS, save
 from chatmemory.models import Conversation, Message
