@@ -76,7 +76,7 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
         "E018",
         "FORMATS",
         _formats,
-        "Set it to a dict: names of small letters, digits and hyphens, and dotted paths of importable MessageFormats.",
+        "Set it to a dict of names (small letters, digits, single - or _ between) and dotted paths of MessageFormats.",
     ),
     (
         "E015",

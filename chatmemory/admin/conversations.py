@@ -148,7 +148,7 @@ class ConversationAdmin(Erasing):
     def has_read_text_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
         """Return whether they may read what messages say; otherwise they see shapes, tokens and reasons.
 
-        Without a conversation: whether lists show texts and find them. Which conversations these are of is up to
+        Without a conversation: whether lists may show and search texts. Which conversations these are of is up to
         :meth:`get_queryset`.
         """
         return request.user.has_perm("chatmemory.read_message_text")

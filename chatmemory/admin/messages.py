@@ -91,7 +91,7 @@ class MessageList(CappedList):
 class MessageAdmin(ModelAdmin):
     """The admin of messages. Each links to its place in its conversation.
 
-    Which conversations these are of, whose, and what was said is for those to see to whom the site shows it elsewhere.
+    Conversation, owner and text of a message are shown only to staff who may see them in the admin of conversations.
     """
 
     list_display = ("place", "owner", "position", "role", "said", "tokens", "state", "created_at")

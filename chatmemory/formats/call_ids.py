@@ -67,7 +67,9 @@ class CallIds:
         """
         id = self.id_answered_by(message)
         if id is None:
-            raise CannotExpressError("OpenAI needs the ID of the call, and no call without one waits for a result")
+            raise CannotExpressError(
+                "OpenAI needs the ID of the call: the result has none, and there is no unanswered call without an ID"
+            )
         return id
 
     def _is_missing(self, id: str | None) -> bool:

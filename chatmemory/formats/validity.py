@@ -3,7 +3,8 @@
 A window cuts conversations wherever it is full, and a process may end between a call and its result; but APIs refuse a
 tool result without its call, a call without its result, and more. What is changed, in this order:
 
-1. A tool call has an ID that the API takes and no other call has. One that is not unique, or is missing where IDs are
+1. A tool call has an ID that the API takes, and that no other call of the answer has (for Anthropic: no other call of
+   the conversation). One that is not unique, or is missing where IDs are
    needed, is ``call_0`` and so on; characters that are not allowed become ``_``, and what is too long is cut. The
    result gets the same ID.
 2. A result answers the latest call of its ID that was made before it and has none. Results without an ID answer the

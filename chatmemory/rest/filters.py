@@ -1,4 +1,4 @@
-"""Filters of the lists."""
+"""The filters of the lists. The parameter ``owner`` is checked in :mod:`chatmemory.rest.access`."""
 
 from __future__ import annotations
 

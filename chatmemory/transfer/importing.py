@@ -149,7 +149,9 @@ class _ConversationImport:
         mark = present.metadata.get(IMPORTED) if isinstance(present.metadata, dict) else None
         kinds = {name: type(value) for name, value in mark.items()} if isinstance(mark, dict) else {}
         if not isinstance(mark, dict) or kinds != _MARK or mark["source"] != self._import.source:
-            raise self._bad("there is a conversation that was not imported from here; erase or rename that one")
+            raise self._bad(
+                "the owner has a conversation with this memory ID that was not imported from here; erase that one"
+            )
         return mark
 
     def _storable(self) -> Iterator[_Sized]:

@@ -148,7 +148,7 @@ def _small_talk(said: str, messages: Sequence[ChatMessage]) -> str:
         return f"Hello! {_introduction(messages)}".rstrip()
     if _ASKS_WHO_IT_IS.search(said):
         return _I_AM
-    return f"{_NOT_UNDERSTOOD} {_introduction(messages) or 'Say “help” and I tell you what I understand.'}"
+    return f"{_NOT_UNDERSTOOD} {_introduction(messages) or 'Say “help” and I will tell you what I understand.'}"
 
 
 def _introduction(messages: Sequence[ChatMessage]) -> str:

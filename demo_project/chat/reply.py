@@ -53,7 +53,7 @@ def reply_events(conversation: Conversation, model: ChatModel) -> Iterator[dict[
         yield _error("The database does not answer.")
     except Exception:
         _logger.exception("The demo failed")
-        yield _error("The demo itself failed. What happened is in the terminal that it runs in.")
+        yield _error("The demo itself failed. The error is in the terminal that it runs in.")
 
 
 def stop(conversation: Conversation) -> None:

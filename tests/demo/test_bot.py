@@ -205,7 +205,7 @@ class TestMemory:
 
     def test_it_says_what_it_is_once_and_when_asked(self) -> None:
         assert "not a language model" in talk("Tell me a joke")
-        assert talk("Tell me a joke", "Tell me a joke").endswith("Say “help” and I tell you what I understand.")
+        assert talk("Tell me a joke", "Tell me a joke").endswith("Say “help” and I will tell you what I understand.")
         assert "not a language model" in talk("Tell me a joke", "help")
 
     def test_without_anything_to_answer(self) -> None:

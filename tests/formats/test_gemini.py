@@ -377,7 +377,7 @@ class TestWritten:
             (_user(VideoContent()), "message 1 (USER): Gemini needs the URL or the data of a video"),
             (
                 _user(ImageContent("http://x/a")),
-                "message 1 (USER): Gemini needs the MIME type of an image, and the URL does not end with one it knows",
+                "message 1 (USER): Gemini needs the MIME type of an image, and the ending of its URL names none",
             ),
             (
                 _user(ImageContent(image=Image(base64_data="aGk="))),

@@ -558,7 +558,7 @@ class TestRefused:
             ),
             (
                 [{"role": "function", "name": "now", "content": "noon"}],
-                "m[0].role: the role function is of the past; use tool, with a tool_call_id",
+                "m[0].role: the role function is deprecated; use tool, with a tool_call_id",
             ),
             ([{"role": "system"}], "m[0].content: expected a string or a list of parts, got nothing"),
             ([{"role": "system", "content": " "}], "m[0]: text cannot be null or blank"),
@@ -654,7 +654,7 @@ class TestRefused:
             ),
             (
                 [_assistant(function_call=FUNCTION)],
-                "m[0].function_call: function_call is of the past; use tool_calls",
+                "m[0].function_call: function_call is deprecated; use tool_calls",
             ),
             ([_assistant(content=1)], "m[0].content: expected a string or a list of parts, got a number"),
             ([_assistant(content=[])], "m[0].content: expected at least one part, got none"),

@@ -387,7 +387,7 @@ class TestRead:
             ([{"type": "x"}], "m[0].type: expected one of message, function_call_output, got 'x'"),
             ([{"type": "item_reference", "id": "x"}], "m[0].type: only OpenAI knows what this refers to"),
             ([{"type": "custom_tool_call"}], "m[0].type: a call of a custom tool cannot be kept"),
-            ([{"type": "computer_call"}], "m[0].type: a call that waits for another answer than a function's"),
+            ([{"type": "computer_call"}], "m[0].type: a call whose output is not a function's"),
             ([_user_item()], "m[0].content: expected at least one part, got none"),
             ([_user_item({"type": "input_audio"})], "m[0].content[0].type: expected one of input_text, input_image"),
             (

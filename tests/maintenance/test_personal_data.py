@@ -249,7 +249,7 @@ class TestTheCommand:
 
     def test_nobody_answers(self, user: Any, theirs: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sys.stdin", io.StringIO())
-        with pytest.raises(CommandError, match="--no-input does not ask"):
+        with pytest.raises(CommandError, match="--no-input erases without a question"):
             run("erase", user.username)
         assert Conversation.objects.exists()
 
@@ -274,7 +274,7 @@ class TestTheCommand:
 
         pre_delete.connect(refuse, sender=Conversation)
         try:
-            with pytest.raises(CommandError, match="Other objects refer to a conversation"):
+            with pytest.raises(CommandError, match="cannot be erased, because other objects refer to it"):
                 run("erase", user.username, "--no-input")
         finally:
             pre_delete.disconnect(refuse, sender=Conversation)

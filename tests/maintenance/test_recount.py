@@ -46,7 +46,7 @@ def test_evicted_and_retained_messages_are_counted_for_the_new_model() -> None:
     conversation = made()
     assert counts(conversation) == {6}
     said = run("--model", "gpt-4")
-    assert said == "Counted conversations: 1, messages: 7, evicted by it: 0.\n"
+    assert said == "Counted conversations: 1, messages: 7, evicted: 0.\n"
     assert counts(conversation) == {9}
     conversation.refresh_from_db()
     assert (conversation.model, conversation.retained_tokens, conversation.retained_count) == ("gpt-4", 36, 4)
@@ -57,7 +57,7 @@ def test_what_no_longer_fits_is_evicted() -> None:
     conversation = ConversationFactory(window="tokens", limit=3 + 4 * 6, model="gpt-4o")
     conversation.memory.add(*[UserMessage(TEXT)] * 5)
     assert conversation.retained_count == 4
-    assert run("--model", "gpt-4") == "Counted conversations: 1, messages: 5, evicted by it: 2.\n"
+    assert run("--model", "gpt-4") == "Counted conversations: 1, messages: 5, evicted: 2.\n"
     conversation.refresh_from_db()
     assert (conversation.retained_count, conversation.retained_tokens) == (2, 18)
     assert conversation.messages.get(position=1).eviction_reason == "window"
@@ -108,7 +108,7 @@ def test_what_an_own_estimator_counts_is_left_to_it() -> None:
     conversation = Conversation.objects.get()
     own = counts(conversation)
     assert own != {OpenAiTokenCountEstimator("gpt-4").estimate_token_count_in_message(UserMessage(TEXT))}
-    assert run() == run("--model", "gpt-4") == "Counted conversations: 0, messages: 0, evicted by it: 0.\n"
+    assert run() == run("--model", "gpt-4") == "Counted conversations: 0, messages: 0, evicted: 0.\n"
     assert counts(conversation) == own
     run("--from", conversation.model, "--model", "gpt-4")
     assert counts(conversation) == {9}
@@ -129,7 +129,7 @@ def test_interrupted_it_begins_again_with_what_is_left() -> None:
     assert list(verify()) == []
     run("--model", "gpt-4")
     assert counts(conversation) == {9}
-    assert run("--model", "gpt-4") == "Counted conversations: 0, messages: 0, evicted by it: 0.\n"
+    assert run("--model", "gpt-4") == "Counted conversations: 0, messages: 0, evicted: 0.\n"
 
 
 def test_what_is_evicted_meanwhile_is_counted_as_well() -> None:
@@ -146,7 +146,7 @@ def test_what_is_evicted_meanwhile_is_counted_as_well() -> None:
 def test_a_dry_run_changes_nothing() -> None:
     conversation = made()
     said = run("--model", "gpt-4", "--dry-run")
-    assert said == "Would count conversations: 1, messages: 7, evicted by it: 0.\n"
+    assert said == "Would count conversations: 1, messages: 7.\n"
     assert counts(conversation) == {6}
 
 

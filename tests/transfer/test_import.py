@@ -159,7 +159,8 @@ class TestImporting:
         problems: list[str] = []
         imported(said(*TALK), say=problems.append)
         assert problems == [
-            "p: there is a conversation that was not imported from here; erase or rename that one (memory ID 'm')"
+            "p: the owner has a conversation with this memory ID that was not imported from here; erase that one "
+            "(memory ID 'm')"
         ]
         assert not Message.objects.exists()
 

@@ -326,8 +326,8 @@ class TestDjangoAiAssistant:
     [
         (["langchain-sql"], "name their database with --from"),
         (["langchain-sql", "--from", "nope"], "--from: there is no 'nope' in DATABASES"),
-        (["openai", "--from", "default"], "reads files; name them, and no --from"),
-        (["openai"], "reads files; name them, and no --from"),
+        (["openai", "--from", "default"], "reads files; give at least one FILE, and no --from"),
+        (["openai"], "reads files; give at least one FILE, and no --from"),
     ],
 )
 def test_options_that_cannot_be(args: list[str], problem: str) -> None:

@@ -34,7 +34,7 @@ class NativeMemory:
             framework: the framework of the native forms.
             memory_id: its text is the conversation's memory ID.
             owner: the user who owns the conversation; None for one without an owner.
-            settings: of a new conversation, see
+            settings: those of a new conversation, see
                 :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
         Raises:
@@ -76,7 +76,7 @@ class NativeMemory:
             operations.add(self._target(), messages, native=NativeForms(self._framework, forms))
 
     def set(self, messages: Sequence[ChatMessage], forms: Sequence[Any]) -> None:
-        """Make ``messages`` the memory, whatever its window: those after all that stay count as said.
+        """Make ``messages`` the memory, even if they exceed its window. New ones after all that stay count as said.
 
         Raises:
             ValueError: see :meth:`add`.

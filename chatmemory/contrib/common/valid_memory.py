@@ -21,8 +21,8 @@ def valid_rows(memory: NativeMemory) -> Iterator[tuple[Message, ChatMessage]]:
     """Yield the rows of the memory, each with its message, in which every tool call and result has an ID.
 
     The window evicts a call together with the results that directly follow it, but may leave other results behind. So
-    once it has evicted something, results without a call are left out here; before, somebody wrote them so, and they
-    stay. A result without a tool's name gets the name of its call.
+    after the first eviction, results without a call are left out here. Before it, they were written so, and they stay.
+    A result without a tool's name gets the name of its call.
     """
     names: dict[str | None, str | None] = {}
     ids: CallIds | None = None

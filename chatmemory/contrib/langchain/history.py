@@ -29,7 +29,7 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
         Args:
             session_id: its text is the conversation's memory ID.
             owner: the user who owns the conversation; None for one without an owner.
-            settings: of a new conversation, see
+            settings: those of a new conversation, see
                 :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
         Raises:

@@ -108,9 +108,7 @@ def form_of(message: lc.BaseMessage) -> dict[str, Any] | None:
     except (TypeError, ValueError) as error:
         # Neither error names the message.
         name = f"{type(message).__name__} {message.id or ''}".strip()
-        raise type(error)(
-            f"{name} cannot be kept as JSON, which its artifact and metadata must allow: {error}"
-        ) from None
+        raise type(error)(f"{name} cannot be kept: its artifact and metadata must be JSON values: {error}") from None
     alike = json.dumps(lc.message_to_dict(from_chat_message(to_chat_message(message))))
     return None if text == alike else form
 

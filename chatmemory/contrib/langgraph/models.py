@@ -45,9 +45,11 @@ class Checkpoint(models.Model):
     parent_checkpoint_id = ExactCharField(max_length=64, blank=True, default="")
     run_id = ExactCharField(max_length=255, blank=True, default="", db_index=True)
     state_type = models.CharField(max_length=64)
-    state = models.BinaryField(help_text="Serialised; of the values only those that are numbers or nothing.")
+    state = models.BinaryField(
+        help_text="Serialised. Of the channels' values it has only numbers and nulls; the others are in ChannelValue."
+    )
     versions = models.JSONField(
-        help_text="Of each channel that has a value of its own: its version, or null if older checkpoints make it up."
+        help_text="The version of each channel that is stored separately; null if older checkpoints make up its value."
     )
     metadata_type = models.CharField(max_length=64)
     metadata = models.BinaryField(help_text="Serialised.")

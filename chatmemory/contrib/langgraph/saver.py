@@ -106,7 +106,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         return [as_graph_message(row) for row in memory.retained()]
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the checkpoint that ``config`` names, or without an ID the latest of its namespace, or None."""
+        """Return the checkpoint that ``config`` names; without a checkpoint ID the latest of its namespace; or None."""
         with left_as_found(self._threads.database):
             return reading.read_latest(self._threads, self.serde, config)
 

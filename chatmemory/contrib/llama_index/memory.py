@@ -141,7 +141,7 @@ class Conversations:
         """
         Args:
             owner: the user who owns the conversations; None for those without an owner.
-            settings: of a new conversation, see
+            settings: those of a new conversation, see
                 :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
         Raises:

@@ -45,7 +45,7 @@ class DjangoSession:
             session_id: the memory ID of the conversation.
             owner: the user who owns the conversation; None for one without an owner.
             session_settings: its ``limit`` is the number of items that ``get_items`` returns by default.
-            settings: of a new conversation, see
+            settings: those of a new conversation, see
                 :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
         Raises:
@@ -63,8 +63,8 @@ class DjangoSession:
         """Return the latest ``limit`` items, oldest first.
 
         Args:
-            limit: by default that of the session settings; None there, and a negative number, as in the SDK's own
-                sessions, stand for all items.
+            limit: by default the limit of the session settings. If that is None too, or the number is negative, all
+                items are returned, as by the SDK's own sessions.
         """
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit

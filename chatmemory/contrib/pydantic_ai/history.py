@@ -30,7 +30,7 @@ class DjangoMessageHistory:
         Args:
             memory_id: the memory ID of the conversation.
             owner: the user who owns the conversation; None for one without an owner.
-            settings: of a new conversation, see
+            settings: those of a new conversation, see
                 :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
         Raises:
@@ -98,7 +98,7 @@ class DjangoMessageHistory:
 
 
 def _said(message: ModelMessage, number: int, plain: dict[str, Any]) -> Iterator[tuple[ChatMessage, Any]]:
-    """Yield the messages that one of Pydantic AI's becomes, with their forms: its times and IDs need one each."""
+    """Yield the messages made of one of Pydantic AI's, each with its form, which keeps times and IDs."""
     if isinstance(message, ModelResponse):
         yield answer(message), {"message": plain}
         return

@@ -1,4 +1,4 @@
-"""The protocol of token estimators."""
+"""The protocol of token estimators. The one that counts as OpenAI's models do is in :mod:`.openai`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Add messages to a memory, and evict what no longer fits."""
+"""Add messages to a memory, and evict what no longer fits.
+
+Of two writers at the same moment the slower one adds under the lock: see :mod:`.add_without_lock`.
+"""
 
 from __future__ import annotations
 

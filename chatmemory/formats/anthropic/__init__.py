@@ -9,7 +9,7 @@ Anthropic wants the turns of the user and of the model to alternate, the user's 
 - what :mod:`chatmemory.formats.validity` says is repaired, and reported
 - white space at the end of the last turn, if that is an answer, is left out, and reported
 
-Not written, for Anthropic has no place for it and the model needs none of it:
+Not written, because Anthropic has no place for it and the model does not need it:
 
 - thinking without a signature, and thinking after which nothing is said: Anthropic refuses both. The signature is the
   attribute ``thinking_signature``, redacted thinking the attribute ``redacted_thinking``, as in LangChain4j
@@ -24,8 +24,8 @@ Everything else that has no place is an ``UnsupportedContentError``. Base64 is n
 What ``from_anthropic`` finds that messages here have no place for is kept aside, in the attribute ``anthropic``: the
 content blocks of an answer as they came, if it has several texts or thoughts, citations, tools that ran at Anthropic,
 or another order than thinking, text, calls; and those of a user, if documents have titles, contexts or citations, or
-are text, which is read as text (in tool results, for good). They are written again as long as the message says what
-they say.
+are text, which is read as text (in a tool result it stays text when it is written again). They are written again as
+long as the message says what they say.
 
 Not kept by ``from_anthropic``: ``cache_control``, ``"caller": {"type": "direct"}``, and what an answer says of itself
 (``id``, ``model``, ``usage``, ``stop_reason`` …). Several texts of an answer become one, several blocks of ``system``

@@ -2,16 +2,16 @@
 
 ``from_gemini`` also reads what the SDK dumps: ``response.model_dump()``, or one content of it.
 
-Gemini wants the turns of the user and of the model to alternate, the user's first, a turn of nothing but responses
-right after the turn with the calls, as many as there are calls, and the system text apart. So
+Gemini wants the turns of the user and of the model to alternate, the user's first; after a turn with calls, a turn with
+one response for each call and nothing else; and the system text apart. So
 
 - system messages are written as ``system_instruction``, wherever they are; several become several parts
 - neighbours of one role become one content, but responses of functions stay apart from what the user says after them
 - what :mod:`chatmemory.formats.validity` says is repaired, and reported
-- the first call of an answer that has no signature, for another model made it, gets the one that Gemini has for that,
-  ``skip_thought_signature_validator``; reading takes it out again
+- calls that another model made have no signature: the first one of an answer gets the placeholder that Gemini accepts,
+  ``skip_thought_signature_validator``; reading removes it
 
-Not written, for Gemini has no place for it and the model needs none of it:
+Not written, because Gemini has no place for it and the model does not need it:
 
 - thinking and ``attributes``, but for what ``from_gemini`` put there; an answer of nothing but thinking
 - an empty text of an answer; ``name`` of a user message

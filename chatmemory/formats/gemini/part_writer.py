@@ -108,7 +108,7 @@ def _media_part(media: Media | None, what: str) -> dict[str, Any]:
         return {"fileData": {"fileUri": url, "mimeType": mime_type}}
     if what == "a video":  # of YouTube, which have none
         return {"fileData": {"fileUri": url}}
-    raise CannotExpressError(f"Gemini needs the MIME type of {what}, and the URL does not end with one it knows")
+    raise CannotExpressError(f"Gemini needs the MIME type of {what}, and the ending of its URL names none")
 
 
 def can_be_fetched(url: str) -> bool:

@@ -5,7 +5,7 @@
 OpenAI wants every call answered right after it, and nothing else answered: what :mod:`chatmemory.formats.validity` says
 is repaired, and reported.
 
-Not written, for OpenAI has no place for it and the model needs none of it:
+Not written, because OpenAI has no place for it and the model does not need it:
 
 - ``thinking``, unless the caller names a field for it
 - ``attributes``, but for what ``from_openai`` put there: the refusal, name and audio ID of an answer

@@ -24,7 +24,7 @@ __all__ = ["ATTRIBUTE", "from_openai"]
 ATTRIBUTE = "openai"
 """The attribute for what only OpenAI has: ``name``, ``refusal``, ``annotations``, ``audio``."""
 
-_REFUSED_ROLES = {"function": "the role function is of the past; use tool, with a tool_call_id"}
+_REFUSED_ROLES = {"function": "the role function is deprecated; use tool, with a tool_call_id"}
 
 
 def from_openai(data: Any, place: str = "") -> list[ChatMessage]:
@@ -79,7 +79,7 @@ def _tool(fields: Fields) -> ToolExecutionResultMessage:
 
 
 def _assistant(fields: Fields) -> AiMessage:
-    fields.refuse("function_call", "function_call is of the past; use tool_calls")
+    fields.refuse("function_call", "function_call is deprecated; use tool_calls")
     content = fields.content(ASSISTANT_PARTS) if fields.has("content") else None
     refusal = fields.optional_text("refusal")
     if isinstance(content, list):

@@ -41,7 +41,7 @@ def to_openai(
 ) -> list[dict[str, Any]]:
     """Return the messages as ``messages=`` of a chat completion takes them.
 
-    OpenAI accepts the result whatever the memory holds: what :mod:`chatmemory.formats.validity` says is repaired, and
+    OpenAI accepts whatever is returned: what :mod:`chatmemory.formats.validity` says is repaired, and
     what is valid comes out one for one. Missing arguments are written as ``{}``: OpenAI wants a string, and servers
     that parse it want JSON.
 

@@ -6,11 +6,12 @@ System messages are items of ``input`` too, not ``instructions``: so each keeps 
 An answer is one message here, whose items may be several there: reasoning, text, calls.
 
 OpenAI wants every call answered, and nothing else answered: what :mod:`chatmemory.formats.validity` says is repaired,
-and reported. OpenAI refuses reasoning that it does not store (any more), unless it is there encrypted; and it refuses
-what belongs to reasoning without it. So an answer with reasoning that is not encrypted is sent as text and calls only,
-and that is reported, too. Ask for ``include=["reasoning.encrypted_content"]`` to have it sent.
+and reported. OpenAI refuses reasoning that it does not store (any more), unless its encrypted content is sent; and it
+refuses the other items of an answer whose reasoning is missing. So an answer with reasoning that is not encrypted is
+sent as text and calls only, and that is reported, too. Ask for ``include=["reasoning.encrypted_content"]`` to have it
+sent.
 
-Not written, for OpenAI has no place for it and the model needs none of it:
+Not written, because OpenAI has no place for it and the model does not need it:
 
 - ``thinking`` and ``attributes``, but for what ``from_responses`` put there, and reasoning after which nothing is said
 - ``name`` of a user message; ``is_error`` and ``tool_name`` of a tool result

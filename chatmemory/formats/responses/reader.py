@@ -41,7 +41,7 @@ _REFUSED = {
     "custom_tool_call_output": "the result of a custom tool cannot be kept, only that of a function",
     **dict.fromkeys(
         ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request"),
-        "a call that waits for another answer than a function's cannot be kept",
+        "a call whose output is not a function's cannot be kept; leave it out",
     ),
 }
 

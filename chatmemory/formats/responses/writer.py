@@ -17,7 +17,7 @@ from chatmemory.formats.validity import make_valid
 
 __all__ = ["to_responses"]
 
-_NOT_ENCRYPTED = "Reasoning that is not encrypted was left out, with all but text and calls of its answer."
+_NOT_ENCRYPTED = "Reasoning that is not encrypted was left out; of its answer only the text and the calls were sent."
 _RULES = Rules(
     ids=Names(None, 64),
     unique_ids=False,
@@ -32,7 +32,7 @@ def to_responses(
     *,
     repair: bool = True,
 ) -> list[dict[str, Any]]:
-    """Return the items as ``input=`` takes them. OpenAI accepts the result whatever the memory holds.
+    """Return the items as ``input=`` takes them. OpenAI accepts whatever is returned.
 
     Args:
         on_repair: called with each repair, in the order of the messages.

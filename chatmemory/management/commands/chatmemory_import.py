@@ -72,7 +72,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--memory-id",
             metavar="ID",
-            help="the memory ID of the conversation in the only file (default: the file's name)",
+            help="the memory ID of the conversation, if there is one FILE (default: the file's name)",
         )
         parser.add_argument(
             "--owner", metavar="ID", help="the user with this primary key becomes the owner of all conversations"
@@ -88,7 +88,7 @@ class Command(BaseCommand):
             "--window", choices=[kind for kind, _label in WINDOWS], help="the window of new conversations"
         )
         parser.add_argument("--limit", type=positive, help="the limit of new conversations")
-        parser.add_argument("--model", help="the model of new conversations, whose tokens are counted")
+        parser.add_argument("--model", help="the model of new conversations; tokens are counted for it")
         parser.add_argument("--database", metavar="ALIAS", help="the database (default: the one that is written to)")
         parser.add_argument("--dry-run", action="store_true", help="print what would be imported; write nothing")
         parser.add_argument("--strict", action="store_true", help="stop at the first record that cannot be imported")
@@ -160,10 +160,10 @@ def _check(files: list[str], options: dict[str, Any]) -> None:
         raise CommandError("--memory-id: is for one file; without it each file's name is the memory ID.")
     if of_tables and (files or options["source"] is None):
         raise CommandError(
-            f"--format {options['format']}: reads tables; name their database with --from, and no files."
+            f"--format {options['format']}: reads tables; name their database with --from, and give no FILE."
         )
     if not of_tables and (not files or options["source"] is not None):
-        raise CommandError(f"--format {options['format']}: reads files; name them, and no --from.")
+        raise CommandError(f"--format {options['format']}: reads files; give at least one FILE, and no --from.")
     for name, of in _ONLY_FOR.items():
         if options[name] is not None and options["format"] not in of:
             raise CommandError(f"--{name.replace('_', '-')}: is for --format {', '.join(of)}; leave it out.")

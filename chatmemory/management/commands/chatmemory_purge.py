@@ -21,17 +21,20 @@ class Command(BaseCommand):
     """The command. If it is interrupted, another run continues."""
 
     help = (
-        "Erases whole conversations without activity for DAYS; with --evicted-only or --keys or both, only evicted "
-        "messages or idempotency keys that are older. Retained messages are erased only with their conversation."
+        "Erases conversations that had no activity for DAYS days. With --evicted-only or --keys or both no "
+        "conversation is erased: only messages that were evicted, or keys that were stored, more than DAYS days ago. "
+        "Retained messages are erased only with their conversation."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--older-than", type=positive, required=True, metavar="DAYS", help="the age from which they are erased"
-        )
+        parser.add_argument("--older-than", type=positive, required=True, metavar="DAYS", help="the number of days")
         add_choice(parser, conversation=False)
-        parser.add_argument("--evicted-only", action="store_true", help="erase messages that were evicted earlier")
-        parser.add_argument("--keys", action="store_true", help="erase idempotency keys that were stored earlier")
+        parser.add_argument(
+            "--evicted-only", action="store_true", help="erase only messages that were evicted more than DAYS days ago"
+        )
+        parser.add_argument(
+            "--keys", action="store_true", help="erase only idempotency keys that were stored more than DAYS days ago"
+        )
         parser.add_argument(
             "--batch-size",
             type=positive,

@@ -19,8 +19,9 @@ class Command(BaseCommand):
     """The command. If it is interrupted, another run continues with the conversations that have another model."""
 
     help = (
-        "Counts the tokens of all messages again: with --model for that model from now on, without it for the model of "
-        "each conversation. Messages that no longer fit a window of tokens are evicted."
+        "Counts the tokens of all messages again. With --model, conversations have that model from now on; without it, "
+        "each keeps its own. Messages that no longer fit a window of tokens are evicted. Conversations that an "
+        "estimator of the project's own counts are left out, unless --from names it."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -56,10 +57,11 @@ class Command(BaseCommand):
                 self.stderr.write(f"\r{_account(done)} ...", ending="")
         if self.stderr.isatty():
             self.stderr.write("")
-        self.stdout.write(f"{'Would count' if dry_run else 'Counted'} {_account(done)}.")
+        evicted = "" if dry_run else f", evicted: {done.evicted}"
+        self.stdout.write(f"{'Would count' if dry_run else 'Counted'} {_account(done)}{evicted}.")
         if failed:
             raise SystemExit(_SOME_LEFT)
 
 
 def _account(done: Recounted) -> str:
-    return f"conversations: {done.conversations}, messages: {done.messages}, evicted by it: {done.evicted}"
+    return f"conversations: {done.conversations}, messages: {done.messages}"

@@ -49,7 +49,9 @@ class Command(BaseCommand):
         try:
             erased = erase_user(person, database=database)
         except (ProtectedError, RestrictedError) as error:
-            raise CommandError(f"Other objects refer to a conversation and forbid to erase it: {error}") from error
+            raise CommandError(
+                f"A conversation cannot be erased, because other objects refer to it: {error}"
+            ) from error
         done = "Anonymised" if setting("ERASE_USER") == "anonymise" else "Erased"
         self.stdout.write(
             f"{done} conversations: {erased.conversations}, messages: {erased.messages}. "
@@ -61,7 +63,9 @@ class Command(BaseCommand):
         try:
             answer = input(f"This will {act} all conversations of {user} and cannot be undone. Type yes to continue: ")
         except EOFError:
-            raise CommandError("Nothing was erased: the question was not answered. --no-input does not ask.") from None
+            raise CommandError(
+                "Nothing was erased, for the question was not answered. --no-input erases without a question."
+            ) from None
         if answer != "yes":
             raise CommandError("Nothing was erased.")
 

@@ -85,7 +85,7 @@ class _Block:
         if named.filter(memory_id=conversation.memory_id).exists():
             raise first.bad(
                 f"the owner has another conversation with the memory ID {conversation.memory_id!r}; "
-                "erase or rename that one, or import for another owner"
+                "erase that one, or import for another owner"
             )
         if self._dry_run:
             messages = self._contents(conversation)
@@ -157,7 +157,7 @@ class _Block:
                 self._key(line, conversation)
                 keys += 1
             else:
-                raise line.bad("this is no line of a conversation: expected a position, an idempotency key or the end")
+                raise line.bad("unknown kind of line; expected a position, an idempotency key or the end")
         raise BadRecordError(str(conversation.pk), "the end of this conversation is missing; is the file cut off?")
 
     def _insert(self, rows: list[Message]) -> None:

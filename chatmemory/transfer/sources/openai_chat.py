@@ -63,7 +63,7 @@ def _conversation(place: str, memory_id: str, text: str) -> FoundConversation | 
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return BadRecordError(place, f"not JSON: {error}; name a file of JSON lines .jsonl")
+        return BadRecordError(place, f"not JSON: {error}; the name of a file of JSON lines must end with .jsonl")
     if not isinstance(data, dict) or not isinstance(data.get("messages"), list):
         return BadRecordError(place, 'expected an object with the list "messages"')
     messages = ((f"{place}: messages[{index}]", item) for index, item in enumerate(data.pop("messages")))

@@ -51,7 +51,9 @@ def read_ai_assistant(database: str, table: str = "django_ai_assistant_thread") 
         rows: Iterable[Row] = ()
         # Both are in the order of the threads.
         while following is not None and following[0] < thread["id"]:
-            yield BadRecordError(messages.place, f"has messages of the thread {following[0]}, which is missing")
+            yield BadRecordError(
+                messages.place, f"has messages of thread {following[0]}, which the table of threads does not have"
+            )
             following = next(by_thread, None)
         if following is not None and following[0] == thread["id"]:
             rows = following[1]
@@ -75,7 +77,9 @@ def _framework(place: str) -> str:
     try:
         from chatmemory.contrib.langchain.messages import FRAMEWORK
     except ImportError as error:
-        raise BadRecordError(place, f"LangChain reads its messages; install langchain-core ({error})") from error
+        raise BadRecordError(
+            place, f"these messages are read by LangChain's own code; install langchain-core ({error})"
+        ) from error
     return FRAMEWORK
 
 

@@ -1,8 +1,8 @@
 """The table of Spring AI's ``JdbcChatMemoryRepository``, in each of the shapes that its versions have made.
 
 Spring AI stores a message's text and type, but neither tool calls nor the results of tools: rows of tools become custom
-messages. It writes a conversation anew whenever it changes, before version 2 with new times, so a time may be later
-than the message. It keeps no more of a conversation than its window, so the messages of one are read at once.
+messages. It writes all rows of a conversation again at each change, before version 2 with new times, so a time may
+be later than the message. It keeps no more of a conversation than its window, so the messages of one are read at once.
 """
 
 from __future__ import annotations
