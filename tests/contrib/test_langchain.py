@@ -264,7 +264,7 @@ def test_a_form_is_kept_only_where_it_says_more() -> None:
     ],
 )
 def test_what_is_no_json_is_an_error_that_names_the_message(message: BaseMessage, error: type[Exception]) -> None:
-    with pytest.raises(error, match="Message t1 cannot be kept as JSON"):
+    with pytest.raises(error, match="Message t1 cannot be kept: its artifact and metadata must be JSON"):
         form_of(message)
 
 
