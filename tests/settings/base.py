@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -47,12 +48,17 @@ TEMPLATES = [
 STATIC_URL = "/static/"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
+# A commit in memory takes a fiftieth of the time that it waits for a disk. A container's /dev/shm may be too small.
+_MEMORY = Path("/dev/shm")
+_IN_MEMORY = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 2**30
+_FOLDER = _MEMORY if _IN_MEMORY else Path(tempfile.gettempdir())
+
 _ENGINES: dict[str, dict[str, Any]] = {
     # A file, for several processes write to it. Otherwise Django's default settings.
     "sqlite": {
         "ENGINE": "django.db.backends.sqlite3",
-        "NAME": Path(tempfile.gettempdir()) / f"chatmemory-{os.getpid()}.sqlite3",
-        "TEST": {"NAME": str(Path(tempfile.gettempdir()) / f"chatmemory-test-{os.getpid()}.sqlite3")},
+        "NAME": _FOLDER / f"chatmemory-{os.getpid()}.sqlite3",
+        "TEST": {"NAME": str(_FOLDER / f"chatmemory-test-{os.getpid()}.sqlite3")},
     },
     "postgres": {
         "ENGINE": "django.db.backends.postgresql",
