@@ -15,10 +15,9 @@ from chatmemory.database.change import Change
 from chatmemory.database.operations.try_window import WindowTrial
 from chatmemory.database.plain_data import MESSAGE_FIELDS, MessageData, messages_to_data
 from chatmemory.formats.registry import MessageFormat
-from chatmemory.models import Conversation, Message
+from chatmemory.models import WINDOW_SETTINGS, Conversation, Message
 
 __all__ = [
-    "WINDOW_FIELDS",
     "ConversationSerializer",
     "MessageSerializer",
     "WindowSerializer",
@@ -30,8 +29,6 @@ __all__ = [
 
 # MariaDB takes JSON of 32 levels.
 _DEEPEST_METADATA = 30
-
-WINDOW_FIELDS = ["window", "limit", "model", "always_keep_system_message_first"]
 
 
 class _StrictSerializer(serializers.ModelSerializer[Conversation]):
@@ -74,7 +71,7 @@ class ConversationSerializer(_StrictSerializer):
             "memory_id",
             "title",
             "metadata",
-            *WINDOW_FIELDS,
+            *WINDOW_SETTINGS,
             "version",
             "message_count",
             "retained_count",
@@ -125,8 +122,8 @@ class WindowSerializer(_StrictSerializer):
 
     class Meta:
         model = Conversation
-        fields = WINDOW_FIELDS
-        extra_kwargs = {name: {"required": False} for name in WINDOW_FIELDS}
+        fields = WINDOW_SETTINGS
+        extra_kwargs = {name: {"required": False} for name in WINDOW_SETTINGS}
 
 
 class MessageSerializer(serializers.ModelSerializer[Message]):

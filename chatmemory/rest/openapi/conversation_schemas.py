@@ -5,9 +5,10 @@ from __future__ import annotations
 from drf_spectacular.openapi import AutoSchema
 
 from chatmemory.conf import setting
+from chatmemory.models import WINDOW_SETTINGS
 from chatmemory.rest.openapi.serializer_fields import fields_of
 from chatmemory.rest.openapi.shapes import COUNT, Schema, closed, list_of, or_null, ref, whole
-from chatmemory.rest.serializers import WINDOW_FIELDS, ConversationSerializer, MessageSerializer
+from chatmemory.rest.serializers import ConversationSerializer, MessageSerializer
 
 __all__ = ["resource_schemas"]
 
@@ -45,7 +46,7 @@ def resource_schemas(inspector: AutoSchema) -> dict[str, Schema]:
     batch, most = setting("MAX_BATCH"), setting("MAX_MEMORY_MESSAGES")
     conversation = fields_of(inspector, ConversationSerializer())
     conversation["metadata"]["additionalProperties"] = True
-    window = {name: conversation[name] for name in WINDOW_FIELDS}
+    window = {name: conversation[name] for name in WINDOW_SETTINGS}
     described = {name: conversation[name] for name in ("title", "metadata")}
     item = fields_of(inspector, MessageSerializer())
     item["message"] = {

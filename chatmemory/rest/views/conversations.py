@@ -19,13 +19,13 @@ from chatmemory.database.change import Change
 from chatmemory.database.idempotency import find_key, fingerprint, scope_of_owner
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
-from chatmemory.models import Conversation, ConversationQuerySet, IdempotencyKey
+from chatmemory.models import WINDOW_SETTINGS, Conversation, ConversationQuerySet, IdempotencyKey
 from chatmemory.rest.access import single_owner
 from chatmemory.rest.filters import ConversationFilter, StrictOrderingFilter
 from chatmemory.rest.pagination import ConversationPagination
 from chatmemory.rest.preconditions import conversation_tag, not_modified, precondition
 from chatmemory.rest.problems import Conflict
-from chatmemory.rest.serializers import WINDOW_FIELDS, ConversationSerializer, message_items
+from chatmemory.rest.serializers import ConversationSerializer, message_items
 from chatmemory.rest.views.base import ChatMemoryViewSet
 
 __all__ = ["ConversationViewSet"]
@@ -82,7 +82,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         serializer = self.get_serializer(conversation, data=request.data, partial=True)
         serializer.is_valid(raise_exception=True)
         given = serializer.validated_data
-        window = {name: given[name] for name in WINDOW_FIELDS if name in given}
+        window = {name: given[name] for name in WINDOW_SETTINGS if name in given}
         described = {name: given[name] for name in ("title", "metadata") if name in given}
 
         def transact() -> Change:
