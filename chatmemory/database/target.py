@@ -19,6 +19,7 @@ from chatmemory.database.key import Key
 from chatmemory.database.retry import retry
 from chatmemory.database.sql.reads import lock
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation
+from chatmemory.models.rollback import restore_on_rollback
 
 __all__ = ["Target"]
 
@@ -85,43 +86,39 @@ class Target:
         """
         database = self.key.database
 
-        def transact() -> Change | None:
+        def transact() -> Change:
             with transaction.atomic(using=database):
-                conversation = lock(self.key, None if self.precondition is not None else self.instance)
-                if conversation is None:
-                    return None
+                known = None if self.precondition is not None else self.instance
+                conversation = lock(self.key, known) or self._make()
                 self._check(conversation)
                 change = Change(conversation)
                 work(change)
                 self.update_instance(change)  # before signals are sent, whose receivers may use the caller's object
                 return change
 
-        for _attempt in range(10):
-            change = retry(database, transact)
-            if change is not None:
-                break
-            retry(database, self._make)
-        else:
-            raise Conversation.DoesNotExist("the conversation is erased whenever it is made")
-        return change
+        return retry(database, transact)
 
     def update_instance(self, change: Change) -> None:
-        """Set what the change wrote on the caller's object."""
+        """Set what the change wrote on the caller's object, unless the transaction is rolled back."""
         if self.instance is not None:
-            for name in (*WINDOW_SETTINGS, *COUNTERS, "updated_at"):
+            names = (*WINDOW_SETTINGS, *COUNTERS, "updated_at")
+            restore_on_rollback(self.instance, (*names, "_stored"), self.key.database)
+            for name in names:
                 setattr(self.instance, name, getattr(change.conversation, name))
+            self.instance.note_stored((*WINDOW_SETTINGS, "updated_at"))
 
     def _check(self, conversation: Conversation) -> None:
         if self.precondition is not None:
             self.precondition(conversation)
 
-    def _make(self) -> None:
+    def _make(self) -> Conversation:
+        """Insert the row and return it, locked; if another process was faster, return the row of that one."""
         if self.new is None:
             raise Conversation.DoesNotExist("the conversation has been erased")
         new = self.new()
         self._check(new)
-        # Another process may make it first. On MariaDB a failed insert leaves a lock behind, and two callers'
-        # transactions could deadlock. An upsert leaves none, and changes nothing of a row that is there.
+        # On MariaDB a failed insert leaves a lock behind, and two transactions could deadlock. An upsert leaves none,
+        # and changes nothing of a row that is there.
         with_target = connections[self.key.database].features.supports_update_conflicts_with_target
         Conversation.objects.using(self.key.database).bulk_create(
             [new],
@@ -129,3 +126,6 @@ class Target:
             update_fields=["memory_id"],
             unique_fields=["memory_id", "owner_key"] if with_target else None,
         )
+        conversation = lock(self.key)
+        assert conversation is not None, "an upsert locks its row"
+        return conversation

@@ -17,7 +17,15 @@ from chatmemory.database.sql.raw_rows import Row, message_columns, primary_key, 
 from chatmemory.database.sql.writes import MOST_ROWS, save
 from chatmemory.models import Conversation, Message
 
-__all__ = ["after_commit", "already_stored", "fits_one_statement", "send_signals", "update_counters", "write"]
+__all__ = [
+    "after_commit",
+    "already_stored",
+    "fits_one_statement",
+    "send_signals",
+    "update_counters",
+    "write",
+    "write_columns",
+]
 
 _CHARS_AT_ONCE = 1_000_000
 
@@ -64,6 +72,13 @@ def update_counters(change: Change, added: list[Message], evicted: Sequence[Gone
             conversation.retained_tokens -= message_columns(gone)[-1]
     change.added, change.gone = added, list(evicted)
     change.size, change.moment = MemorySize.of(conversation), now
+
+
+def write_columns(conversation: Conversation, names: Sequence[str]) -> None:
+    """Write columns of a locked conversation, of which some may be the window's settings."""
+    row = Conversation.objects.using(conversation._state.db).filter(pk=conversation.pk)
+    row.update(**{name: getattr(conversation, name) for name in names})
+    conversation.note_stored(names)
 
 
 def already_stored(evicted: Sequence[Gone]) -> list[Gone]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Collection
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -17,6 +19,7 @@ from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import ExactCharField
 from chatmemory.models.identifiers import MEMORY_ID_CHARS, new_memory_id, uuid7
 from chatmemory.models.owners import require_owner
+from chatmemory.models.rollback import restore_on_rollback
 
 if TYPE_CHECKING:
     from chatmemory.database.conversation_memory import ConversationMemory
@@ -142,6 +145,9 @@ class Conversation(models.Model):
 
     objects = ConversationQuerySet.as_manager()
 
+    _stored: dict[str, Any] = {}
+    """What the row is known to have: the values of the columns that save() may write. Never changed in place."""
+
     if TYPE_CHECKING:
         owner_id: Any
         messages: Any
@@ -174,24 +180,76 @@ class Conversation(models.Model):
         return self.title or self.memory_id
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save the row, but never the counters and the turn: this object may have been read before others wrote them.
+        """Insert a new row, or write the columns that were changed on this object, and no other.
+
+        Others may have changed the row since this object was read. For the same reason the window's settings and the
+        counters of a stored row are not written here: :attr:`memory` changes them.
 
         Raises:
-            ValueError: a new row has no such window, or a limit that is not above zero.
+            ValueError: a new row has no such window, or a limit that is not above zero; or a setting of the window was
+                changed on an object that is stored already.
         """
+        kwargs.update(zip(("force_insert", "force_update", "using", "update_fields"), args, strict=False))
+        names = kwargs.get("update_fields")
         if self._state.adding:
             check_kind(self.window)
             check_limit(self.limit, "limit")
             for name, value in _NOT_SAVED.items():  # a copy of another conversation has none of its messages
                 setattr(self, name, value)
-        elif not args and kwargs.get("update_fields") is None and not kwargs.get("force_insert"):
-            left_alone = {*_NOT_SAVED, *self.get_deferred_fields()}
-            kwargs["update_fields"] = [
-                field.name
-                for field in self._meta.concrete_fields
-                if not (field.primary_key or field.generated or field.attname in left_alone)
-            ]
-        super().save(*args, **kwargs)
+            kwargs["force_insert"] = True  # a row that exists has counters
+        elif not kwargs.get("force_insert"):
+            changed = self._changed()
+            self._refuse_window_settings(changed if names is None else changed & set(names))
+            names = [*changed, "updated_at"] if names is None else [*set(names) - set(WINDOW_SETTINGS)]
+            kwargs["update_fields"] = names
+        super().save(**kwargs)
+        restore_on_rollback(self, ["_stored"], self._state.db or "default")
+        self.note_stored(names)
+
+    @classmethod
+    def from_db(cls, *args: Any, **kwargs: Any) -> Self:
+        conversation = super().from_db(*args, **kwargs)
+        conversation.note_stored()
+        return conversation
+
+    def refresh_from_db(self, *args: Any, **kwargs: Any) -> None:
+        super().refresh_from_db(*args, **kwargs)
+        fields = kwargs.get("fields", args[1] if len(args) > 1 else None)
+        self.note_stored(fields)
+
+    def note_stored(self, names: Collection[str] | None = None) -> None:
+        """Take the present values of these columns for those of the row: :meth:`save` writes what differs from them.
+
+        Args:
+            names: of fields; by default of all that are loaded.
+        """
+        loaded = vars(self)
+        # A new dict, for copies of this object have the same one. The values of a JSON field may change in place.
+        self._stored = self._stored | {
+            field.attname: deepcopy(loaded[field.attname])
+            for field in self._meta.concrete_fields
+            if field.attname in loaded
+            and field.attname not in _NOT_SAVED
+            and (names is None or field.name in names or field.attname in names)
+        }
+
+    def _changed(self) -> set[str]:
+        loaded, unknown = vars(self), object()
+        return {
+            field.name
+            for field in self._meta.concrete_fields
+            if not (field.primary_key or field.generated or field.attname in _NOT_SAVED)
+            and field.attname in loaded
+            and loaded[field.attname] != self._stored.get(field.attname, unknown)
+        }
+
+    def _refuse_window_settings(self, names: set[str]) -> None:
+        changed = [f"{name}={getattr(self, name)!r}" for name in WINDOW_SETTINGS if name in names]
+        if changed:
+            raise ValueError(
+                f"save() does not change the window of a stored conversation, for its messages must be evicted or "
+                f"counted again: use conversation.memory.set_window({', '.join(changed)})"
+            )
 
     @property
     def evicted_count(self) -> int:

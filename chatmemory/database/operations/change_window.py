@@ -13,7 +13,7 @@ from chatmemory.database.change import Change
 from chatmemory.database.estimators import check_model, estimator_for, estimator_of, settings_of, window_of
 from chatmemory.database.operations.plan import evicted_rows, memory_of, oldest_entries
 from chatmemory.database.target import Target
-from chatmemory.database.write_change import write
+from chatmemory.database.write_change import write, write_columns
 from chatmemory.models import MAX_LIMIT, WINDOW_SETTINGS, Conversation, WindowSettings
 
 __all__ = ["apply_window_settings", "check_window_settings", "recount", "set_window"]
@@ -33,7 +33,7 @@ def set_window(target: Target, **settings: Unpack[WindowSettings]) -> Change:
         conversation = change.conversation
         if apply_window_settings(conversation, settings):
             _count_again(conversation, estimator_for(conversation.model))
-        conversation.save(using=conversation._state.db, update_fields=WINDOW_SETTINGS)
+        write_columns(conversation, WINDOW_SETTINGS)
         bound = window_of(conversation)
         memory = memory_of(conversation, bound, oldest_entries(conversation, bound))
         memory.evict()
@@ -63,7 +63,7 @@ def recount(target: Target, model: str | None = None, *, since: int) -> Change:
         conversation.model = wanted
         # The memory of a version never changes.
         conversation.version += 1
-        conversation.save(using=conversation._state.db, update_fields=["model", "retained_tokens", "version"])
+        write_columns(conversation, ["model", "retained_tokens", "version"])
         bound = window_of(conversation)
         memory = memory_of(conversation, bound, oldest_entries(conversation, bound))
         memory.evict()
@@ -89,7 +89,7 @@ def apply_window(conversation: Conversation, window: Window) -> None:
         _count_again(conversation, estimator)
     if changed:
         # At once, for the change that this is part of may turn out to change nothing.
-        conversation.save(using=conversation._state.db, update_fields=[*changed, "retained_tokens"])
+        write_columns(conversation, [*changed, "retained_tokens"])
 
 
 def _count_again(conversation: Conversation, estimator: TokenCountEstimator, since: int | None = None) -> bool:

@@ -60,6 +60,7 @@ def _updated(known: Conversation, changing: Row, database: str) -> Conversation:
     conversation._state.db = database
     vars(conversation).update(zip(_CHANGING, changing, strict=True))
     conversation.always_keep_system_message_first = bool(conversation.always_keep_system_message_first)
+    conversation.note_stored(WINDOW_SETTINGS)
     return conversation
 
 

@@ -1,0 +1,197 @@
+"""``conversation.save()``: it writes what was changed on the object, and undoes nothing that others did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from chatmemory import MessageWindowChatMemory, UserMessage
+from chatmemory.models import Conversation, Message
+from chatmemory.stores import DjangoChatMemoryStore
+from chatmemory.verification import verify
+from tests.support.factories import ConversationFactory, UserFactory
+
+pytestmark = pytest.mark.django_db
+
+WORDS = [UserMessage(f"u{number}") for number in range(6)]
+
+
+def conversation_of(**columns: Any) -> Conversation:
+    conversation: Conversation = ConversationFactory(window="messages", limit=10, **columns)
+    return conversation
+
+
+def stored(conversation: Conversation) -> Conversation:
+    return Conversation.objects.get(pk=conversation.pk)
+
+
+class TestOfTwoObjects:
+    def test_a_title_job_does_not_undo_a_window(self) -> None:
+        conversation = conversation_of()
+        conversation.memory.add(*WORDS)
+        job = stored(conversation)
+        conversation.memory.set_window(window="tokens", limit=50, model="gpt-4")
+        job.title = "Six words"
+        job.save()
+        now = stored(conversation)
+        assert (now.title, now.window, now.limit, now.model) == ("Six words", "tokens", 50, "gpt-4")
+        assert now.memory.messages() == conversation.memory.messages()
+        assert not list(verify())
+
+    def test_each_writes_its_own_columns(self) -> None:
+        conversation = conversation_of(metadata={"tags": ["a"]})
+        titled, tagged, owned = (stored(conversation) for _ in range(3))
+        titled.title = "Title"
+        tagged.metadata["tags"].append("b")
+        owned.owner = UserFactory()
+        for each in titled, tagged, owned:
+            each.save()
+        now = stored(conversation)
+        assert (now.title, now.metadata, now.owner) == ("Title", {"tags": ["a", "b"]}, owned.owner)
+
+    def test_what_was_saved_or_read_again_is_not_saved_again(self) -> None:
+        conversation = conversation_of()
+        conversation.title = "Mine"
+        conversation.save()
+        Conversation.objects.update(title="Theirs", metadata={"read": True})
+        conversation.save()
+        assert stored(conversation).title == "Theirs"
+        conversation.refresh_from_db()
+        Conversation.objects.update(title="Theirs again")
+        conversation.save()
+        conversation.refresh_from_db(fields=["metadata"])
+        conversation.title = "Mine"
+        conversation.save()
+        assert (stored(conversation).title, stored(conversation).metadata) == ("Mine", {"read": True})
+
+    def test_a_column_that_was_not_read_is_written_if_it_was_set(self) -> None:
+        conversation = conversation_of()
+        partial = Conversation.objects.only("title").get()
+        partial.metadata = {"set": True}
+        partial.save()
+        assert stored(conversation).metadata == {"set": True}
+
+    def test_a_save_is_one_statement_and_an_activity(self) -> None:
+        conversation = conversation_of()
+        before = conversation.updated_at
+        with CaptureQueriesContext(connection) as queries:
+            conversation.save()
+        assert len(queries) == 1
+        assert stored(conversation).updated_at > before
+
+
+class TestTheWindow:
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("limit", 2), ("window", "tokens"), ("model", "gpt-4"), ("always_keep_system_message_first", True)],
+    )
+    @pytest.mark.parametrize("update_fields", [None, True])
+    def test_is_not_changed_by_saving(self, name: str, value: Any, update_fields: Any) -> None:
+        conversation = conversation_of()
+        setattr(conversation, name, value)
+        with pytest.raises(ValueError, match=f"conversation.memory.set_window\\({name}={value!r}\\)"):
+            conversation.save(update_fields=[name] if update_fields else None)
+        assert getattr(stored(conversation), name) != value
+
+    def test_is_not_written_by_name_either(self) -> None:
+        conversation = conversation_of()
+        job = stored(conversation)
+        conversation.memory.set_window(limit=3)
+        job.title = "Title"
+        job.save(update_fields=["title", "limit"])
+        assert (stored(conversation).title, stored(conversation).limit) == ("Title", 3)
+
+    def test_of_an_object_whose_memory_changed_it_is_known(self) -> None:
+        conversation = conversation_of()
+        stored(conversation).memory.set_window(limit=3)
+        conversation.memory.add(*WORDS)
+        assert conversation.limit == 3
+        conversation.title = "Title"
+        conversation.save()
+        assert stored(conversation).limit == 3
+
+    def test_update_or_create_says_so(self) -> None:
+        conversation = conversation_of()
+        with pytest.raises(ValueError, match="set_window"):
+            Conversation.objects.update_or_create(pk=conversation.pk, defaults={"limit": 2})
+
+    def test_a_row_that_exists_is_not_overwritten_by_a_new_object(self) -> None:
+        conversation = conversation_of()
+        conversation.memory.add(*WORDS)
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Conversation(pk=conversation.pk).save()
+        assert not list(verify())
+
+
+class TestAfterARollback:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda memory: memory.set_window(limit=3),
+            lambda memory: memory.add(*WORDS),
+            lambda memory: memory.add(*WORDS, idempotency_key="k"),
+            lambda memory: memory.clear(),
+        ],
+    )
+    def test_the_object_says_what_the_row_says(self, change: Callable[[Any], Any]) -> None:
+        conversation = conversation_of()
+        conversation.memory.add(WORDS[0])
+        with transaction.atomic():
+            change(conversation.memory)
+            assert conversation.version > 1 or conversation.limit == 3
+            transaction.set_rollback(True)
+        now = stored(conversation)
+        assert {name: vars(conversation)[name] for name in vars(now) if not name.startswith("_")} == {
+            name: value for name, value in vars(now).items() if not name.startswith("_")
+        }
+        conversation.title = "Title"
+        conversation.save()
+        assert stored(conversation).limit == 10
+
+    def test_a_savepoint_takes_back_only_what_came_after_it(self) -> None:
+        conversation = conversation_of()
+        with transaction.atomic():
+            conversation.memory.set_window(limit=5)
+            with transaction.atomic():
+                conversation.memory.set_window(limit=3)
+                conversation.memory.set_window(limit=2)
+                transaction.set_rollback(True)
+            assert conversation.limit == 5
+        assert conversation.limit == stored(conversation).limit == 5
+
+    def test_what_was_saved_is_saved_again(self) -> None:
+        conversation = conversation_of()
+        conversation.title = "Title"
+        with transaction.atomic():
+            conversation.save()
+            transaction.set_rollback(True)
+        assert stored(conversation).title != "Title"
+        conversation.save()
+        assert stored(conversation).title == "Title"
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_commit_keeps_what_was_changed(self) -> None:
+        conversation = conversation_of()
+        with transaction.atomic():
+            conversation.memory.set_window(limit=5)
+        assert conversation.limit == stored(conversation).limit == 5
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_first_addition_that_fails_leaves_no_empty_conversation() -> None:
+    memory = MessageWindowChatMemory(id="new", max_messages=5, store=DjangoChatMemoryStore(owner=UserFactory()))
+
+    def fail_at_messages(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if sql.startswith("INSERT") and Message._meta.db_table in sql:
+            raise DatabaseError("the connection is lost")
+        return execute(sql, params, many, context)
+
+    with pytest.raises(DatabaseError), connection.execute_wrapper(fail_at_messages):
+        memory.add(*WORDS)
+    assert not Conversation.objects.exists()
+    memory.add(*WORDS)
+    assert memory.messages() == WORDS[1:]
