@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import io
 import re
+import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import IO, TextIO
 
 from chatmemory.transfer.reports import BadRecordError
 
-__all__ = ["Source", "numbered_lines", "open_sources"]
+__all__ = ["MAX_RECORD_CHARS", "MAX_UNPACKED_BYTES", "TOO_LONG", "Source", "numbered_lines", "open_sources"]
+
+MAX_RECORD_CHARS = 100_000_000
+"""The most characters of a line, of an item of an array, or of a document that is read as a whole."""
+
+MAX_UNPACKED_BYTES = 10_000_000_000
+"""The most bytes of all files of conversations in an archive, unpacked."""
+
+TOO_LONG = f"has over {MAX_RECORD_CHARS} characters"
+"""The problem of a record that is longer than :data:`MAX_RECORD_CHARS`."""
+
+_CHUNK = 1 << 20
 
 # The members of an archive that are read: ChatGPT splits its conversations once there are many.
 _MEMBERS = re.compile(r"(.*/)?conversations(-\d+)?\.json")
@@ -44,9 +57,11 @@ def open_sources(path: Path) -> Iterator[list[Callable[[], Source]]]:
     """Yield functions that open a file, or each file of conversations in a zip archive, to be called one by one.
 
     Raises:
-        BadRecordError: the file cannot be read, or the archive has no conversations.
+        BadRecordError: the file cannot be read, or the archive has no conversations, or too much of them.
     """
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe, or to read a device, may take for ever
+            raise BadRecordError(str(path), "is no regular file; write its contents into one, and import that")
         if not zipfile.is_zipfile(path):
             with path.open("rb") as raw:
                 yield [lambda: Source(path.name, _text(raw), raw, path.stat().st_size)]
@@ -58,6 +73,9 @@ def open_sources(path: Path) -> Iterator[list[Callable[[], Source]]]:
             )
             if not members:
                 raise BadRecordError(path.name, "there is no conversations.json in this archive")
+            if sum(info.file_size for info in members) > MAX_UNPACKED_BYTES:
+                problem = f"its conversations take over {MAX_UNPACKED_BYTES} bytes; unpack it, and import each file"
+                raise BadRecordError(path.name, problem)
             yield [_member(archive, path, info, members_to_close) for info in members]
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise BadRecordError(str(path), f"cannot be read: {error}") from error
@@ -82,8 +100,14 @@ def _text(raw: IO[bytes]) -> TextIO:
     return io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="\n")
 
 
-def numbered_lines(source: Source) -> Iterator[tuple[str, str]]:
-    """Yield each line that is not blank, after its place: ``backup.jsonl:17``."""
-    for number, line in enumerate(source.text, 1):
-        if line.strip():
-            yield f"{source.name}:{number}", line
+def numbered_lines(source: Source) -> Iterator[tuple[str, str | None]]:
+    """Yield each line that is not blank, after its place, ``backup.jsonl:17``; None in place of one that is too long."""
+    for number in count(1):
+        line = source.text.readline(MAX_RECORD_CHARS + 1)
+        if not line:
+            return
+        is_whole = len(line) <= MAX_RECORD_CHARS
+        while not (is_whole or line.endswith("\n") or not line):
+            line = source.text.readline(_CHUNK)
+        if not is_whole or line.strip():
+            yield f"{source.name}:{number}", line if is_whole else None

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["BadRecordError", "Reports", "StoppedError"]
+__all__ = ["MAX_PROBLEMS", "BadRecordError", "Reports", "StoppedError"]
+
+MAX_PROBLEMS = 1000
+"""The most problems that are printed; the others are only counted."""
+
+_MAX_PROBLEM_CHARS = 1000
 
 
 class BadRecordError(Exception):
@@ -17,10 +22,10 @@ class BadRecordError(Exception):
             place: the record's place: ``backup.jsonl:17``.
             problem: what is wrong, and what to do.
         """
-        self.place = place
-        # Problems quote the input, and half of a surrogate pair could not be printed.
-        self.problem = problem.encode("utf-8", "backslashreplace").decode()
-        super().__init__(f"{place}: {self.problem}")
+        if len(problem) > _MAX_PROBLEM_CHARS:
+            problem = f"{problem[:_MAX_PROBLEM_CHARS]}…"
+        self.problem = problem
+        super().__init__(_printable(f"{place}: {problem}"))
 
 
 class StoppedError(Exception):
@@ -56,6 +61,16 @@ class Reports:
             StoppedError: the import is strict.
         """
         self.problems += 1
-        self.say(str(error))
+        if self.problems <= MAX_PROBLEMS or self.strict:
+            self.say(str(error))
+        if self.problems == MAX_PROBLEMS + 1:
+            self.say(f"There are over {MAX_PROBLEMS} problems; the others are only counted.")
         if self.strict:
             raise StoppedError
+
+
+def _printable(text: str) -> str:
+    """Return ``text`` without what a terminal would obey or could not print: problems quote the input."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )

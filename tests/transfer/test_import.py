@@ -319,9 +319,9 @@ class TestItems:
             list(items(io.StringIO(text), chunk))
 
     def test_one_without_end_is_refused_before_it_fills_the_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(json_items, "MAX_ITEM_CHARS", 1000)
+        monkeypatch.setattr(json_items, "MAX_RECORD_CHARS", 1000)
         endless = io.StringIO("[" + "[" * 5000)
-        with pytest.raises(ValueError, match="over 1000 characters"):
+        with pytest.raises(ValueError, match="item that begins on line 1 has over"):
             list(items(endless, 100))
         assert endless.tell() < 1500
 

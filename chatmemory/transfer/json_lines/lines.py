@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.utils.dateparse import parse_datetime
 
+from chatmemory.transfer.files import TOO_LONG
 from chatmemory.transfer.moments import as_stored
 from chatmemory.transfer.reports import BadRecordError
 
@@ -102,7 +103,7 @@ class Line:
             raise self.bad(f"{next(iter(self.data))[:100]!r} is unknown; a newer version may have written this file")
 
 
-def blocks(lines: Iterable[tuple[str, str]]) -> Iterator[Iterator[Line]]:
+def blocks(lines: Iterable[tuple[str, str | None]]) -> Iterator[Iterator[Line]]:
     """Yield the lines of each conversation, up to its end. An unreadable line belongs to the conversation before it."""
     for _key, block in groupby(_numbered(_parsed(lines)), key=lambda item: (item[0], item[1].key)):
         yield (line for _number, line in block)
@@ -117,9 +118,12 @@ def _numbered(lines: Iterator[Line]) -> Iterator[tuple[int, Line]]:
         ended += ends
 
 
-def _parsed(lines: Iterable[tuple[str, str]]) -> Iterator[Line]:
+def _parsed(lines: Iterable[tuple[str, str | None]]) -> Iterator[Line]:
     key = ""
     for place, text in lines:
+        if text is None:
+            yield Line(place, key, {}, TOO_LONG)
+            continue
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:

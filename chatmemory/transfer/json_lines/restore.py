@@ -34,7 +34,7 @@ _CHARS = 1_000_000
 
 
 def restore(
-    lines: Iterable[tuple[str, str]], reports: Reports, owners: Owners, *, database: str, dry_run: bool = False
+    lines: Iterable[tuple[str, str | None]], reports: Reports, owners: Owners, *, database: str, dry_run: bool = False
 ) -> Iterator[None]:
     """Create the conversations of ``lines``, and yield after each.
 

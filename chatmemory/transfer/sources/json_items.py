@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import TextIO
 
-__all__ = ["MAX_ITEM_CHARS", "items"]
+from chatmemory.transfer.files import MAX_RECORD_CHARS, TOO_LONG
 
-MAX_ITEM_CHARS = 256_000_000
-"""The most characters of one item; an item that never ends is a file with a bracket too many."""
+__all__ = ["items"]
 
 _CHUNK = 1 << 20
 
@@ -91,8 +90,8 @@ class _Scanner:
             if found is None:
                 parts.append(self._buffer[start:])
                 chars += len(parts[-1])
-                if chars > MAX_ITEM_CHARS:
-                    raise ValueError(f"the item that begins on line {self.line} has over {MAX_ITEM_CHARS} characters")
+                if chars > MAX_RECORD_CHARS:  # perhaps it never ends: a file with a bracket too many
+                    raise ValueError(f"the item that begins on line {self.line} {TOO_LONG}")
                 if not self._read():
                     raise ValueError(f"the item that begins on line {self.line} does not end; is the file cut off?")
                 start = 0

@@ -14,7 +14,7 @@ from typing import Any
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
 from chatmemory.formats.openai.reader import ATTRIBUTE, from_openai
-from chatmemory.transfer.files import Source, numbered_lines
+from chatmemory.transfer.files import MAX_RECORD_CHARS, TOO_LONG, Source, numbered_lines
 from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.reports import BadRecordError
 from chatmemory.transfer.sources.json_items import items
@@ -44,7 +44,8 @@ def read_openai(source: Source, memory_id: str) -> Found:
     if first == "[":
         yield FoundConversation(place=source.name, memory_id=memory_id, messages=_messages(_array(source)))
     else:
-        yield _conversation(source.name, memory_id, source.text.read())
+        text = source.text.read(MAX_RECORD_CHARS + 1)
+        yield _conversation(source.name, memory_id, text if len(text) <= MAX_RECORD_CHARS else None)
 
 
 def _array(source: Source) -> Iterator[_Item]:
@@ -59,7 +60,9 @@ def _array(source: Source) -> Iterator[_Item]:
         yield BadRecordError(source.name, str(error))
 
 
-def _conversation(place: str, memory_id: str, text: str) -> FoundConversation | BadRecordError:
+def _conversation(place: str, memory_id: str, text: str | None) -> FoundConversation | BadRecordError:
+    if text is None:
+        return BadRecordError(place, TOO_LONG)
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
