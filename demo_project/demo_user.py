@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from django.contrib.auth.models import User
+from django.utils.crypto import salted_hmac
 
-__all__ = ["PASSWORD", "USERNAME", "ensure_demo_user"]
+__all__ = ["USERNAME", "ensure_demo_user", "password"]
 
 USERNAME = "demo"
 
-# Fixed and printed, so that nobody has to look for it. It protects only sample data, on a server that listens on
-# 127.0.0.1 only.
-PASSWORD = "demo"
+
+def password() -> str:
+    """Return the demo user's password, which follows from the secret key, so that each run can print it."""
+    return salted_hmac("demo_project.demo_user", USERNAME, algorithm="sha256").hexdigest()[:12]
 
 
 def ensure_demo_user() -> User:
@@ -18,7 +20,7 @@ def ensure_demo_user() -> User:
     user, _created = User.objects.get_or_create(username=USERNAME)
     user.is_active = user.is_staff = user.is_superuser = True
     # A new hash would end the sessions of the previous run.
-    if not user.check_password(PASSWORD):
-        user.set_password(PASSWORD)
+    if not user.check_password(password()):
+        user.set_password(password())
     user.save()
     return user

@@ -3,9 +3,11 @@
 from importlib.util import find_spec
 from pathlib import Path
 
+from demo_project.secret_key import secret_key
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 
-SECRET_KEY = "only-for-the-demo"
+SECRET_KEY = secret_key(BASE_DIR / "demo.key")
 DEBUG = True
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 

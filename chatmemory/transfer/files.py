@@ -101,7 +101,7 @@ def _text(raw: IO[bytes]) -> TextIO:
 
 
 def numbered_lines(source: Source) -> Iterator[tuple[str, str | None]]:
-    """Yield each line that is not blank, after its place, ``backup.jsonl:17``; None in place of one that is too long."""
+    """Yield each line that is not blank, after its place, ``backup.jsonl:17``; None instead of one that is too long."""
     for number in count(1):
         line = source.text.readline(MAX_RECORD_CHARS + 1)
         if not line:

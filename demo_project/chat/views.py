@@ -20,7 +20,7 @@ from chatmemory.models import Conversation
 from demo_project.chat.reply import reply_events, stop
 from demo_project.chat.security import strict
 from demo_project.chat.speakers import chosen_speaker
-from demo_project.demo_user import PASSWORD, USERNAME
+from demo_project.demo_user import USERNAME
 
 __all__ = ["chat", "reply", "sign_in"]
 
@@ -29,7 +29,7 @@ sign_in = strict(
         template_name="demo/sign_in.html",
         next_page="chat",
         redirect_authenticated_user=True,
-        extra_context={"username": USERNAME, "password": PASSWORD},
+        extra_context={"username": USERNAME},
     )
 )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.demo.test_command import Demo
 from tests.support.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
 from tests.support.demo_browser import (  # noqa: F401
     PHONE,
@@ -37,9 +38,9 @@ SEES_THE_FOCUS = """() => {
 }"""
 
 
-def test_a_newcomer_sees_the_model_forget(site: str, new_page: Pages) -> None:
+def test_a_newcomer_sees_the_model_forget(demo: Demo, site: str, new_page: Pages) -> None:
     page = new_page(viewport=WIDE)
-    sign_in(page, site)
+    sign_in(page, demo, site)
     page.get_by_text("Watch a model forget").wait_for()
     expect(cards(page)).to_have_count(1)
     suggestions = page.get_by_role("group", name="Suggestions").get_by_role("button")
@@ -169,9 +170,9 @@ def test_axe_finds_nothing(
     assert axe_violations(page) == []
 
 
-def test_a_strict_policy_is_never_violated(site: str, new_page: Pages) -> None:
+def test_a_strict_policy_is_never_violated(demo: Demo, site: str, new_page: Pages) -> None:
     page = new_page(viewport=WIDE)
-    sign_in(page, site)
+    sign_in(page, demo, site)
     policy = page.request.get(page.url).headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
@@ -189,11 +190,11 @@ def test_a_strict_policy_is_never_violated(site: str, new_page: Pages) -> None:
     assert "Content Security Policy" in new_page.problems[0], "the policy is what the browser heeds"
 
 
-def test_keyboard_only(site: str, new_page: Pages) -> None:
+def test_keyboard_only(demo: Demo, site: str, new_page: Pages) -> None:
     page = new_page(viewport=WIDE)
     page.goto(site)
     expect(page.get_by_label("Password")).to_be_focused()
-    page.keyboard.type("demo")
+    page.keyboard.type(demo.password())
     page.keyboard.press("Enter")
     page.wait_for_url(f"{site}/chat/**")
     ready(page)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.demo.test_command import Demo
 from tests.support.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
 from tests.support.demo_browser import (  # noqa: F401
     PHONE,
@@ -157,7 +158,9 @@ def test_a_problem_is_seen_from_the_memory_tab(open_chat: Callable[..., Any]) ->
     expect(page.get_by_role("alert")).to_contain_text("The demo does not answer")
 
 
-def test_signing_in_elsewhere_is_enough_and_keeps_the_draft(open_chat: Callable[..., Any], site: str) -> None:
+def test_signing_in_elsewhere_is_enough_and_keeps_the_draft(
+    open_chat: Callable[..., Any], demo: Demo, site: str
+) -> None:
     page = open_chat()
     page.context.clear_cookies()
     box = page.get_by_label("Message", exact=True)
@@ -165,14 +168,14 @@ def test_signing_in_elsewhere_is_enough_and_keeps_the_draft(open_chat: Callable[
     page.get_by_role("button", name="New chat").click()
     expect(page.get_by_role("link", name="Sign in again")).to_be_visible()
     other = page.context.new_page()
-    sign_in(other, site)
+    sign_in(other, demo, site)
     page.get_by_role("button", name="Send").click()
     answered(page, 2)
     box.fill("Remember this")
     page.context.clear_cookies()
     page.get_by_role("button", name="Send").click()
     page.get_by_role("link", name="Sign in again").click()
-    page.get_by_label("Password").fill("demo")
+    page.get_by_label("Password").fill(demo.password())
     page.get_by_role("button", name="Sign in").click()
     ready(page)
     expect(box).to_have_value("Remember this")

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import socket
@@ -19,8 +20,10 @@ from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
 from chatmemory import AiMessage, ToolExecutionResultMessage
+from demo_project.demo_user import password
 from demo_project.sample_loading import Sample, read_samples
 from tests.support.paths import ROOT
 
@@ -108,6 +111,11 @@ class Demo:
         assert err.startswith("CommandError: ")
         return err
 
+    def password(self) -> str:
+        """The password that it prints, once it has run."""
+        with override_settings(SECRET_KEY=(ROOT / "demo.key").read_text()):
+            return password()
+
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(self.database)) as database, database:
             return database.execute(sql).fetchall()
@@ -178,9 +186,9 @@ def test_the_demo_user_owns_the_conversations_and_may_do_everything(first_run: t
         "Admin     http://127.0.0.1:8000/admin/\n",
         "API docs  http://127.0.0.1:8000/api/docs/\n",
         "User      demo",
-        "Password  demo",
     ]:
         assert line in out
+    assert re.search(r"Password  [0-9a-f]{12}\n", out)
 
 
 def test_the_samples_were_said_over_two_weeks(first_run: tuple[Demo, str]) -> None:
@@ -204,15 +212,15 @@ def test_without_the_docs_it_prints_where_the_api_is(loaded: Demo) -> None:
 def test_a_second_run_changes_nothing(loaded: Demo) -> None:
     before = loaded.everything()
     out = loaded.run_well("--no-serve")
-    assert "Password  demo" in out
+    assert f"Password  {loaded.password()}\n" in out
     assert loaded.everything() == before
 
 
 def test_a_run_makes_the_printed_password_true_again(loaded: Demo) -> None:
     loaded.query("UPDATE auth_user SET password = '!', is_staff = 0")
     loaded.run_well("--no-serve")
-    [(password, staff)] = loaded.query("SELECT password, is_staff FROM auth_user")
-    assert password.startswith("pbkdf2_")
+    [(stored, staff)] = loaded.query("SELECT password, is_staff FROM auth_user")
+    assert stored.startswith("pbkdf2_")
     assert staff
 
 
@@ -268,7 +276,7 @@ def test_it_serves_admin_and_api_until_ctrl_c(loaded: Demo, free_port: int) -> N
     with loaded.start("--port", str(free_port)) as process:
         try:
             status, body = answer(process, free_port, "/admin/login/")
-            credentials = b64encode(b"demo:demo").decode()
+            credentials = b64encode(f"demo:{loaded.password()}".encode()).decode()
             api_status, api_body = answer(
                 process, free_port, "/api/conversations/", Authorization=f"Basic {credentials}"
             )

@@ -68,10 +68,10 @@ def site(demo: Demo) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def cookies(site: str, chromium: Any) -> Any:
+def cookies(demo: Demo, site: str, chromium: Any) -> Any:
     """What a browser keeps that has signed in."""
     context = chromium.new_context()
-    sign_in(context.new_page(), site)
+    sign_in(context.new_page(), demo, site)
     state = context.storage_state()
     context.close()
     return state
@@ -94,9 +94,9 @@ def open_chat(site: str, cookies: Any, new_page: Pages) -> Callable[..., Any]:
     return open_
 
 
-def sign_in(page: Any, site: str) -> None:
+def sign_in(page: Any, demo: Demo, site: str) -> None:
     page.goto(site)
-    page.get_by_label("Password").fill("demo")
+    page.get_by_label("Password").fill(demo.password())
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(f"{site}/chat/**")
     ready(page)

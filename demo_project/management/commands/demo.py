@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.urls import NoReverseMatch, reverse
 
 from demo_project.database import clear_database_errors, prepare_database, remove_database
-from demo_project.demo_user import PASSWORD, USERNAME, ensure_demo_user
+from demo_project.demo_user import USERNAME, ensure_demo_user, password
 from demo_project.port import HOST, port_number, require_free_port
 from demo_project.progress import Progress
 from demo_project.sample_loading import load_sample, missing_samples
@@ -70,7 +70,7 @@ class Command(BaseCommand):
             f"\n  Admin     http://{HOST}:{port}{reverse('admin:index')}"
             f"\n  {api}"
             f"\n  User      {USERNAME}"
-            f"\n  Password  {PASSWORD}\n"
+            f"\n  Password  {password()}\n"
         )
 
     def _serve(self, port: int) -> None:
