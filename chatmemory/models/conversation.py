@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from copy import deepcopy
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from django.conf import settings
@@ -224,23 +225,19 @@ class Conversation(models.Model):
             names: of fields; by default of all that are loaded.
         """
         loaded = vars(self)
-        # A new dict, for copies of this object have the same one. The values of a JSON field may change in place.
+        # A new dict, for copies of this object have the same one. A JSON value may change in place.
         self._stored = self._stored | {
-            field.attname: deepcopy(loaded[field.attname])
-            for field in self._meta.concrete_fields
-            if field.attname in loaded
-            and field.attname not in _NOT_SAVED
-            and (names is None or field.name in names or field.attname in names)
+            column: deepcopy(loaded[column]) if isinstance(loaded[column], (dict, list)) else loaded[column]
+            for name, column in _saved_columns(type(self)).items()
+            if column in loaded and (names is None or name in names or column in names)
         }
 
     def _changed(self) -> set[str]:
         loaded, unknown = vars(self), object()
         return {
-            field.name
-            for field in self._meta.concrete_fields
-            if not (field.primary_key or field.generated or field.attname in _NOT_SAVED)
-            and field.attname in loaded
-            and loaded[field.attname] != self._stored.get(field.attname, unknown)
+            name
+            for name, column in _saved_columns(type(self)).items()
+            if column in loaded and loaded[column] != self._stored.get(column, unknown)
         }
 
     def _refuse_window_settings(self, names: set[str]) -> None:
@@ -255,3 +252,13 @@ class Conversation(models.Model):
     def evicted_count(self) -> int:
         """The number of messages that were in the memory and left it, synthetic ones included."""
         return self.next_position - self.retained_count
+
+
+@cache
+def _saved_columns(model: type[Conversation]) -> dict[str, str]:
+    """Return the columns that ``save()`` may write, by the names of their fields."""
+    return {
+        field.name: field.attname
+        for field in model._meta.concrete_fields
+        if not (field.primary_key or field.generated or field.attname in _NOT_SAVED)
+    }
