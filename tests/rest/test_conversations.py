@@ -187,7 +187,7 @@ def test_staff_with_the_permission_name_an_owner(api: Client, user: Any, grant: 
     paths = ["/api/conversations/", url(theirs), url(theirs, "messages/"), f"/api/stores/{theirs.memory_id}/"]
     for path in paths:
         assert api.get(path, {"owner": other.pk}).status_code == 404
-    grant("view")
+    grant("view", "read_message_text")
     for path in paths:
         assert api.get(path, {"owner": other.pk}).status_code == 404
     user.is_staff = True
@@ -210,7 +210,7 @@ def test_staff_need_the_permission_for_what_they_do(api: Client, user: Any, gran
     theirs = ConversationFactory(owner=other)
     theirs.memory.add(UserMessage("x"))
     query = f"?owner={other.pk}"
-    grant("view")
+    grant("view", "read_message_text", "write_message_text")
     assert post(api, url(theirs, f"memory/preview/{query}"), {"limit": 1}).status_code == 200
     acts = [
         ("change", "POST", url(theirs, f"messages/{query}"), USER),
@@ -248,7 +248,7 @@ def test_a_store_that_is_not_there_yet_needs_the_permission_to_add(api: Client, 
     user.is_staff = True
     user.save()
     path = f"/api/stores/new/?owner={UserFactory().pk}"
-    grant("change")
+    grant("change", "read_message_text", "write_message_text")
     assert send(api, "PUT", path, [USER]).status_code == 404
     grant("add")
     assert send(api, "PUT", path, [USER]).status_code == 204
@@ -257,7 +257,7 @@ def test_a_store_that_is_not_there_yet_needs_the_permission_to_add(api: Client, 
 def test_for_one_memory_id_there_must_be_one_owner(api: Client, user: Any, grant: Any) -> None:
     user.is_staff = True
     user.save()
-    grant("view", "change", "add")
+    grant("view", "change", "add", "read_message_text", "write_message_text")
     for path, method in (("/api/conversations/", "POST"), ("/api/stores/a/", "PUT"), ("/api/stores/a/", "GET")):
         answer = send(api, method, path + "?owner=*", [])
         assert (answer.status_code, answer.json()["errors"][0]["place"]) == (400, "owner")
