@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError, connection
 from django.test import Client
 from django.utils import timezone
 
@@ -261,3 +263,30 @@ def test_for_one_memory_id_there_must_be_one_owner(api: Client, user: Any, grant
     for path, method in (("/api/conversations/", "POST"), ("/api/stores/a/", "PUT"), ("/api/stores/a/", "GET")):
         answer = send(api, method, path + "?owner=*", [])
         assert (answer.status_code, answer.json()["errors"][0]["place"]) == (400, "owner")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="elsewhere two that create wait for each other")
+def test_a_creation_that_finds_the_database_busy_is_tried_again(api: Client) -> None:
+    writer = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    refused = []
+
+    def until_refused(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        try:
+            return execute(sql, params, many, context)
+        except OperationalError as error:
+            refused.append(error)
+            writer.rollback()
+            raise
+
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA busy_timeout = 0")
+    try:
+        with connection.execute_wrapper(until_refused):
+            made = post(api, "/api/conversations/", {"memory_id": "x"}, idempotency_key="k")
+    finally:
+        writer.close()
+        connection.close()
+    assert (made.status_code, len(refused)) == (201, 1)
+    assert str(Conversation.objects.get().pk) == made.json()["id"]
