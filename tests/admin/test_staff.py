@@ -173,6 +173,19 @@ class TestTenants:
                 if "/conversation/" in address and str(theirs.pk) in address:
                     assert answer.status_code in {302, 404}
 
+    @pytest.mark.urls("tests.admin.test_permissions")
+    @pytest.mark.parametrize("name", ["messages-only", "conversations-only", "tenant"])
+    def test_no_other_site_of_the_admin_tells_of_it(self, client: Client, name: str) -> None:
+        theirs = planted()
+        for address in (
+            "",
+            "conversation/",
+            "message/",
+            f"conversation/{theirs.pk}/change/",
+            "conversation/?q=planted",
+        ):
+            assert not said_in(client.get(f"/{name}/chatmemory/{address}")), address
+
     def test_no_act_reaches_it(self, client: Client) -> None:
         theirs = planted()
         before = Conversation.objects.values().get(), list(Message.objects.values())

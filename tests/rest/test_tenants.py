@@ -96,8 +96,8 @@ class TestCreatingForTenants:
         made = post(signed_in(stranger), "/api/conversations/", body, idempotency_key="k")
         assert made.status_code == 201
         client = signed_in(member())
-        for key in ({}, {"idempotency_key": "k"}):
-            answer = post(client, f"/api/conversations/?owner={stranger.pk}", body, **key)
+        for sent, key in ((body, {}), (body, {"idempotency_key": "k"}), ({}, {"idempotency_key": "k"})):
+            answer = post(client, f"/api/conversations/?owner={stranger.pk}", sent, **key)
             assert (answer.status_code, made.json()["id"] in answer.content.decode()) == (404, False)
 
 

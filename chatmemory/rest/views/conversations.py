@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from django.db import IntegrityError, router, transaction
+from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils.http import urlencode
 from django_filters.rest_framework import DjangoFilterBackend
@@ -21,7 +22,7 @@ from chatmemory.database.idempotency import find_key, fingerprint, scope_of_owne
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import WINDOW_SETTINGS, Conversation, ConversationQuerySet, IdempotencyKey
-from chatmemory.rest.access import may_read_words, require, require_reachable, single_owner
+from chatmemory.rest.access import is_for_others, may_read_words, require, require_reachable, single_owner
 from chatmemory.rest.filters import ConversationFilter, StrictOrderingFilter
 from chatmemory.rest.pagination import ConversationPagination
 from chatmemory.rest.preconditions import conversation_tag, not_modified, precondition
@@ -80,9 +81,8 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
                 answer = retry(database, partial(self._make, database, owner, given, key, asked))
                 break
             except IntegrityError:
-                found = find_key(keys, key, asked) if key else None
+                found = self._find_key(database, keys, key, asked) if key else None
                 if found:
-                    require_reachable(request, database, found.conversation_id)
                     answer = json.loads(found.account)
                     break
                 self._refuse_taken(database, owner, given.get("memory_id"))
@@ -94,12 +94,13 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
     def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Return its settings and counters."""
         conversation = self.conversation()
-        tag = self._tag(conversation)
+        answer = self.get_serializer(conversation).data
+        tag = conversation_tag(conversation, answer)
         fresh = not_modified(request, tag)
         if fresh:
             return fresh
         record_read(request, conversation)
-        return Response(self.get_serializer(conversation).data, headers={"ETag": tag})
+        return Response(answer, headers={"ETag": tag})
 
     def partial_update(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Change title, metadata or window. A smaller window evicts at once; the answer says what left."""
@@ -127,8 +128,9 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         change = retry(target.key.database, transact)
         changed = change.conversation
         evicted = message_items(change.evicted, self.message_format, with_words=may_read_words(request))
-        answer = {**self.get_serializer(changed).data, "evicted": evicted}
-        return Response(answer, headers={"ETag": self._tag(changed)})
+        described_now = self.get_serializer(changed).data
+        tag = conversation_tag(changed, described_now)
+        return Response({**described_now, "evicted": evicted}, headers={"ETag": tag})
 
     def destroy(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Erase it and everything in it."""
@@ -164,6 +166,12 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
                     account=JSONRenderer().render(answer).decode(),
                 )
         return answer
+
+    def _find_key(self, database: str, keys: QuerySet[IdempotencyKey], key: str, asked: str) -> IdempotencyKey | None:
+        if is_for_others(self.request):  # who does not reach the conversation is not told that the key was used
+            for record in keys.filter(key=key):
+                require_reachable(self.request, database, record.conversation_id)
+        return find_key(keys, key, asked)
 
     def _refuse_taken(self, database: str, owner: Any, memory_id: str | None) -> None:
         taken = Conversation.objects.using(database).owned_by(owner).filter(memory_id=memory_id).first()
