@@ -81,6 +81,22 @@ def test_a_word_that_was_said_is_answered_like_one_that_nobody_said(model: Any, 
         assert same(answer, word) == same(nowhere, NOBODY_SAID)
 
 
+def chosen(client: Client, term: str) -> list[str]:
+    """What a field to choose a conversation in offers."""
+    field = {"app_label": "chatmemory", "model_name": "message", "field_name": "conversation"}
+    return [each["id"] for each in client.get("/admin/autocomplete/", {**field, "term": term}).json()["results"]]
+
+
+def test_a_field_to_choose_a_conversation_in_finds_by_words_for_those_who_may_read_only() -> None:
+    theirs = planted()
+    blind, reads = (signed_in(member(set(PERMISSIONS) - {without})) for without in ("read_message_text", ""))
+    for word in HIDDEN - METADATA - {"plantedAttribute", "plantedArgument", "plantedThinking"}:
+        assert chosen(blind, word) == []
+        assert chosen(reads, word) == [str(theirs.pk)]
+        assert LogEntry.objects.latest("pk").change_message.endswith(f"term={word}")
+    assert chosen(blind, TITLE) == [str(theirs.pk)]
+
+
 def same(answer: Any, word: str) -> str:
     """The page without the word that was asked for, and without tokens that are new each time."""
     text = re.sub(r'name="csrfmiddlewaretoken" value="\w+"', "", answer.content.decode())
@@ -165,6 +181,7 @@ class TestTenants:
 
     def test_no_page_tells_of_what_is_not_theirs(self, client: Client) -> None:
         theirs = planted()
+        assert chosen(client, "planted") == []
         for address in pages(theirs):
             for query in (*QUERIES, "?q=planted", f"?conversation__owner__pk__exact={theirs.owner_id}"):
                 answer = client.get(address + query)
