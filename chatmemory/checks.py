@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from django.conf import settings
@@ -34,6 +35,23 @@ def _importable(paths: Any) -> bool:
         except (ImportError, AttributeError, TypeError):
             return False
     return True
+
+
+def _unimportable(path: Any) -> str | None:
+    """Return which part of the dotted path of a function cannot be imported; None if the function can."""
+    if not (isinstance(path, str) and all(part.isidentifier() for part in path.split(".")) and "." in path):
+        return "is no dotted path of a function"
+    module, _dot, name = path.rpartition(".")
+    parts = module.split(".")
+    for end in range(1, len(parts) + 1):
+        part = ".".join(parts[:end])
+        try:
+            found = import_module(part)
+        except ImportError as error:
+            return f"cannot be imported: {part!r} raises {type(error).__name__}: {error}"
+    if not hasattr(found, name):
+        return f"cannot be imported: {module!r} has no {name!r}"
+    return None if callable(getattr(found, name)) else f"is no function: {name!r} cannot be called"
 
 
 def _formats(formats: Any) -> bool:
@@ -106,4 +124,11 @@ def check_settings(**kwargs: Any) -> list[CheckMessage]:
         value = setting(name)
         if not holds(value):
             errors.append(Error(f"CHATMEMORY[{name!r}] is {value!r}.", hint=hint, id=f"chatmemory.{code}"))
+    path = setting("STAFF_CONVERSATIONS")
+    problem = None if path is None else _unimportable(path)
+    if problem is not None:
+        hint = "Set it to the dotted path of a function that takes a user and returns a queryset of conversations."
+        errors.append(
+            Error(f"CHATMEMORY['STAFF_CONVERSATIONS'], {path!r}, {problem}.", hint=hint, id="chatmemory.E019")
+        )
     return errors

@@ -31,6 +31,9 @@ DEFAULTS: dict[str, Any] = {
     "MAX_PAGE_SIZE": 200,
     # The requests of each user that read, write and preview, such as "100/minute"; None is no limit.
     "THROTTLE_RATES": {"reads": None, "writes": None, "previews": None},
+    # Dotted path of a function that takes a member of staff and returns a queryset of the conversations that they reach
+    # in the admin and over REST; None: all.
+    "STAFF_CONVERSATIONS": None,
     # The project's own message formats: name -> dotted path of a chatmemory.formats.registry.MessageFormat.
     "FORMATS": {},
     # Dotted paths of the DRF permission classes of every REST view.

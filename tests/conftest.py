@@ -112,10 +112,10 @@ def api(user: Any) -> Client:
 
 @pytest.fixture
 def grant(user: Any) -> Any:
-    """Gives ``user`` model permissions on conversations."""
+    """Gives ``user`` model permissions on conversations, and those that have a name of their own."""
 
     def give(*acts: str) -> None:
-        codenames = [f"{act}_conversation" for act in acts]
+        codenames = [act if act.endswith("_text") else f"{act}_conversation" for act in acts]
         user.user_permissions.add(*Permission.objects.filter(codename__in=codenames))
 
     return give

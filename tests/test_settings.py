@@ -56,6 +56,9 @@ def test_defaults_are_fine(settings: Any) -> None:
         ({"FORMATS": {"shouted": None}}, "E018"),
         ({"PERMISSION_CLASSES": "rest_framework.permissions.AllowAny"}, "E010"),
         ({"PERMISSION_CLASSES": ["nobody.Knows"]}, "E010"),
+        ({"STAFF_CONVERSATIONS": lambda user: None}, "E019"),
+        ({"STAFF_CONVERSATIONS": "nobody"}, "E019"),
+        ({"STAFF_CONVERSATIONS": ["tests.support.tenants.acme"]}, "E019"),
     ],
     ids=str,
 )
@@ -64,6 +67,25 @@ def test_each_mistake_has_its_code_and_a_hint(settings: Any, given: Any, code: s
     [error] = [error for error in run_checks() if error.id.startswith("chatmemory.")]
     assert error.id == f"chatmemory.{code}"
     assert error.hint
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("nobody.support.tenants.acme", "'nobody' raises ModuleNotFoundError"),
+        ("tests.suport.tenants.acme", "'tests.suport' raises ModuleNotFoundError"),
+        ("tests.support.tenant.acme", "'tests.support.tenant' raises ModuleNotFoundError"),
+        ("tests.support.tenants.acmee", "'tests.support.tenants' has no 'acmee'"),
+        ("tests.support.tenants.not_callable", "'not_callable' cannot be called"),
+        ("tests..tenants.acme", "no dotted path of a function"),
+    ],
+)
+def test_it_says_which_part_of_a_path_is_wrong(settings: Any, path: str, says: str) -> None:
+    settings.CHATMEMORY = {"STAFF_CONVERSATIONS": path}
+    [error] = [error for error in run_checks() if error.id == "chatmemory.E019"]
+    assert says in error.msg
+    settings.CHATMEMORY = {"STAFF_CONVERSATIONS": "tests.support.tenants.acme"}
+    assert ids() == []
 
 
 @pytest.mark.parametrize("formats", [{"mine": "nobody.Knows"}, {"mine": 5}, ["nobody.Knows"]], ids=str)

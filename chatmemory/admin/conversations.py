@@ -17,12 +17,14 @@ from django.utils.text import unescape_string_literal
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from chatmemory import staff
 from chatmemory.admin.display.gauge import Gauge, grouped
 from chatmemory.admin.display.links import Tools
 from chatmemory.admin.display.strip import Strip
 from chatmemory.admin.display.timeline import Timeline, place_to_go
 from chatmemory.admin.lists import CappedList, CappedPaginator, FullnessFilter, HasEvictedFilter, is_offered, words
 from chatmemory.admin.views import changes, export, past_memory, what_if
+from chatmemory.admin.views.base import record_list, record_read
 from chatmemory.admin.views.erasing import Erasing, delete_selected
 from chatmemory.formats.registry import known_names
 from chatmemory.models import Conversation, Message
@@ -56,6 +58,8 @@ class ConversationAdmin(Erasing):
         wanted = words(search_term)
         if not self.has_read_text_permission(request):
             return super().get_search_results(request, queryset, " ".join(wanted))
+        if wanted:
+            record_list(request)
         # The longest word is mostly the rarest. If one word has no match, databases need not search for the others.
         for word in sorted(wanted, key=len, reverse=True):
             said = Message.objects.filter(conversation=OuterRef("pk"), text__icontains=_unquoted(word))
@@ -83,7 +87,7 @@ class ConversationAdmin(Erasing):
         return found
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Conversation]:
-        return super().get_queryset(request).defer("metadata")
+        return staff.reachable(request.user, super().get_queryset(request)).defer("metadata")
 
     def get_urls(self) -> list[URLPattern]:
         def at(address: str, view: Any, name: str) -> URLPattern:
@@ -138,12 +142,18 @@ class ConversationAdmin(Erasing):
     def has_change_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
         return False
 
+    def has_view_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
+        return staff.may(request.user, "view")
+
+    def has_delete_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
+        return staff.may(request.user, "delete")
+
     def has_act_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
         """Return whether this member of staff may change the window and clear the memory.
 
         Without a conversation: whether they may for any conversation, as with the admin's own permissions.
         """
-        return request.user.has_perm("chatmemory.change_conversation")
+        return staff.may(request.user, "change")
 
     def has_read_text_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
         """Return whether they may read what messages say; otherwise they see shapes, tokens and reasons.
@@ -151,7 +161,7 @@ class ConversationAdmin(Erasing):
         Without a conversation: whether lists may show and search texts. Which conversations these are of is up to
         :meth:`get_queryset`.
         """
-        return request.user.has_perm("chatmemory.read_message_text")
+        return staff.may(request.user, "read_text")
 
     def change_view(
         self,
@@ -177,7 +187,10 @@ class ConversationAdmin(Erasing):
         obj: Conversation | None = None,
     ) -> HttpResponse:
         if obj is not None:
-            timeline = Timeline.read(obj, request.GET, with_text=self.has_read_text_permission(request, obj))
+            with_text = self.has_read_text_permission(request, obj)
+            timeline = Timeline.read(obj, request.GET, with_text=with_text)
+            if with_text and timeline.entries:
+                record_read(request, obj)
             context["gauge"] = Gauge.of(obj)
             context["timeline"] = timeline
             context["strip"] = Strip.read(obj, timeline.start, timeline.edge)

@@ -19,11 +19,13 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from chatmemory import staff
 from chatmemory.admin.conversations import ConversationAdmin, conversation_admin
 from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.message import shown
 from chatmemory.admin.lists import CappedList, CappedPaginator, is_offered, words
-from chatmemory.models import Message
+from chatmemory.admin.views.base import record_list
+from chatmemory.models import Conversation, Message
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin[Message]
@@ -119,6 +121,8 @@ class MessageAdmin(ModelAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Message], search_term: str
     ) -> tuple[QuerySet[Message], bool]:
+        if self.has_read_text_permission(request):
+            record_list(request)
         return super().get_search_results(request, queryset, " ".join(words(search_term)))
 
     def get_list_display(self, request: HttpRequest) -> Any:
@@ -144,11 +148,14 @@ class MessageAdmin(ModelAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
         rows = super().get_queryset(request).defer("payload", "native", "conversation__metadata")
         conversations = conversation_admin(self.admin_site)
-        if conversations is not None:
-            visible = conversations.get_queryset(request)
-            # Where all are visible, the subquery would only make the list slow.
-            if visible.query.has_filters() or visible.query.combinator:
-                rows = rows.filter(conversation__in=visible)
+        visible = (
+            staff.reachable(request.user, Conversation.objects.all())
+            if conversations is None
+            else conversations.get_queryset(request)
+        )
+        # Where all are visible, the subquery would only make the list slow.
+        if visible.query.has_filters() or visible.query.combinator:
+            rows = rows.filter(conversation__in=visible)
         return rows if self.has_read_text_permission(request) else rows.defer("text")
 
     @admin.display(description=_("conversation"))
@@ -204,7 +211,7 @@ class MessageAdmin(ModelAdmin):
         conversations = conversation_admin(self.admin_site)
         if isinstance(conversations, ConversationAdmin):
             return conversations.has_read_text_permission(request)
-        return request.user.has_perm("chatmemory.read_message_text")
+        return staff.may(request.user, "read_text")
 
     def has_view_conversations_permission(self, request: HttpRequest) -> bool:
         """Return whether they may see the conversation of a message and its owner."""
@@ -219,7 +226,7 @@ class MessageAdmin(ModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Message | None = None) -> bool:
         # The admin asks this when a user or a conversation is erased together with its messages.
-        return request.user.has_perm("chatmemory.delete_conversation")
+        return staff.may(request.user, "delete")
 
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None

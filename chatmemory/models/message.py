@@ -97,7 +97,10 @@ class Message(models.Model):
         verbose_name = _("message")
         verbose_name_plural = _("messages")
         default_permissions = ("view",)
-        permissions = [("read_message_text", _("Can read what messages say"))]
+        permissions = [
+            ("read_message_text", _("Can read what messages say")),
+            ("write_message_text", _("Can write messages in other users' conversations")),
+        ]
         indexes = [
             models.Index(fields=["conversation", "evicted_in", "memory_order"], name="chatmemory_msg_memory"),
         ]

@@ -1,4 +1,4 @@
-"""The permissions of the API. Users reach their own conversations; staff may name another owner."""
+"""Who reaches what over REST: users their own conversations; staff, who name another owner, what the admin gives."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ from django.utils.module_loading import import_string
 from rest_framework.exceptions import NotAuthenticated, NotFound
 from rest_framework.request import Request
 
+from chatmemory import staff
 from chatmemory.conf import setting
 from chatmemory.models import Conversation, ConversationQuerySet
 from chatmemory.rest.problems import invalid
+from chatmemory.staff import Act
 
-__all__ = ["EVERYBODY", "permission_classes", "reachable_conversations", "single_owner"]
+__all__ = [
+    "EVERYBODY",
+    "is_for_others",
+    "may_read_words",
+    "permission_classes",
+    "reachable_conversations",
+    "require",
+    "require_reachable",
+    "single_owner",
+]
 
 EVERYBODY = "*"
-
-_ACTS = {"POST": "change", "PUT": "change", "PATCH": "change", "DELETE": "delete"}
 
 
 def permission_classes() -> list[Any]:
@@ -26,24 +35,71 @@ def permission_classes() -> list[Any]:
     return [import_string(path) for path in setting("PERMISSION_CLASSES")]
 
 
-def reachable_conversations(request: Request, act: str | None = None) -> ConversationQuerySet:
+def is_for_others(request: Request) -> bool:
+    """Return whether the request names another owner than its user, which is for staff."""
+    return _owner_parameter(request) is not None
+
+
+def require(request: Request, *acts: Act) -> None:
+    """Raise if the request names another owner, and its user may not do all of ``acts`` with their conversations.
+
+    Raises:
+        NotFound: so.
+    """
+    if not is_for_others(request):
+        return
+    user: Any = request.user
+    for act in acts:
+        if not (getattr(user, "is_staff", False) and staff.may(user, act)):
+            raise NotFound(
+                f"Not found. For this, ?owner= is for staff who have the permission {staff.permission(act)}."
+            )
+
+
+def may_read_words(request: Request) -> bool:
+    """Return whether the answer may hold what messages say, and metadata."""
+    return not is_for_others(request) or staff.may(request.user, "read_text")
+
+
+def reachable_conversations(request: Request, *acts: Act) -> ConversationQuerySet:
     """Return the conversations that the request may reach: those of ``?owner=``, by default of its user.
 
     Args:
         request: the request.
-        act: the model permission that staff need: by default what the method does.
+        acts: what staff need a permission for.
 
     Raises:
-        NotFound: the owner is another, and the user may not see their conversations, or there is no such owner.
+        NotFound: the owner is another, and the user may not do this with their conversations, or there is no such
+            owner.
     """
+    require(request, *acts)
     if _owner_parameter(request) == EVERYBODY:
-        _require_permission(request, act)
-        return Conversation.objects.all()
-    owner = _owner(request, act)
-    return Conversation.objects.none() if owner is None else Conversation.objects.owned_by(owner)
+        return staff.reachable(request.user, Conversation.objects.all())
+    owner = _owner(request)
+    if owner is None:
+        return Conversation.objects.none()
+    theirs = Conversation.objects.owned_by(owner)
+    return staff.reachable(request.user, theirs) if is_for_others(request) else theirs
 
 
-def single_owner(request: Request, act: str | None = None) -> Any:
+def require_reachable(request: Request, database: str, key: Any) -> None:
+    """Raise if staff do not reach a conversation that was found or made without :func:`reachable_conversations`.
+
+    Args:
+        request: the request.
+        database: the alias of its database.
+        key: its primary key.
+
+    Raises:
+        NotFound: so.
+    """
+    if is_for_others(request):
+        row = Conversation.objects.using(database).filter(pk=key)
+        if not staff.reachable(request.user, row).exists():
+            raise NotFound("Not found. You do not reach such a conversation of this owner.")
+
+
+def single_owner(request: Request, *acts: Act) -> Any:
     """Return the user who shall own the conversation: the one of ``?owner=``, by default the request's.
 
     Raises:
@@ -51,10 +107,10 @@ def single_owner(request: Request, act: str | None = None) -> Any:
         NotFound: as above.
         ValidationError: ``?owner=*``.
     """
+    require(request, *acts)
     if _owner_parameter(request) == EVERYBODY:
-        _require_permission(request, act)
         raise invalid("owner", "expected one user's primary key here")
-    owner = _owner(request, act)
+    owner = _owner(request)
     if owner is None:
         raise NotAuthenticated
     return owner
@@ -66,10 +122,9 @@ def _owner_parameter(request: Request) -> str | None:
     return None if asked is None or asked == str(getattr(request.user, "pk", None)) else asked
 
 
-def _owner(request: Request, act: str | None) -> Any:
+def _owner(request: Request) -> Any:
     asked = _owner_parameter(request)
     if asked is not None:
-        _require_permission(request, act)
         return _user(asked)
     user = request.user
     if not getattr(user, "is_authenticated", False):
@@ -83,12 +138,3 @@ def _user(key: Any) -> Any:
         return get_user_model()._default_manager.get(pk=key)
     except (ObjectDoesNotExist, ValueError, ValidationError, OverflowError) as error:
         raise NotFound("There is no such owner.") from error
-
-
-def _require_permission(request: Request, act: str | None) -> None:
-    act = act or _ACTS.get(request.method or "", "view")
-    permission = f"chatmemory.{act}_conversation"
-    enough = [permission, "chatmemory.change_conversation"] if act == "view" else [permission]  # as in the admin
-    user: Any = request.user
-    if not (getattr(user, "is_staff", False) and any(map(user.has_perm, enough))):
-        raise NotFound(f"Not found. ?owner= is for staff who have the permission {permission}.")

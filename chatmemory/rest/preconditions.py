@@ -29,10 +29,14 @@ def _tag(version: int, *state: Any) -> str:
     return f'"{version}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
 
 
-def conversation_tag(conversation: Conversation) -> str:
-    """Return the tag of a conversation's settings and counters."""
-    state = [getattr(conversation, field.attname) for field in conversation._meta.concrete_fields]
-    return _tag(conversation.version, *state)
+def conversation_tag(conversation: Conversation, answer: Any) -> str:
+    """Return the tag of a conversation's settings and counters.
+
+    Args:
+        conversation: its row.
+        answer: what the user gets of it. What they do not get, such as a turn that is under way, changes no tag.
+    """
+    return _tag(conversation.version, answer)
 
 
 def memory_tag(conversation: Conversation, *view: Any) -> str:
@@ -43,7 +47,8 @@ def memory_tag(conversation: Conversation, *view: Any) -> str:
         view: what else the answer depends on: a past version, a format.
     """
     bound = conversation.window, conversation.limit, conversation.model, conversation.retained_tokens
-    return _tag(conversation.version, *bound, *view)
+    # Messages that are purged leave past versions, and make no new one.
+    return _tag(conversation.version, *bound, conversation.purged_count, *view)
 
 
 def not_modified(request: Request, tag: str) -> Response | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Iterator
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
@@ -40,6 +42,16 @@ PROBLEM_JSON = "application/problem+json"
 
 # As RFC 9110 has them; Python changed two of them in 3.13.
 _TITLES = {each.value: each.phrase for each in HTTPStatus} | {413: "Content Too Large", 422: "Unprocessable Content"}
+
+# Errors quote what was sent, which may be long. What is left of it tells what it was, and what is expected.
+_LONGEST_PLACE = 300
+_LONGEST_DETAIL = 600
+_MOST_PLACES = 50
+
+# Tables, columns or rights are missing, a migration perhaps; PostgreSQL has other exceptions for it. On SQLite 1 is any
+# statement that does not fit the database.
+_MYSQL_CODES_OF_DEFECTS = {1054, 1109, 1142, 1143, 1146, 1305, 1364, 1370}
+_SQLITE_CODE_OF_DEFECTS = 1
 
 _logger = logging.getLogger("chatmemory.rest")
 
@@ -132,7 +144,7 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
 
 def problem_body(error: APIException) -> dict[str, Any]:
     """Return the problem details of an error."""
-    places = list(_places(error.detail)) if isinstance(error, ValidationError) else []
+    places = list(islice(_places(error.detail), _MOST_PLACES)) if isinstance(error, ValidationError) else []
     return {
         "type": getattr(error, "type", "urn:chatmemory:problem:invalid" if places else "about:blank"),
         "title": _TITLES.get(error.status_code, "Error"),
@@ -159,7 +171,7 @@ def _as_api_exception(error: Exception) -> Exception:
             return PermissionDenied(str(error) or None)
         case ProtectedError() | RestrictedError():
             return Conflict(f"Other data of this site need it: {error.args[0]}", type="about:blank")
-        case OperationalError() | InterfaceError():
+        case OperationalError() | InterfaceError() if _is_unavailable(error):
             _logger.error("A request failed for the database", exc_info=error)
             return Unavailable()
         case RequestDataTooBig():
@@ -178,11 +190,26 @@ def _places(detail: Any, place: str = "") -> Iterator[dict[str, str]]:
         for value in detail:
             yield from _places(value, place)
     else:
-        yield {"place": place, "detail": str(detail)}
+        yield {"place": _cut(place, _LONGEST_PLACE), "detail": _cut(str(detail), _LONGEST_DETAIL)}
 
 
 def _detail(error: APIException, places: list[dict[str, str]]) -> str:
-    if not places:
+    if places:
+        whole = "; ".join(f"{each['place']}: {each['detail']}" if each["place"] else each["detail"] for each in places)
+    else:
         detail = error.detail
-        return str(detail.get("detail", detail) if isinstance(detail, dict) else detail)
-    return "; ".join(f"{each['place']}: {each['detail']}" if each["place"] else each["detail"] for each in places)
+        whole = str(detail.get("detail", detail) if isinstance(detail, dict) else detail)
+    return _cut(whole, 2 * _LONGEST_DETAIL)
+
+
+def _cut(text: str, most: int) -> str:
+    """Return ``text``, without its middle if it is too long: mostly the end says what is expected."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 2 + 1 :]}"
+
+
+def _is_unavailable(error: Exception) -> bool:
+    """Return whether the database is away or busy, so that a retry may help; otherwise the error is a defect."""
+    cause = error.__cause__
+    if isinstance(cause, sqlite3.Error):
+        return isinstance(error, OperationalError) and cause.sqlite_errorcode & 0xFF != _SQLITE_CODE_OF_DEFECTS
+    return not (error.args and error.args[0] in _MYSQL_CODES_OF_DEFECTS)

@@ -88,7 +88,8 @@ class ConversationSerializer(_StrictSerializer):
             },
             "title": {"help_text": "For people; spaces around it are taken off."},
             "metadata": {
-                "help_text": f"Anything the application wants to keep; nested at most {_DEEPEST_METADATA} levels deep."
+                "help_text": f"Anything the application wants to keep; nested at most {_DEEPEST_METADATA} levels deep. "
+                "Empty for staff who may not read what messages say."
             },
             "window": {"help_text": "What is bounded: the number of messages, or of their tokens."},
             "limit": {"help_text": "At most so many messages or tokens."},
@@ -98,6 +99,10 @@ class ConversationSerializer(_StrictSerializer):
             "retained_count": {"help_text": "Messages in the memory."},
             "retained_tokens": {"help_text": "Tokens of the memory."},
         }
+
+    def to_representation(self, instance: Conversation) -> dict[str, Any]:
+        data = super().to_representation(instance)
+        return data if self.context.get("with_words", True) else {**data, "metadata": {}}
 
     def validate_memory_id(self, value: str) -> str:
         if self.instance is not None and value != self.instance.memory_id:
@@ -130,7 +135,7 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
     """A message and what became of it, rendered from its plain data."""
 
     message = serializers.SerializerMethodField(
-        help_text="In the format that was asked for; null if that cannot express it."
+        help_text="In the format that was asked for; null if that cannot express it, or for staff who may not read it."
     )
     state = serializers.SerializerMethodField(help_text="In the memory now, or no longer.")
     reason = serializers.SerializerMethodField(
@@ -143,7 +148,9 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
         fields = MESSAGE_FIELDS
         read_only_fields = fields
         extra_kwargs = {
-            "text": {"help_text": "What was said as plain text; empty if there is none."},
+            "text": {
+                "help_text": "What was said as plain text; empty if there is none, or for staff who may not read it."
+            },
             "added_in": {"help_text": "The version of the memory with which it came."},
             "evicted_in": {"help_text": "The version of the memory with which it left."},
         }
@@ -158,9 +165,18 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
         return item["reason"]
 
 
-def message_items(rows: list[Message], format: MessageFormat) -> Any:
-    """Return the history items of one conversation's rows. A message that the format cannot express is null."""
-    return _rendered(messages_to_data(rows, format))
+def message_items(rows: list[Message], format: MessageFormat, *, with_words: bool = True) -> Any:
+    """Return the history items of one conversation's rows. A message that the format cannot express is null.
+
+    Args:
+        rows: the rows.
+        format: the format of the messages.
+        with_words: whether they say what was said, beside what became of it.
+    """
+    items = messages_to_data(rows, format)
+    if not with_words:
+        items = [{**item, "text": "", "message": None} for item in items]
+    return _rendered(items)
 
 
 def change_to_data(change: Change, format_name: str) -> dict[str, Any]:

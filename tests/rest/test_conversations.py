@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError, connection
 from django.test import Client
 from django.utils import timezone
 
@@ -187,7 +189,7 @@ def test_staff_with_the_permission_name_an_owner(api: Client, user: Any, grant: 
     paths = ["/api/conversations/", url(theirs), url(theirs, "messages/"), f"/api/stores/{theirs.memory_id}/"]
     for path in paths:
         assert api.get(path, {"owner": other.pk}).status_code == 404
-    grant("view")
+    grant("view", "read_message_text")
     for path in paths:
         assert api.get(path, {"owner": other.pk}).status_code == 404
     user.is_staff = True
@@ -210,7 +212,7 @@ def test_staff_need_the_permission_for_what_they_do(api: Client, user: Any, gran
     theirs = ConversationFactory(owner=other)
     theirs.memory.add(UserMessage("x"))
     query = f"?owner={other.pk}"
-    grant("view")
+    grant("view", "read_message_text", "write_message_text")
     assert post(api, url(theirs, f"memory/preview/{query}"), {"limit": 1}).status_code == 200
     acts = [
         ("change", "POST", url(theirs, f"messages/{query}"), USER),
@@ -248,7 +250,7 @@ def test_a_store_that_is_not_there_yet_needs_the_permission_to_add(api: Client, 
     user.is_staff = True
     user.save()
     path = f"/api/stores/new/?owner={UserFactory().pk}"
-    grant("change")
+    grant("change", "read_message_text", "write_message_text")
     assert send(api, "PUT", path, [USER]).status_code == 404
     grant("add")
     assert send(api, "PUT", path, [USER]).status_code == 204
@@ -257,7 +259,34 @@ def test_a_store_that_is_not_there_yet_needs_the_permission_to_add(api: Client, 
 def test_for_one_memory_id_there_must_be_one_owner(api: Client, user: Any, grant: Any) -> None:
     user.is_staff = True
     user.save()
-    grant("view", "change", "add")
+    grant("view", "change", "add", "read_message_text", "write_message_text")
     for path, method in (("/api/conversations/", "POST"), ("/api/stores/a/", "PUT"), ("/api/stores/a/", "GET")):
         answer = send(api, method, path + "?owner=*", [])
         assert (answer.status_code, answer.json()["errors"][0]["place"]) == (400, "owner")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="elsewhere two that create wait for each other")
+def test_a_creation_that_finds_the_database_busy_is_tried_again(api: Client) -> None:
+    writer = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    refused = []
+
+    def until_refused(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        try:
+            return execute(sql, params, many, context)
+        except OperationalError as error:
+            refused.append(error)
+            writer.rollback()
+            raise
+
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA busy_timeout = 0")
+    try:
+        with connection.execute_wrapper(until_refused):
+            made = post(api, "/api/conversations/", {"memory_id": "x"}, idempotency_key="k")
+    finally:
+        writer.close()
+        connection.close()
+    assert (made.status_code, len(refused)) == (201, 1)
+    assert str(Conversation.objects.get().pk) == made.json()["id"]

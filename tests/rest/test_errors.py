@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 from rest_framework.settings import api_settings
 
@@ -271,3 +273,109 @@ def test_a_forged_request_of_another_site_is_refused(user: Any) -> None:
     answer = client.post("/api/conversations/", json.dumps({}), content_type="application/json")
     assert (answer.status_code, "CSRF" in problem(answer)["detail"]) == (403, True)
     assert not Conversation.objects.exists()
+
+
+LONG = "x" * 1_000_000
+QUOTING = [
+    ("POST", "/api/conversations/", {"window": LONG}),
+    ("POST", "/api/conversations/", {"window": "<" * 1_000_000}),
+    ("POST", "/api/conversations/", {LONG: 1}),
+    ("POST", "/api/conversations/", {"metadata": {LONG: "\x00"}}),
+    ("POST", "/api/conversations/", {"memory_id": LONG}),
+    ("PATCH", "", {"window": LONG}),
+    ("PATCH", "", {"memory_id": LONG}),
+    ("POST", "messages/", {"type": LONG}),
+    ("POST", "messages/", {"type": "AI", LONG: 1}),
+    ("POST", "messages/", {"messages": [USER], LONG: 1}),
+    ("POST", "messages/", {"type": "AI", "attributes": {LONG: {LONG: "\x00"}}}),
+    ("POST", "messages/", {"type": "USER", "contents": [{"type": LONG}]}),
+    ("POST", "messages/", {"type": "USER", "contents": [{"type": "IMAGE", "image": {"url": LONG + " "}}]}),
+    (
+        "POST",
+        "messages/",
+        {"type": "USER", "contents": [{"type": "IMAGE", "detailLevel": LONG, "image": {"url": "a"}}]},
+    ),
+    ("POST", "messages/?format=openai", {"role": LONG}),
+    ("POST", "messages/?format=openai", {"role": "user", "content": [{"type": LONG}]}),
+    ("POST", "messages/?format=openai", {"role": "assistant", "content": None, "tool_calls": [{"type": LONG}]}),
+    ("PUT", "memory/", {"messages": [{"type": LONG}]}),
+    ("PUT", "memory/", {LONG: 1, "messages": []}),
+    ("POST", "memory/preview/", {"window": LONG}),
+    ("POST", "memory/preview/", {"messages": [{"type": LONG}]}),
+    ("PUT", "/api/stores/x/", [{"type": LONG}]),
+    ("POST", "messages/", '"' + LONG + '"'),
+    ("POST", "messages/", LONG),
+    ("POST", "messages/", '{"type": "AI", "text": "' + LONG),
+    ("GET", "/api/conversations/?window=" + LONG, {}),
+    ("GET", "/api/conversations/?ordering=" + LONG, {}),
+    ("GET", "/api/conversations/?cursor=" + LONG, {}),
+    ("GET", "/api/conversations/?page_size=" + LONG, {}),
+    ("GET", "/api/conversations/?created_after=" + LONG, {}),
+    ("GET", "/api/conversations/?" + LONG + "=1", {}),
+    ("GET", "/api/conversations/?format=" + LONG, {}),
+    ("GET", "/api/conversations/?owner=" + LONG, {}),
+    ("GET", "messages/?type=" + LONG, {}),
+    ("GET", "messages/?type=" + "x," * 500_000, {}),
+    ("GET", "memory/?at=" + LONG, {}),
+    ("GET", f"/api/stores/{LONG}/", {}),
+    ("GET", f"/api/conversations/{LONG}/", {}),
+    ("GET", f"messages/{LONG}/", {}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), QUOTING, ids=range(len(QUOTING)))
+def test_no_error_repeats_much_of_what_was_sent(api: Client, user: Any, method: str, path: str, body: Any) -> None:
+    conversation = ConversationFactory(owner=user, memory_id="x")
+    address = path if path.startswith("/") else url(conversation, path)
+    answer = send(api, method, address, body)
+    assert 400 <= answer.status_code < 500
+    assert len(answer.content) < 4000
+    if method != "GET":  # REST framework's page for a browser repeats the address, which servers bound
+        page = send(api, method, address, body, accept="text/html").content.decode()
+        assert LONG[:2000] not in page
+        assert "&lt;" * 2000 not in page
+
+
+def test_a_long_value_is_quoted_by_its_ends_with_what_is_expected(api: Client) -> None:
+    answer = post(api, "/api/conversations/", {"window": f"begin{LONG}end"})
+    [error] = problem(answer)["errors"]
+    assert error["detail"].startswith('"begin')
+    assert error["detail"].endswith('end" is not a valid choice.')
+
+
+@pytest.fixture
+def rename() -> Iterator[Any]:
+    """Renames a table or a column, as if a migration had not been applied, and undoes it in the end."""
+    undo = []
+
+    def run(statement: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    def rename(table: str, old: str, new: str) -> None:
+        """By the name of its table alone, where ``old`` is empty."""
+        run(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}" if old else f"ALTER TABLE {table} RENAME TO {new}")
+        back = f"ALTER TABLE {table} RENAME COLUMN {new} TO {old}" if old else f"ALTER TABLE {new} RENAME TO {table}"
+        undo.append(back)
+
+    yield rename
+    for statement in undo:
+        run(statement)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("table", "column"), [("chatmemory_message", ""), ("chatmemory_conversation", "title")])
+def test_a_missing_migration_is_no_database_that_is_away(
+    api: Client, user: Any, rename: Any, table: str, column: str
+) -> None:
+    conversation = ConversationFactory(owner=user)
+    api.raise_request_exception = False
+    rename(table, column, "renamed")
+    for answer in (
+        api.get(url(conversation, "messages/")),
+        api.get(url(conversation, "memory/")),
+        post(api, url(conversation, "messages/"), USER),
+        api.get("/api/conversations/?search=tea"),
+    ):
+        assert answer.status_code == 500
+        assert "Retry-After" not in answer.headers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -161,6 +162,14 @@ def test_the_page_loads_nothing_from_elsewhere(api: Client) -> None:
     assert "../schema/" in page
     assert "/static/drf_spectacular_sidecar/swagger-ui-dist/swagger-ui-bundle.js" in page
     assert "https://" not in page
+
+
+def test_nothing_on_the_page_is_inline(api: Client) -> None:
+    page = api.get("/api/docs/").content.decode()
+    assert re.findall(r"<style|\sstyle=|\son\w+=", page) == []
+    scripts = re.findall(r"<script([^>]*)>", page)
+    assert len(scripts) == 3
+    assert all("src=" in each or 'type="application/json"' in each for each in scripts)
 
 
 @pytest.mark.django_db

@@ -6,11 +6,16 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from chatmemory import UserMessage
+from chatmemory.assistant.turns.lease import ConversationTurn
 from chatmemory.models import Conversation
+from chatmemory.personal_data import erase_user
+from chatmemory.retention import purge_evicted
 from tests.support.api import USER, patch, post, put, send, url, user_message
 from tests.support.factories import ConversationFactory
+from tests.support.planted import member
 
 
 @pytest.fixture
@@ -115,6 +120,43 @@ def test_a_title_changed_meanwhile_is_not_overwritten(api: Client, conversation:
     assert patch(api, url(conversation), {"title": "Second"}, if_match=tag).status_code == 412
     assert post(api, url(conversation, "messages/"), USER, if_match=tag).status_code == 201
     assert api.get(url(conversation)).json()["title"] == "First"
+
+
+def test_a_turn_that_is_under_way_is_no_change(api: Client, conversation: Conversation) -> None:
+    before = [api.get(path)["ETag"] for path in paths(conversation)]
+    turn = ConversationTurn.of(conversation.memory, timeout=60)
+    assert turn is not None
+    assert turn.try_take()
+    turn.renew()
+    assert [api.get(path)["ETag"] for path in paths(conversation)] == before
+    assert patch(api, url(conversation), {"title": "New"}, if_match=before[0]).status_code == 200
+    turn.renew()
+    tag = api.get(url(conversation))["ETag"]
+    turn.release()
+    assert send(api, "DELETE", url(conversation), {}, if_match=tag).status_code == 204
+
+
+@pytest.mark.parametrize("query", ["?at=1", "?at=1&format=openai"])
+def test_what_was_purged_is_not_shown_again(api: Client, conversation: Conversation, query: str) -> None:
+    conversation.memory.add(UserMessage("v"))
+    conversation.memory.set_window(limit=1)
+    seen = api.get(url(conversation, f"memory/{query}"))
+    assert len(seen.json()["messages"]) == 1
+    assert sum(step.messages for step in purge_evicted(timezone.now())) == 1
+    again = api.get(url(conversation, f"memory/{query}"), headers={"If-None-Match": seen["ETag"]})
+    assert (again.status_code, again.json()["messages"]) == (200, [])
+
+
+@pytest.mark.parametrize("how", ["erase", "anonymise"])
+def test_what_was_erased_is_not_shown_again(client: Client, user: Any, conversation: Conversation, how: str) -> None:
+    conversation.memory.add(UserMessage("v"))
+    client.force_login(member())
+    addresses = [f"{url(conversation, part)}owner=*" for part in ("?", "memory/?", "memory/?at=1&")]
+    seen = [client.get(each) for each in addresses]
+    erase_user(user, how=how)
+    for address, answer in zip(addresses, seen, strict=True):
+        again = client.get(address, headers={"If-None-Match": answer["ETag"]})
+        assert again.status_code == (404 if how == "erase" else 200)
 
 
 def test_without_if_match_adds_never_conflict(api: Client, conversation: Conversation) -> None:

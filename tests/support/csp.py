@@ -14,11 +14,11 @@ POLICY = (
 
 
 def strict_admin(get_response: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Middleware that puts it on the admin's pages."""
+    """Middleware that puts it on the admin's pages, and on the page that describes the API."""
 
     def middleware(request: Any) -> Any:
         response = get_response(request)
-        if request.path.startswith("/admin/"):
+        if request.path.startswith(("/admin/", "/api/docs/")):
             response["Content-Security-Policy"] = POLICY
         return response
 

@@ -1,16 +1,28 @@
-"""Pages about one conversation, in addition to the admin's own."""
+"""Pages about one conversation, in addition to the admin's own, and the record of who read what.
+
+A page or a file is had by following a link, so these GETs write to the log, although a GET is not meant to write; a
+HEAD does not, for it answers without words.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
+from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils import translation
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
+from chatmemory import staff
 from chatmemory.models import Conversation
 
-__all__ = ["conversation_or_404", "conversation_page"]
+__all__ = ["conversation_or_404", "conversation_page", "record_list", "record_read"]
+
+_READ = _("Read what its messages say.")
 
 
 def conversation_or_404(
@@ -49,3 +61,21 @@ def conversation_page(
             **context,
         },
     )
+
+
+def record_read(request: HttpRequest, *conversations: Conversation, what: Any = _READ) -> None:
+    """Record that this request answers with what messages of conversations say."""
+    _record(request, what, conversations)
+
+
+def record_list(request: HttpRequest) -> None:
+    """Record that this request lists or searches what messages say, of whatever conversations its query finds."""
+    if request.method == "GET":  # an action posts the selection of a list that was shown before
+        _record(request, format_lazy("{} ?{}", _("Listed or searched what messages say:"), request.GET.urlencode()))
+
+
+def _record(request: HttpRequest, what: Any, conversations: Iterable[Conversation] | None = None) -> None:
+    if request.method != "HEAD":
+        # All staff read the log, so it is not written in the language of the one who reads.
+        with translation.override(settings.LANGUAGE_CODE):
+            staff.record(request.user, str(what), conversations)

@@ -16,8 +16,9 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from chatmemory.admin.display.message import unreadable
 from chatmemory.admin.views.base import conversation_or_404, conversation_page
-from chatmemory.admin.views.selection import Selection
+from chatmemory.admin.views.selection import MOST_LISTED, Selection
 from chatmemory.admin.views.what_if import WindowForm
 from chatmemory.conf import setting
 from chatmemory.core.window import WindowKind
@@ -63,7 +64,10 @@ def change_window(model_admin: Any, request: HttpRequest, object_id: str) -> Htt
         except Conversation.DoesNotExist as error:
             raise Http404 from error
         except (TypeError, ValueError) as error:  # a row that was written outside this app
-            context["problem"] = str(error)
+            # The error may quote what a message says.
+            with_text = model_admin.has_read_text_permission(request, conversation)
+            positions = unreadable(conversation.messages.retained())
+            context["problem"] = str(error) if with_text else ", ".join(map(str, positions[:MOST_LISTED]))
     return conversation_page(model_admin, request, conversation, "change_window", _("Change window"), **context)
 
 

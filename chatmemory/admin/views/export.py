@@ -1,7 +1,6 @@
 """Conversations as files: JSON lines with everything that is known of them, or their history for other programs.
 
-The admin's log records every export, since it must be known who took a copy. A file is downloaded by following a link,
-so these GETs write to the log, although a GET is not meant to write; a HEAD does not.
+The admin's log records every export, since it must be known who took a copy.
 """
 
 from __future__ import annotations
@@ -9,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.conf import settings
 from django.contrib import admin
-from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.models import LogEntry
 from django.db import router, transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
-from django.utils import translation
 from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from chatmemory.admin.views.base import conversation_or_404, conversation_page
+from chatmemory.admin.views.base import conversation_or_404, conversation_page, record_read
 from chatmemory.admin.views.selection import Selection
 from chatmemory.formats.registry import message_formats
 from chatmemory.models import Conversation
@@ -36,7 +33,7 @@ def json_lines(model_admin: Any, request: HttpRequest, object_id: str) -> HttpRe
     """Answer with a conversation as JSON lines, with everything that is known of it."""
     conversation = conversation_or_404(model_admin, request, object_id, also="read_text")
     lines = conversation_lines([conversation.pk])
-    return _logged_file(model_admin, request, conversation, _AS_JSON_LINES, lines, ".jsonl")
+    return _logged_file(request, conversation, _AS_JSON_LINES, lines, ".jsonl")
 
 
 def in_format(
@@ -52,7 +49,7 @@ def in_format(
     except NotExportableError as error:
         return _refusal(model_admin, request, conversation, error)
     exported = format_lazy(gettext_lazy("Exported for {format}."), format=format.title)
-    return _logged_file(model_admin, request, conversation, exported, text, f"-{name}.json")
+    return _logged_file(request, conversation, exported, text, f"-{name}.json")
 
 
 @admin.action(description=gettext_lazy("Export selected conversations as JSON lines"), permissions=["read_text"])
@@ -62,10 +59,9 @@ def export_selected(
     """Answer with the selected conversations as JSON lines, one after the other, and log each export."""
     selection = Selection(model_admin, request, queryset, ("view", "read_text"))
     chosen = []
-    user_id: Any = request.user.pk
-    with transaction.atomic(using=router.db_for_write(LogEntry)), translation.override(settings.LANGUAGE_CODE):
+    with transaction.atomic(using=router.db_for_write(LogEntry)):
         for part in selection.parts():
-            LogEntry.objects.log_actions(user_id, part, CHANGE, str(_AS_JSON_LINES))
+            record_read(request, *part, what=_AS_JSON_LINES)
             chosen += [conversation.pk for conversation in part]
     selection.report()
     return _file(conversation_lines(chosen), "conversations.jsonl") if chosen else None
@@ -82,14 +78,11 @@ def _refusal(
 
 
 def _logged_file(
-    model_admin: Any, request: HttpRequest, conversation: Conversation, what: Any, content: Iterable[str], name: str
+    request: HttpRequest, conversation: Conversation, what: Any, content: Iterable[str], name: str
 ) -> StreamingHttpResponse:
+    record_read(request, conversation, what=what)
     if request.method == "HEAD":
         content = []
-    else:
-        # All staff read the log, so it is not written in the language of the user who exports.
-        with translation.override(settings.LANGUAGE_CODE):
-            model_admin.log_change(request, conversation, str(what))
     return _file(content, f"conversation-{conversation.pk}{name}")
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.admin.display.gauge import Gauge
 from chatmemory.admin.display.json_layout import lay_out
 from chatmemory.admin.display.message import UNREADABLE, unreadable
 from chatmemory.admin.display.timeline import MOST_SHOWN, MemoryMap, last_position, memory_entries
-from chatmemory.admin.views.base import conversation_or_404, conversation_page
+from chatmemory.admin.views.base import conversation_or_404, conversation_page, record_read
 from chatmemory.core.json_text import dumps
 from chatmemory.core.numbers import whole_number
 from chatmemory.database.operations.try_window import fit_rows
@@ -25,6 +26,9 @@ __all__ = ["show"]
 
 # Longer JSON is offered as a file: nobody copies it out of a box.
 _MOST_JSON_CHARS = 100_000
+
+_EXPORTED = _("Exported the memory at version {version} for {format}.")
+_READ = _("Read the memory at version {version}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +63,15 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
         if not with_text:
             raise PermissionDenied
         try:
-            return _file(conversation, version, rows, wanted)
+            file = _file(conversation, version, rows, wanted)
         except UnsupportedContentError as error:
             refused[wanted] = str(error)
+        else:
+            title = message_format(wanted).title
+            record_read(request, conversation, what=format_lazy(_EXPORTED, version=version, format=title))
+            return file
+    if with_text:
+        record_read(request, conversation, what=format_lazy(_READ, version=version))
     memory = MemoryMap.of((row.position, row.type, row.token_count) for row in rows)
     return conversation_page(
         model_admin,

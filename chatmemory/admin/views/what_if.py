@@ -13,7 +13,7 @@ from chatmemory.admin.display.gauge import Gauge
 from chatmemory.admin.display.message import UNREADABLE, unreadable
 from chatmemory.admin.display.strip import Strip
 from chatmemory.admin.display.timeline import MOST_SHOWN, MemoryMap, memory_entries
-from chatmemory.admin.views.base import conversation_or_404, conversation_page
+from chatmemory.admin.views.base import conversation_or_404, conversation_page, record_read
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import WindowKind
 from chatmemory.database.estimators import window_of
@@ -52,6 +52,8 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
                 raise
         else:
             with_text = model_admin.has_read_text_permission(request, conversation)
+            if with_text:
+                record_read(request, conversation)
             context |= _outcome(conversation, trial, with_text=with_text)
             context["may_apply"] = model_admin.has_act_permission(request, conversation)
     return conversation_page(model_admin, request, conversation, "what_if", _("Try another window"), **context)

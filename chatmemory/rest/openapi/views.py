@@ -14,6 +14,7 @@ from drf_spectacular.renderers import (
     OpenApiYamlRenderer,
     OpenApiYamlRenderer2,
 )
+from drf_spectacular.settings import spectacular_settings
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -104,12 +105,24 @@ class SchemaView(ProblemView, SpectacularAPIView):
 
 
 class DocsView(ProblemView, SpectacularSwaggerView):
-    """Swagger UI, from this server if drf_spectacular_sidecar is installed."""
+    """Swagger UI, from this server if drf_spectacular_sidecar is installed; nothing on the page is inline.
+
+    drf-spectacular's own page has inline scripts. Its view that has none serves a script with the CSRF token in it,
+    which pages of other sites could load.
+    """
 
     schema = None
     authentication_classes = APIView.authentication_classes
     url = "../schema/"
     title = _TITLE
+    template_name = "chatmemory/api_docs.html"
+
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        response: Response = super().get(request, *args, **kwargs)
+        settings = spectacular_settings.SWAGGER_UI_SETTINGS
+        # A project may give them as JavaScript, for its own page.
+        response.data["swagger_settings"] = settings if isinstance(settings, dict) else {}
+        return response
 
     @staticmethod
     def _swagger_ui_resource(filename: str) -> str:

@@ -15,14 +15,16 @@ from rest_framework.request import Request
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 
+from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation, ConversationQuerySet
-from chatmemory.rest.access import reachable_conversations
+from chatmemory.rest.access import may_read_words, reachable_conversations
 from chatmemory.rest.formats import MessageFormatNegotiation, asked_format
 from chatmemory.rest.parsers import StrictJSONParser
 from chatmemory.rest.problems import LengthRequired, invalid
 from chatmemory.rest.throttling import throttles
 from chatmemory.rest.views.problem_view import ProblemView
+from chatmemory.staff import Act
 
 __all__ = ["ChatMemoryViewSet"]
 
@@ -41,6 +43,9 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
     parser_classes = [StrictJSONParser]
     content_negotiation_class = MessageFormatNegotiation
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]  # the schema says what OPTIONS would
+    acts: ClassVar[dict[str, tuple[Act, ...]]] = {}
+    """What staff need a permission for, by action, if they name another owner. No action goes without an entry."""
+
     parameters: ClassVar[dict[str, set[str]]] = {}
     """The query parameters of each action, beside those of every action and of filters and pages."""
 
@@ -75,16 +80,27 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         self.format_name = asked_format(request, self.renderer_classes, whole_memory=whole_memory)
         self.message_format = message_format(self.format_name)
 
+    def handle_exception(self, exc: Exception) -> Any:
+        if isinstance(exc, InvalidMessageError) and not may_read_words(self.request):
+            # A stored message that other hands wrote may be quoted.
+            exc = invalid("", "a message, of the request or of the conversation, cannot be read")
+        return super().handle_exception(exc)
+
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
         patch_cache_control(response, private=True, no_cache=True)
         return response
 
-    def conversations(self, act: str | None = None) -> ConversationQuerySet:
-        """Return the conversations that the user may see, or act on."""
-        return reachable_conversations(self.request, act)
+    def get_serializer_context(self) -> dict[str, Any]:
+        return {**super().get_serializer_context(), "with_words": may_read_words(self.request)}
 
-    def conversation(self, act: str | None = None) -> Conversation:
+    def conversations(self) -> ConversationQuerySet:
+        """Return the conversations on which the user may do what they ask."""
+        if self.action is None:  # a permission class may ask before the method is refused
+            return Conversation.objects.none()
+        return reachable_conversations(self.request, *self.acts[self.action])
+
+    def conversation(self) -> Conversation:
         """Return the conversation that the address names.
 
         Raises:
@@ -96,7 +112,7 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
             raise NotFound("A conversation's ID is a UUID.") from error
         # Never from a replica: one reads again what one has just said.
         database = router.db_for_write(Conversation)
-        conversation = self.conversations(act).using(database).filter(pk=key).first()
+        conversation = self.conversations().using(database).filter(pk=key).first()
         if conversation is None:
             raise NotFound("You have no such conversation.")
         self.check_object_permissions(self.request, conversation)

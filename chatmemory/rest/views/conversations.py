@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 from django.db import IntegrityError, router, transaction
+from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils.http import urlencode
 from django_filters.rest_framework import DjangoFilterBackend
@@ -20,21 +22,33 @@ from chatmemory.database.idempotency import find_key, fingerprint, scope_of_owne
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import WINDOW_SETTINGS, Conversation, ConversationQuerySet, IdempotencyKey
-from chatmemory.rest.access import single_owner
+from chatmemory.rest.access import is_for_others, may_read_words, require, require_reachable, single_owner
 from chatmemory.rest.filters import ConversationFilter, StrictOrderingFilter
 from chatmemory.rest.pagination import ConversationPagination
 from chatmemory.rest.preconditions import conversation_tag, not_modified, precondition
 from chatmemory.rest.problems import Conflict
+from chatmemory.rest.records import change_to_record, record_change, record_read, recorded
 from chatmemory.rest.serializers import ConversationSerializer, message_items
 from chatmemory.rest.views.base import ChatMemoryViewSet
+from chatmemory.staff import READ_WORDS, WRITE_WORDS
 
 __all__ = ["ConversationViewSet"]
+
+# Filters whose results tell what messages or metadata say.
+_WORD_FILTERS = ("search", "metadata_key")
 
 
 class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
     """Your conversations."""
 
     serializer_class = ConversationSerializer
+    acts = {
+        "list": ("view",),
+        "retrieve": ("view",),
+        "create": ("add",),
+        "partial_update": ("change",),
+        "destroy": ("delete",),
+    }
     pagination_class = ConversationPagination
     filter_backends = [DjangoFilterBackend, StrictOrderingFilter]
     filterset_class = ConversationFilter
@@ -42,23 +56,32 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
     ordering = ["-updated_at", "-id"]
 
     def get_queryset(self) -> ConversationQuerySet:
+        if any(self.request.query_params.get(name) for name in _WORD_FILTERS):
+            require(self.request, *READ_WORDS)
         return self.conversations()
+
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Return the conversations, in pages."""
+        answer = super().list(request, *args, **kwargs)
+        record_read(request)
+        return answer
 
     def create(self, request: Request, **kwargs: Any) -> Response:
         """Make a conversation. The same ``Idempotency-Key`` never makes a second one."""
-        owner, key = single_owner(request, "add"), self.idempotency_key()
+        owner, key = single_owner(request, *self.acts[self.action]), self.idempotency_key()
         serializer = self.get_serializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         given = serializer.validated_data
+        self._require_for_metadata(given)
         asked = fingerprint(json.dumps(request.data, sort_keys=True))
         database = router.db_for_write(Conversation)
         keys = IdempotencyKey.objects.using(database).filter(scope=scope_of_owner(owner))
         for _attempt in range(5):
             try:
-                answer = self._make(database, owner, given, key, asked)
+                answer = retry(database, partial(self._make, database, owner, given, key, asked))
                 break
             except IntegrityError:
-                found = find_key(keys, key, asked) if key else None
+                found = self._find_key(database, keys, key, asked) if key else None
                 if found:
                     answer = json.loads(found.account)
                     break
@@ -71,19 +94,24 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
     def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Return its settings and counters."""
         conversation = self.conversation()
-        tag = conversation_tag(conversation)
-        answer = Response(self.get_serializer(conversation).data, headers={"ETag": tag})
-        return not_modified(request, tag) or answer
+        answer = self.get_serializer(conversation).data
+        tag = conversation_tag(conversation, answer)
+        fresh = not_modified(request, tag)
+        if fresh:
+            return fresh
+        record_read(request, conversation)
+        return Response(answer, headers={"ETag": tag})
 
     def partial_update(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Change title, metadata or window. A smaller window evicts at once; the answer says what left."""
         conversation = self.conversation()
-        target = Target.of(conversation, precondition(request, conversation_tag))
+        target = Target.of(conversation, precondition(request, self._tag))
         serializer = self.get_serializer(conversation, data=request.data, partial=True)
         serializer.is_valid(raise_exception=True)
         given = serializer.validated_data
         window = {name: given[name] for name in WINDOW_SETTINGS if name in given}
         described = {name: given[name] for name in ("title", "metadata") if name in given}
+        self._require_for_metadata(given)
 
         def transact() -> Change:
             with transaction.atomic(using=target.key.database):
@@ -93,21 +121,41 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
                 if described:
                     change.conversation.save(update_fields=described)
                 change.conversation.refresh_from_db(using=target.key.database)
+                account = {**window, "described": list(described), **change_to_record(change)}
+                record_change(request, change.conversation, account)
             return change
 
         change = retry(target.key.database, transact)
         changed = change.conversation
-        answer = {**self.get_serializer(changed).data, "evicted": message_items(change.evicted, self.message_format)}
-        return Response(answer, headers={"ETag": conversation_tag(changed)})
+        evicted = message_items(change.evicted, self.message_format, with_words=may_read_words(request))
+        described_now = self.get_serializer(changed).data
+        tag = conversation_tag(changed, described_now)
+        return Response({**described_now, "evicted": evicted}, headers={"ETag": tag})
 
     def destroy(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Erase it and everything in it."""
-        operations.erase(Target.of(self.conversation(), precondition(request, conversation_tag)))
+        conversation = self.conversation()
+        target = Target.of(conversation, precondition(request, self._tag))
+
+        def erase() -> None:
+            record_change(request, conversation, {}, act="delete")
+            operations.erase(target)
+
+        recorded(request, target.key.database, erase)
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+    def _tag(self, conversation: Conversation) -> str:
+        return conversation_tag(conversation, self.get_serializer(conversation).data)
+
+    def _require_for_metadata(self, given: dict[str, Any]) -> None:
+        if "metadata" in given:
+            require(self.request, *WRITE_WORDS)
 
     def _make(self, database: str, owner: Any, given: dict[str, Any], key: str | None, asked: str) -> Any:
         with transaction.atomic(using=database):
             conversation = Conversation.objects.using(database).create(owner=owner, **given)
+            require_reachable(self.request, database, conversation.pk)
+            record_change(self.request, conversation, {}, act="add")
             answer = self.get_serializer(conversation).data
             if key is not None:
                 IdempotencyKey.objects.using(database).create(
@@ -119,9 +167,16 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
                 )
         return answer
 
+    def _find_key(self, database: str, keys: QuerySet[IdempotencyKey], key: str, asked: str) -> IdempotencyKey | None:
+        if is_for_others(self.request):  # who does not reach the conversation is not told that the key was used
+            for record in keys.filter(key=key):
+                require_reachable(self.request, database, record.conversation_id)
+        return find_key(keys, key, asked)
+
     def _refuse_taken(self, database: str, owner: Any, memory_id: str | None) -> None:
         taken = Conversation.objects.using(database).owned_by(owner).filter(memory_id=memory_id).first()
         if taken is not None:
+            require_reachable(self.request, database, taken.pk)
             raise Conflict(
                 f"There is a conversation with the memory_id {taken.memory_id!r} already. Use it, or take another ID.",
                 conversation=self._address(taken.pk),

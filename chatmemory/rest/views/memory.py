@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rest_framework import status
@@ -11,6 +12,7 @@ from rest_framework.response import Response
 from chatmemory.core.numbers import whole_number
 from chatmemory.database import operations
 from chatmemory.database.batches import rows_of
+from chatmemory.database.change import Change
 from chatmemory.database.operations.try_window import fit_rows
 from chatmemory.database.target import Target
 from chatmemory.database.to_format import written_memory
@@ -18,8 +20,10 @@ from chatmemory.models import MAX_LIMIT, Conversation
 from chatmemory.rest.bodies import read_list, read_memory
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
+from chatmemory.rest.records import change_to_record, record_change, record_read, recorded
 from chatmemory.rest.serializers import WindowSerializer, memory_to_data, message_items, trial_to_data
 from chatmemory.rest.views.base import ChatMemoryViewSet
+from chatmemory.staff import READ_WORDS, WRITE_WORDS
 
 __all__ = ["MemoryViewSet"]
 
@@ -28,6 +32,7 @@ class MemoryViewSet(ChatMemoryViewSet):
     """The memory of a conversation."""
 
     serializer_class = WindowSerializer
+    acts = {"retrieve": READ_WORDS, "update": WRITE_WORDS, "destroy": ("change",), "preview": READ_WORDS}
     parameters = {"retrieve": {"at", "at_message"}}
     whole_memory = {"retrieve"}
 
@@ -45,12 +50,14 @@ class MemoryViewSet(ChatMemoryViewSet):
             rows = list(rows_of(conversation).in_memory_at(version))
         messages = written_memory(conversation, [row.message for row in rows], self.format_name)
         answer = memory_to_data(rows, messages, conversation, version)
+        record_read(request, conversation)
         return Response(answer, headers={"ETag": self._tag(conversation, version)})
 
     def update(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Make the given messages the memory; those that are new are synthetic. History stays."""
         target = Target.of(self.conversation(), precondition(request))
-        change = operations.rewrite(target, read_memory(request.data, self.message_format))
+        wanted = read_memory(request.data, self.message_format)
+        change = self._recorded(target, lambda: operations.rewrite(target, wanted))
         conversation = change.conversation
         rows = list(rows_of(conversation).in_memory_at(conversation.version))
         messages = self.message_format.write([row.message for row in rows], None)
@@ -61,12 +68,13 @@ class MemoryViewSet(ChatMemoryViewSet):
 
     def destroy(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Clear the memory. History stays."""
-        operations.clear(Target.of(self.conversation("change"), precondition(request)))
+        target = Target.of(self.conversation(), precondition(request))
+        self._recorded(target, lambda: operations.clear(target))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     def preview(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Return the memory under another window, with new messages if any are given. Nothing is written."""
-        conversation = self.conversation("view")
+        conversation = self.conversation()
         if not isinstance(request.data, dict):
             raise invalid("", "expected an object")
         window = {name: value for name, value in request.data.items() if name != "messages"}
@@ -75,7 +83,16 @@ class MemoryViewSet(ChatMemoryViewSet):
         given = request.data.get("messages", [])
         messages = read_list(given, "messages", self.message_format, "MAX_BATCH")
         trial = conversation.memory.try_window(**serializer.validated_data, messages=messages)
+        record_read(request, conversation)
         return Response(trial_to_data(trial, self.message_format))
+
+    def _recorded(self, target: Target, act: Callable[[], Change]) -> Change:
+        def do() -> Change:
+            change = act()
+            record_change(self.request, change.conversation, change_to_record(change))
+            return change
+
+        return recorded(self.request, target.key.database, do)
 
     def _tag(self, conversation: Conversation, version: int) -> str:
         return memory_tag(conversation, version, self.request.query_params.get("format"))

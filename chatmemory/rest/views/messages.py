@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from chatmemory.core.numbers import whole_number
 from chatmemory.database import operations
 from chatmemory.database.batches import rows_of
+from chatmemory.database.change import Change
 from chatmemory.database.idempotency import keys_of
 from chatmemory.database.target import Target
 from chatmemory.models import MAX_LIMIT, Conversation
@@ -20,8 +21,10 @@ from chatmemory.rest.bodies import read_batch
 from chatmemory.rest.filters import MessageFilter, StrictOrderingFilter
 from chatmemory.rest.pagination import MessagePagination
 from chatmemory.rest.preconditions import memory_tag, precondition
+from chatmemory.rest.records import change_to_record, record_change, record_read, recorded
 from chatmemory.rest.serializers import MessageSerializer, change_to_data, message_items
 from chatmemory.rest.views.base import ChatMemoryViewSet
+from chatmemory.staff import READ_WORDS, WRITE_WORDS
 
 __all__ = ["MessageViewSet"]
 
@@ -30,6 +33,7 @@ class MessageViewSet(ChatMemoryViewSet):
     """The history of a conversation."""
 
     serializer_class = MessageSerializer
+    acts = {"list": READ_WORDS, "retrieve": READ_WORDS, "create": WRITE_WORDS}
     pagination_class = MessagePagination
     filter_backends = [DjangoFilterBackend, StrictOrderingFilter]
     filterset_class = MessageFilter
@@ -38,8 +42,10 @@ class MessageViewSet(ChatMemoryViewSet):
 
     def list(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Return the history, in pages."""
-        history = self.filter_queryset(self.conversation().messages.history())
+        conversation = self.conversation()
+        history = self.filter_queryset(conversation.messages.history())
         page = self.paginate_queryset(history)
+        record_read(request, conversation)
         return self.get_paginated_response(message_items(page or [], self.message_format))
 
     def create(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
@@ -54,7 +60,14 @@ class MessageViewSet(ChatMemoryViewSet):
             if demanded and not repeated:
                 demanded(row)
 
-        change = operations.add(Target.of(conversation, demanded and check), messages, idempotency_key=key)
+        target = Target.of(conversation, demanded and check)
+
+        def add() -> Change:
+            change = operations.add(target, messages, idempotency_key=key)
+            record_change(request, change.conversation, change_to_record(change))
+            return change
+
+        change = recorded(request, target.key.database, add)
         tag = memory_tag(change.conversation, change.conversation.version, request.query_params.get("format"))
         answer = change_to_data(change, self.format_name)
         return Response(answer, status=status.HTTP_201_CREATED, headers={"ETag": tag})
@@ -62,7 +75,9 @@ class MessageViewSet(ChatMemoryViewSet):
     def retrieve(self, request: Request, conversation_id: str, position: str, **kwargs: Any) -> Response:
         """Return one message. It may be synthetic."""
         known = whole_number(position, most=MAX_LIMIT)
-        row = rows_of(self.conversation()).filter(position=known).first() if known is not None else None
+        conversation = self.conversation()
+        row = rows_of(conversation).filter(position=known).first() if known is not None else None
         if row is None:
             raise NotFound("There is no message at this position.")
+        record_read(request, conversation)
         return Response(message_items([row], self.message_format)[0])

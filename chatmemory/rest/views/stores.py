@@ -13,16 +13,19 @@ from rest_framework.response import Response
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.serialization.codec import messages_to_json
 from chatmemory.database import operations
+from chatmemory.database.change import Change
 from chatmemory.database.read import read_rows
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from chatmemory.models.identifiers import memory_id_text
-from chatmemory.rest.access import single_owner
+from chatmemory.rest.access import require, require_reachable, single_owner
 from chatmemory.rest.bodies import read_list
 from chatmemory.rest.formats import DEFAULT_FORMAT
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
+from chatmemory.rest.records import change_to_record, record_change, record_read, recorded
 from chatmemory.rest.views.base import ChatMemoryViewSet
+from chatmemory.staff import READ_WORDS, WRITE_WORDS
 
 __all__ = ["StoreViewSet"]
 
@@ -32,6 +35,8 @@ class StoreViewSet(ChatMemoryViewSet):
 
     The window is the other program's: nothing is evicted but what it leaves out.
     """
+
+    acts = {"retrieve": READ_WORDS, "update": WRITE_WORDS, "destroy": ("change",)}
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         super().initial(request, *args, **kwargs)
@@ -52,13 +57,15 @@ class StoreViewSet(ChatMemoryViewSet):
             return fresh
         rows = read_rows(conversation) if conversation else []
         text = messages_to_json(row.message for row in rows)
+        if conversation:
+            record_read(request, conversation)
         return HttpResponse(text, content_type="application/json", headers={"ETag": self._tag(conversation)})
 
     def update(self, request: Request, memory_id: str, **kwargs: object) -> Response:
         """Answer ``updateMessages``: evict the messages that the list leaves out; those that it appends were said."""
-        owner = single_owner(request)
+        owner = single_owner(request, *self.acts[self.action])
         if self._existing() is None:
-            single_owner(request, "add")
+            require(request, "add")
         messages = read_list(request.data, "", self.message_format, "MAX_MEMORY_MESSAGES")
         target = Target.named(
             owner,
@@ -66,24 +73,38 @@ class StoreViewSet(ChatMemoryViewSet):
             lambda: Conversation(owner=owner, memory_id=self.memory_id),
             precondition(request, may_be_new=True),
         )
-        change = operations.rewrite(target, messages, from_foreign_memory=True)
+
+        def rewrite() -> Change:
+            change = operations.rewrite(target, messages, from_foreign_memory=True)
+            # It may have been made just now, or have been there all the same.
+            require_reachable(request, target.key.database, change.conversation.pk)
+            record_change(request, change.conversation, change_to_record(change))
+            return change
+
+        change = recorded(request, target.key.database, rewrite)
         return Response(status=status.HTTP_204_NO_CONTENT, headers={"ETag": self._tag(change.conversation)})
 
     def destroy(self, request: Request, memory_id: str, **kwargs: object) -> Response:
         """Answer ``deleteMessages``: clear the memory, if there is one. The history stays."""
-        owner = single_owner(request, "change")
-        self._existing("change")
-        with suppress(Conversation.DoesNotExist):
-            operations.clear(Target.named(owner, self.memory_id, None, precondition(request, may_be_new=True)))
+        conversation, demanded = self._existing(), precondition(request, may_be_new=True)
+        if conversation is not None:
+            target = Target.of(conversation, demanded)
+
+            def clear() -> None:
+                change = operations.clear(target)
+                record_change(request, change.conversation, change_to_record(change))
+
+            with suppress(Conversation.DoesNotExist):
+                recorded(request, target.key.database, clear)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     def _tag(self, conversation: Conversation | None) -> str:
         return memory_tag(conversation or Conversation(memory_id=self.memory_id), "store")
 
-    def _existing(self, act: str | None = None) -> Conversation | None:
-        single_owner(self.request, act)
+    def _existing(self) -> Conversation | None:
+        single_owner(self.request, *self.acts[self.action])
         database = router.db_for_write(Conversation)
-        conversation = self.conversations(act).using(database).filter(memory_id=self.memory_id).first()
+        conversation = self.conversations().using(database).filter(memory_id=self.memory_id).first()
         if conversation is not None:
             self.check_object_permissions(self.request, conversation)
         return conversation

@@ -1,0 +1,76 @@
+"""The record of what staff do over REST to other owners' conversations, and of the words that they read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from django.db import transaction
+from rest_framework.request import Request
+
+from chatmemory import staff
+from chatmemory.database.change import Change
+from chatmemory.database.retry import retry
+from chatmemory.models import Conversation
+from chatmemory.rest.access import is_for_others, may_read_words
+from chatmemory.staff import Act
+
+__all__ = ["change_to_record", "record_change", "record_read", "recorded"]
+
+T = TypeVar("T")
+
+_LONGEST_ENTRY = 2000
+
+
+def record_read(request: Request, conversation: Conversation | None = None) -> None:
+    """Record that an answer gives staff words of another owner; without a conversation, of a list."""
+    if is_for_others(request) and may_read_words(request) and request.method != "HEAD":
+        staff.record(request.user, _call(request), None if conversation is None else [conversation])
+
+
+def record_change(request: Request, conversation: Conversation, account: dict[str, Any], act: Act = "change") -> None:
+    """Record what staff did to a conversation of another owner.
+
+    Args:
+        request: the request.
+        conversation: the conversation.
+        account: what was done, in figures and names of fields: the log has no words.
+        act: what they did.
+    """
+    if is_for_others(request):
+        said = f"{_call(request)} {json.dumps(account)}" if account else _call(request)
+        staff.record(request.user, said, [conversation], act=act)
+
+
+def change_to_record(change: Change) -> dict[str, Any]:
+    """Return the figures of a change."""
+    return {"added": len(change.added), "evicted": len(change.gone), "version": change.memory.version}
+
+
+def recorded(request: Request, database: str, change: Callable[[], T]) -> T:
+    """Run ``change``. For another owner run it in one transaction with the records that it writes: all, or nothing.
+
+    Args:
+        request: the request.
+        database: the alias of the database.
+        change: makes the change, and its record.
+    """
+    if not is_for_others(request):
+        return change()
+
+    def transact() -> T:
+        with transaction.atomic(using=database):
+            return change()
+
+    return retry(database, transact)
+
+
+def _call(request: Request) -> str:
+    """Return the method, the route and the query: the address itself may have a memory ID, which may be a name."""
+    match = request.resolver_match
+    assert match is not None
+    values = {"position": match.kwargs.get("position", "")}
+    route = re.sub(r"<(?:\w+:)?(\w+)>", lambda found: values.get(found[1], f"{{{found[1]}}}"), match.route)
+    return f"REST: {request.method} {route}?{request.query_params.urlencode()}"[:_LONGEST_ENTRY]

@@ -1,0 +1,123 @@
+"""What staff reach of other users' conversations, and the record of it: one rule for the admin and for the REST API.
+
+The setting ``STAFF_CONVERSATIONS`` says which conversations a member of staff reaches. Model permissions say what they
+may do with those. Words are what messages say, and a conversation's metadata; its title, owner and figures are none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+from django.apps import apps
+from django.core.exceptions import ImproperlyConfigured
+from django.db import router, transaction
+from django.db.models import QuerySet
+from django.utils.module_loading import import_string
+
+from chatmemory.conf import setting
+from chatmemory.database.retry import retry
+from chatmemory.models import Conversation
+
+__all__ = ["READ_WORDS", "WRITE_WORDS", "Act", "may", "permission", "reachable", "record"]
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Conversations = TypeVar("Conversations", bound=QuerySet[Conversation])
+
+Act = Literal["view", "add", "change", "delete", "read_text", "write_text"]
+
+# One of each is enough.
+_PERMISSIONS: dict[Act, tuple[str, ...]] = {
+    "view": ("chatmemory.view_conversation", "chatmemory.change_conversation"),
+    "add": ("chatmemory.add_conversation",),
+    "change": ("chatmemory.change_conversation",),
+    "delete": ("chatmemory.delete_conversation",),
+    "read_text": ("chatmemory.read_message_text",),
+    "write_text": ("chatmemory.write_message_text",),
+}
+
+READ_WORDS: tuple[Act, ...] = ("view", "read_text")
+
+# What is written pushes out and answers with what others said, so that it cannot be done blindly.
+WRITE_WORDS: tuple[Act, ...] = ("change", "read_text", "write_text")
+
+_FLAGS = {"add": 1, "delete": 3}
+"""The flags of the admin's log for acts; all others are changes."""
+
+_CHANGE_FLAG = 2
+
+_logger = logging.getLogger("chatmemory.staff")
+
+
+def may(user: Any, act: Act) -> bool:
+    """Return whether a member of staff may do ``act`` with the conversations that they reach."""
+    return any(map(user.has_perm, _PERMISSIONS[act]))
+
+
+def permission(act: Act) -> str:
+    """Return the name of the permission for ``act``, for errors."""
+    return _PERMISSIONS[act][0]
+
+
+def reachable(user: Any, conversations: Conversations) -> Conversations:
+    """Return those of ``conversations`` that a member of staff reaches.
+
+    Raises:
+        ImproperlyConfigured: the function of ``STAFF_CONVERSATIONS`` returns something else than conversations.
+    """
+    path = setting("STAFF_CONVERSATIONS")
+    if path is None:
+        return conversations
+    theirs = import_string(path)(user)
+    named = f'CHATMEMORY["STAFF_CONVERSATIONS"] = {path!r}'
+    if not (isinstance(theirs, QuerySet) and issubclass(theirs.model, Conversation)):
+        raise ImproperlyConfigured(
+            f"{named} must return a queryset of Conversation, but returned: {theirs!r:.100}. "
+            "For all conversations return Conversation.objects.all(), for none Conversation.objects.none()."
+        )
+    if theirs.query.is_sliced:
+        raise ImproperlyConfigured(f"{named} must return a queryset without a slice: filter it instead.")
+    # By primary key: a join of the project's must not repeat rows. On the database that the others are read from.
+    return conversations.filter(pk__in=theirs.using(None).values("pk"))
+
+
+def record(user: Any, what: str, conversations: Iterable[Conversation] | None = None, *, act: Act = "change") -> None:
+    """Write to the admin's log what a member of staff did; without the admin, to the logger ``chatmemory.staff``.
+
+    Args:
+        user: the member of staff.
+        what: what they did or read. All staff read the log, so it has no words of the conversation.
+        conversations: an entry is written for each of them; by default one entry for a list of them.
+        act: what they did. Reading counts as a change, as the admin has no flag for it.
+    """
+    found: list[Conversation | None] = [None] if conversations is None else list(conversations)
+    if not apps.is_installed("django.contrib.admin"):
+        for conversation in found:
+            # Django's default logging shows nothing below a warning.
+            _logger.warning("user %s, conversation %s: %s", user.pk, getattr(conversation, "pk", "(a list)"), what)
+        return
+    from django.contrib.admin.models import LogEntry  # an app that need not be installed
+    from django.contrib.contenttypes.models import ContentType
+
+    kind = ContentType.objects.get_for_model(Conversation)
+    entries = [
+        LogEntry(
+            user_id=user.pk,
+            content_type=kind,
+            object_id=None if conversation is None else str(conversation.pk),
+            object_repr=str(Conversation._meta.verbose_name_plural if conversation is None else conversation)[:200],
+            action_flag=_FLAGS.get(act, _CHANGE_FLAG),
+            change_message=what,
+        )
+        for conversation in found
+    ]
+    database = router.db_for_write(LogEntry)
+
+    def write() -> None:
+        with transaction.atomic(using=database):
+            LogEntry.objects.using(database).bulk_create(entries)
+
+    retry(database, write)
