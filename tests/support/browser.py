@@ -90,8 +90,10 @@ class Pages:
             context.close()
 
     def _note(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
-            self.problems.append(f"{message.text} ({message.location.get('url')})")
+        url = message.location.get("url", "")
+        # Newer browsers ask for an icon that no page names.
+        if message.type in ("error", "warning") and not url.endswith("/favicon.ico"):
+            self.problems.append(f"{message.text} ({url})")
 
 
 def axe_violations(page: Any, **options: Any) -> list[str]:
