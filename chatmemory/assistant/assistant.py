@@ -147,6 +147,8 @@ class Assistant:
             TooManyToolInvocationsError: the model did not stop calling tools.
             WindowTooSmallError: the message that the model is to answer does not fit the window.
             IdempotencyConflictError: the key came before, with another message.
+            AnswerDeletedError: the key came before, and messages that followed have been deleted, the answer perhaps
+                among them.
             Conversation.DoesNotExist: the conversation has been erased.
             RuntimeError: the caller is within a transaction.
             Exception: what the model raised.

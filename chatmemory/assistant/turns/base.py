@@ -67,5 +67,11 @@ class Turn(ABC):
         """
 
     @abstractmethod
-    def answer_to(self, added: Added) -> AiMessage | None:
-        """Return the answer to messages whose idempotency key was used before; None if there is none."""
+    def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, bool]:
+        """Return the answer to messages that were added with a key, and whether the last of them fitted the window.
+
+        The answer is None if there is none yet.
+
+        Raises:
+            AnswerDeletedError: messages that followed them have been deleted, the answer perhaps among them.
+        """

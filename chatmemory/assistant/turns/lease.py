@@ -12,14 +12,16 @@ from django.db import DatabaseError, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
-from chatmemory.assistant.errors import TurnLostError
+from chatmemory.assistant.errors import AnswerDeletedError, TurnLostError
 from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage
 from chatmemory.core.window import Window
 from chatmemory.database import operations
+from chatmemory.database.batches import pages, rows_of
 from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.django_store import DjangoChatMemoryStore
+from chatmemory.database.idempotency import place_of_last
 from chatmemory.database.key import Key
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
@@ -110,18 +112,22 @@ class ConversationTurn(Turn):
         change = operations.add(target, messages, window=self._window(), idempotency_key=idempotency_key)
         return Added(tuple(messages), change)
 
-    def answer_to(self, added: Added) -> AiMessage | None:
+    def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, bool]:
+        assert added.change is not None
+        conversation = added.change.conversation
+        position, has_fitted = place_of_last(conversation, idempotency_key)
         # Others may have spoken before the model did; then it answered all of them.
-        change = added.change
-        if change is None or not change.added:  # purged since
-            return None
-        conversation, position = change.conversation, change.added[-1].position
-        later = conversation.messages.using(self._key.database).history().filter(position__gt=position)
-        for row in later.iterator(chunk_size=20):
-            message = row.message
-            if isinstance(message, AiMessage) and not message.tool_execution_requests:
-                return message
-        return None
+        for page in pages(rows_of(conversation).filter(position__gt=position), size=20, by="position"):
+            for row in page:
+                position += 1
+                if row.position != position:
+                    raise _deleted(idempotency_key)
+                message = row.message
+                if isinstance(message, AiMessage) and not message.tool_execution_requests and not row.synthetic:
+                    return message, has_fitted
+        if position + 1 < conversation.next_position:
+            raise _deleted(idempotency_key)
+        return None, has_fitted
 
     def _target(self) -> Target:
         memory = self._memory
@@ -154,3 +160,12 @@ class ConversationTurn(Turn):
 
     def _end(self) -> Any:
         return _UtcNow() + timedelta(seconds=self.timeout)
+
+
+def _deleted(idempotency_key: str) -> AnswerDeletedError:
+    return AnswerDeletedError(
+        f"The message with the idempotency key {idempotency_key!r} was said before, and messages that followed it have "
+        "been deleted (KEEP_HISTORY = False, or a purge), its answer among them if it had one. The model was not asked "
+        "again. To say the message once more take a new key; to go on from where the conversation stands give no "
+        "message."
+    )

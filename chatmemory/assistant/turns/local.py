@@ -63,8 +63,8 @@ class LocalTurn(Turn):
             self._memory.add(*messages)
         return Added(tuple(messages))
 
-    def answer_to(self, added: Added) -> AiMessage | None:
-        return None
+    def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, bool]:
+        return None, True  # not reached: add() takes no key
 
 
 class _Slot:
