@@ -16,7 +16,7 @@ from chatmemory.assistant.steps import Plan, turn_steps
 from chatmemory.assistant.tools import Tool, Toolbox
 from chatmemory.assistant.turns.base import Added
 from chatmemory.assistant.turns.local import LocalTurn
-from chatmemory.assistant.turns.opening import open_turn
+from chatmemory.assistant.turns.opening import before_turn, open_turn
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, SystemMessage, UserMessage
 
@@ -213,6 +213,7 @@ class Assistant:
             raise TypeError(f"message must be a text or a UserMessage, but is: {type(said).__name__}")
         if said is None and idempotency_key is not None:
             raise ValueError("idempotency_key needs a message")
+        before_turn()
         system = self._system_message(memory_id) if callable(self._system_message) else self._system_message
         turn = open_turn(self.memory(memory_id), self._turn_timeout)
         plan = Plan(

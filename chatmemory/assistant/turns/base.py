@@ -48,7 +48,19 @@ class Turn(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Release the turn, if it is taken."""
+        """Release the turn, if it is taken, and rest."""
+
+    @abstractmethod
+    def rest(self) -> None:
+        """Give back the connections that others may need, as nothing is asked for a while."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Make sure, after a rest, that the database can be asked.
+
+        Raises:
+            OperationalError: it does not answer.
+        """
 
     @abstractmethod
     def interrupt(self) -> None:

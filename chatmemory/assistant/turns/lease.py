@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from django.db import DatabaseError, transaction
+from django.db import Error, connections, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
@@ -19,6 +19,7 @@ from chatmemory.core.messages import AiMessage, ChatMessage
 from chatmemory.core.window import Window
 from chatmemory.database import operations
 from chatmemory.database.batches import pages, rows_of
+from chatmemory.database.connections import close_if_dead, give_back
 from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.database.idempotency import place_of_last
@@ -58,6 +59,7 @@ class ConversationTurn(Turn):
         self._key: Key = self._target().key
         self._number = 0
         """The number of this turn; 0 while it is not held."""
+        self._has_rested = False
 
     @classmethod
     def of(cls, memory: ChatMemory, timeout: float) -> ConversationTurn | None:
@@ -90,15 +92,28 @@ class ConversationTurn(Turn):
             raise self._lost()
 
     def release(self) -> None:
-        if not self._number:
-            return
         row = self._row().filter(turn=self._number)
-        self._number = 0
         try:
-            retry(self._key.database, lambda: row.update(turn_until=None))
-        except DatabaseError:
+            if self._number:
+                self.wake()
+                retry(self._key.database, lambda: row.update(turn_until=None))
+        except Error:
             # What was added is added, and the turn ends by itself.
             _logger.exception("The turn of conversation %s could not be released", self.name)
+        finally:
+            self._number = 0
+            self.rest()
+
+    def rest(self) -> None:
+        self._has_rested = True
+        give_back()
+
+    def wake(self) -> None:
+        if self._has_rested:
+            self._has_rested = False
+            connection = connections[self._key.database]
+            connection.ensure_connection()  # one of a pool may be dead, too
+            close_if_dead(connection)
 
     def interrupt(self) -> None:
         row = self._row().filter(turn_until__isnull=False)

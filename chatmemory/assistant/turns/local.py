@@ -48,6 +48,12 @@ class LocalTurn(Turn):
             if self._slot.holder is self:
                 self._slot.holder = None
 
+    def rest(self) -> None:
+        """Do nothing: there is no connection."""
+
+    def wake(self) -> None:
+        """Do nothing: there is no connection."""
+
     def interrupt(self) -> None:
         with self._slot.lock:
             self._slot.holder = None
