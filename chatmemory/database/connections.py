@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from django.db import Error, connections
@@ -25,7 +25,8 @@ def give_back() -> None:
     """
     for connection in _idle():
         if connection.vendor != "sqlite":
-            connection.close_if_unusable_or_obsolete()
+            with suppress(Error):  # it may be dead already
+                connection.close_if_unusable_or_obsolete()
 
 
 def close_broken() -> None:
@@ -46,7 +47,8 @@ def close_if_dead(connection: BaseDatabaseWrapper) -> None:
         connection.errors_occurred = False
         return
     pool: Any = getattr(connection, "pool", None)
-    connection.close()
+    with suppress(Error):
+        connection.close()
     if pool:
         pool.check()
 
@@ -61,8 +63,9 @@ def without_dead_connection(connection: BaseDatabaseWrapper) -> Iterator[None]:
         close_if_dead(connection)
     try:
         yield
-    except Error:
-        close_if_dead(connection)
+    except Exception:  # a driver's own exceptions come through, too
+        if connection.errors_occurred:
+            close_if_dead(connection)
         raise
 
 

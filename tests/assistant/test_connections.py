@@ -15,6 +15,7 @@ from django.db import Error, connection
 from chatmemory import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.assistant import Assistant, ChatModel, Tool
 from chatmemory.models import Conversation, Message
+from chatmemory.signals import messages_added
 from tests.database.test_async import run
 from tests.support.assistant_models import ScriptedModel, calling
 from tests.support.cutting import cut_all_others, own_process, wait_until_ended
@@ -228,6 +229,23 @@ class TestLostConnection:
         cut()
         events.close()
         assert end_of_turn(conversation) is None
+
+    def test_after_the_answer_was_added(self, conversation: Conversation, caplog: pytest.LogCaptureFixture) -> None:
+        """Then only the turn waits for its end."""
+
+        def lose(messages: list[Message], **_: Any) -> None:
+            if messages[-1].type == AiMessage.type:
+                connection.connection.close()
+
+        memory = conversation.memory
+        messages_added.connect(lose)
+        try:
+            answer = Assistant(ScriptedModel("Hello"), memory=lambda _: memory).chat(1, "Hi")
+        finally:
+            messages_added.disconnect(lose)
+        assert answer == AiMessage("Hello")
+        assert "could not be released" in caplog.text
+        assert memory.messages() == [UserMessage("Hi"), AiMessage("Hello")]
 
     @pytest.mark.parametrize("act", ["messages", "add", "add with a key", "set", "chat", "chat with a provider"])
     def test_a_process_that_goes_on_has_another_one(self, conversation: Conversation, act: str) -> None:

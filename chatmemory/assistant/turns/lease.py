@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from django.db import Error, connections, transaction
+from django.db import connections, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
@@ -97,8 +97,8 @@ class ConversationTurn(Turn):
             if self._number:
                 self.wake()
                 retry(self._key.database, lambda: row.update(turn_until=None))
-        except Error:
-            # What was added is added, and the turn ends by itself.
+        except Exception:
+            # What was added is added, and the turn ends by itself. Whatever it is, it must not hide the answer.
             _logger.exception("The turn of conversation %s could not be released", self.name)
         finally:
             self._number = 0
