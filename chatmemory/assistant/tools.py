@@ -142,7 +142,7 @@ class Tool:
 class Toolbox:
     """The tools of one assistant."""
 
-    def __init__(self, tools: Iterable[Tool | Callable[..., Any]], max_result_chars: int) -> None:
+    def __init__(self, tools: Iterable[Tool | Callable[..., Any]], max_result_chars: int = 100_000) -> None:
         """Make tools of functions.
 
         Args:

@@ -71,5 +71,8 @@ def without_dead_connection(connection: BaseDatabaseWrapper) -> Iterator[None]:
 
 def _idle() -> list[BaseDatabaseWrapper]:
     """Return the open connections of this thread that are in no transaction."""
-    opened = [connection for connection in connections.all(initialized_only=True) if connection.connection is not None]
-    return [connection for connection in opened if not is_in_transaction(connection)]
+    return [
+        connection
+        for connection in connections.all(initialized_only=True)
+        if connection.connection is not None and not connection.in_atomic_block and connection.autocommit
+    ]
