@@ -15,7 +15,7 @@ from django.db.models.functions import Lag
 
 from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.core.json_text import loads
-from chatmemory.database.batches import in_parts, on_primary, pages
+from chatmemory.database.batches import ROWS_AT_ONCE, in_parts, on_primary, pages
 from chatmemory.database.change import Change
 from chatmemory.database.idempotency import scope_of
 from chatmemory.database.target import Target
@@ -131,16 +131,7 @@ def _examine(page: list[Conversation], accept_missing: bool) -> list[Finding]:
     findings: list[Finding] = []
     for key, conversation in by_key.items():
         findings += _compare(conversation, found.get(key) or _NOTHING, accept_missing)
-    # Messages that were added in an earlier version than the one before them; the first of each conversation is enough.
-    before = Window(Lag("added_in"), partition_by=[F("conversation_id")], order_by=[F("position").asc()])
-    early = rows.annotate(before=before).filter(before__gt=F("added_in")).order_by("conversation_id", "position")
-    named = set()
-    for key, position, least, version in early.values_list(
-        "conversation_id", "position", "before", "added_in"
-    ).iterator():
-        if key not in named:
-            named.add(key)
-            findings.append(_finding(by_key[key], f"added_in of message {position}", f"at least {least}", version))
+    findings += _examine_versions(by_key, rows)
     keys = IdempotencyKey.objects.using(database).filter(conversation__in=list(by_key))
     for record in in_parts(keys):
         findings += _examine_key(by_key[record.conversation_id], record)
@@ -205,6 +196,19 @@ def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: b
     if rows["whole"] != rows["rows"]:
         expected = "version, time and reason, or none of them, in every message"
         yield _finding(conversation, "eviction fields", expected, f"{rows['rows'] - rows['whole']} messages without")
+
+
+def _examine_versions(by_key: dict[UUID, Conversation], rows: QuerySet[Message]) -> Iterator[Finding]:
+    """Yield the first message of each conversation that was added in an earlier version than the one before it."""
+    before = Window(Lag("added_in"), partition_by=[F("conversation_id")], order_by=[F("position").asc()])
+    early = rows.annotate(before=before).filter(before__gt=F("added_in")).order_by("conversation_id", "position")
+    places = early.values_list("conversation_id", "position", "before", "added_in")
+    left = dict(by_key)
+    # Not all at once: every message of a conversation may be wrong.
+    while part := list(places.filter(conversation__in=list(left))[:ROWS_AT_ONCE]):
+        for key, position, least, version in part:
+            if key in left:
+                yield _finding(left.pop(key), f"added_in of message {position}", f"at least {least}", version)
 
 
 def _examine_key(conversation: Conversation, record: IdempotencyKey) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from chatmemory.assistant.assistant import Assistant
 from chatmemory.assistant.errors import (
+    AnswerDeletedError,
     AssistantError,
     ConversationBusyError,
     ModelError,
@@ -16,6 +17,7 @@ from chatmemory.assistant.turns.base import Added
 
 __all__ = [
     "Added",
+    "AnswerDeletedError",
     "Assistant",
     "AssistantError",
     "ChatModel",

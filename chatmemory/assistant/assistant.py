@@ -16,7 +16,7 @@ from chatmemory.assistant.steps import Plan, turn_steps
 from chatmemory.assistant.tools import Tool, Toolbox
 from chatmemory.assistant.turns.base import Added
 from chatmemory.assistant.turns.local import LocalTurn
-from chatmemory.assistant.turns.opening import open_turn
+from chatmemory.assistant.turns.opening import before_turn, open_turn
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, SystemMessage, UserMessage
 
@@ -35,8 +35,9 @@ class Assistant:
     nobody knows what it did. ``chat(memory_id)`` without a message goes on from wherever a conversation stands.
 
     There is one turn at a time in a conversation: of a conversation in Django's database across all processes, else
-    within this process. Another one waits. No transaction and no connection is held while the model thinks, so it must
-    not be within a transaction of yours (``ATOMIC_REQUESTS``): that is a ``RuntimeError``.
+    within this process. Another one waits. No transaction is held while the model thinks, and database connections are
+    given back meanwhile, so it must not be within a transaction of yours (``ATOMIC_REQUESTS``): that is a
+    ``RuntimeError``.
 
     One assistant may be used by any number of threads and tasks at once.
     """
@@ -49,6 +50,7 @@ class Assistant:
         system_message: str | Callable[[Any], str | None] | None = None,
         tools: Iterable[Tool | Callable[..., Any]] = (),
         max_sequential_tools_invocations: int = 100,
+        max_tool_result_chars: int = 100_000,
         turn_timeout: float = 120.0,
         wait_timeout: float = 30.0,
     ) -> None:
@@ -62,6 +64,8 @@ class Assistant:
                 the memory, and replace others.
             tools: functions that the model may call.
             max_sequential_tools_invocations: how often in a row the model may call tools.
+            max_tool_result_chars: a tool's result that is longer is cut there, with a line that says so. Keep it below
+                the setting ``MAX_MESSAGE_CHARS``.
             turn_timeout: seconds that one call of the model, a pause between two pieces of its answer, or a tool may
                 take at most. After that time without a sign of life, a waiting turn takes over: a killed process
                 blocks its conversations no longer than this.
@@ -73,18 +77,15 @@ class Assistant:
         """
         if not callable(memory) and not isinstance(memory, ChatMemory):
             raise TypeError(f"memory must be a ChatMemory or a callable, but is: {type(memory).__name__}")
-        numbers = {
+        counts = {
             "max_sequential_tools_invocations": max_sequential_tools_invocations,
-            "turn_timeout": turn_timeout,
-            "wait_timeout": wait_timeout,
+            "max_tool_result_chars": max_tool_result_chars,
         }
-        for name, value in numbers.items():
+        for name, value in (counts | {"turn_timeout": turn_timeout, "wait_timeout": wait_timeout}).items():
             if not value > 0:
                 raise ValueError(f"{name} must be greater than zero, but is: {value}")
-        if not isinstance(max_sequential_tools_invocations, int):
-            raise TypeError(
-                f"max_sequential_tools_invocations must be an int, but is: {max_sequential_tools_invocations!r}"
-            )
+            if name in counts and not isinstance(value, int):
+                raise TypeError(f"{name} must be an int, but is: {value!r}")
         if math.isinf(turn_timeout):
             raise ValueError(
                 "turn_timeout must be finite: so long a process that is killed keeps its conversations busy"
@@ -92,7 +93,7 @@ class Assistant:
         self._model = as_chat_model(model)
         self._memory = memory
         self._system_message = system_message
-        self._tools = Toolbox(tools)
+        self._tools = Toolbox(tools, max_tool_result_chars)
         self._max_invocations = max_sequential_tools_invocations
         self._turn_timeout = turn_timeout
         self._wait_timeout = wait_timeout
@@ -147,6 +148,8 @@ class Assistant:
             TooManyToolInvocationsError: the model did not stop calling tools.
             WindowTooSmallError: the message that the model is to answer does not fit the window.
             IdempotencyConflictError: the key came before, with another message.
+            AnswerDeletedError: the key came before, and messages that followed have been deleted, the answer perhaps
+                among them.
             Conversation.DoesNotExist: the conversation has been erased.
             RuntimeError: the caller is within a transaction.
             Exception: what the model raised.
@@ -211,6 +214,7 @@ class Assistant:
             raise TypeError(f"message must be a text or a UserMessage, but is: {type(said).__name__}")
         if said is None and idempotency_key is not None:
             raise ValueError("idempotency_key needs a message")
+        before_turn()
         system = self._system_message(memory_id) if callable(self._system_message) else self._system_message
         turn = open_turn(self.memory(memory_id), self._turn_timeout)
         plan = Plan(

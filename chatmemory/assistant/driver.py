@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -42,15 +42,20 @@ class Driver:
             while True:
                 match self._steps.send(outcome):
                     case Do(work):
-                        outcome = work()
+                        outcome = self._do(work)
                     case Pause(seconds):
+                        self._turn.rest()
                         time.sleep(seconds)
                     case RunTool(request):
+                        self._turn.rest()
                         outcome = self._tools.run(request)
                     case Ask(messages):
                         self._has_asked = True
+                        self._turn.rest()
                         outcome = yield from self._ask(messages)
                     case Added() as added:
+                        if self._streaming:  # whoever gets it may take their time
+                            self._turn.rest()
                         yield added
                     case answer:
                         break
@@ -66,19 +71,24 @@ class Driver:
             while True:
                 match self._steps.send(outcome):
                     case Do(work):
-                        outcome = await sync_to_async(work)()
+                        outcome = await sync_to_async(self._do)(work)
                     case Pause(seconds):
+                        await sync_to_async(self._turn.rest)()
                         await asyncio.sleep(seconds)
                     case RunTool(request):
+                        await sync_to_async(self._turn.rest)()
                         outcome = await self._tools.arun(request)
                     case Ask(messages):
                         self._has_asked = True
+                        await sync_to_async(self._turn.rest)()
                         # Closed here and now: the event loop would close the generator later, and in another task.
                         async with aclosing(self._aask(messages)) as pieces:
                             async for outcome in pieces:
                                 if isinstance(outcome, str):
                                     yield outcome
                     case Added() as added:
+                        if self._streaming:
+                            await sync_to_async(self._turn.rest)()
                         yield added
                     case answer:
                         break
@@ -87,6 +97,14 @@ class Driver:
         for piece in self._said_before(answer):
             yield piece
         yield answer
+
+    def _do(self, work: Callable[[], Any]) -> Any:
+        self._turn.wake()
+        return work()
+
+    def _renew(self) -> None:
+        self._do(self._turn.renew)
+        self._turn.rest()
 
     def _said_before(self, answer: AiMessage) -> Sequence[str]:
         """Return the text to stream if the answer was stored before and the model is not asked again."""
@@ -102,7 +120,7 @@ class Driver:
             for last in pieces:
                 if isinstance(last, str):
                     if pulse.is_due():
-                        self._turn.renew()
+                        self._renew()
                     if last:
                         yield last
         finally:
@@ -121,7 +139,7 @@ class Driver:
             async for last in pieces:
                 if isinstance(last, str):
                     if pulse.is_due():
-                        await sync_to_async(self._turn.renew)()
+                        await sync_to_async(self._renew)()
                     if last:
                         yield last
         finally:

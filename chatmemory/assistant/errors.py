@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "AnswerDeletedError",
     "AssistantError",
     "ConversationBusyError",
     "ModelError",
@@ -26,6 +27,10 @@ class TurnLostError(AssistantError):
 
     Nothing more of this turn was added.
     """
+
+
+class AnswerDeletedError(AssistantError):
+    """The message came before, with the same idempotency key, and its answer may have been deleted since."""
 
 
 class TooManyToolInvocationsError(AssistantError):

@@ -149,9 +149,8 @@ def _open(turn: Turn, plan: Plan) -> Generator[Do | Added, Any, tuple[AiMessage 
         # Alone: on a repeated request the other messages to add may differ, which would conflict with the key.
         added: Added = yield Do(partial(turn.add, [plan.message], plan.idempotency_key))
         yield added
-        answer: AiMessage | None = yield Do(partial(turn.answer_to, added))
+        answer, has_fitted = yield Do(partial(turn.answer_to, added, plan.idempotency_key))
         # The question may have left the memory while tools ran. On a repetition it need not be there again.
-        has_fitted = added.change is not None and added.change.added and added.change.added[-1].is_retained
         return answer, None if has_fitted else plan.message
     return None, plan.message
 

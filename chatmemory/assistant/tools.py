@@ -16,6 +16,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 
 from chatmemory.assistant.errors import ToolError
 from chatmemory.assistant.schemas import ArgumentError, Schema, read_values, schema_of
+from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import loads
 from chatmemory.core.messages import ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.core.serialization.storable import require_storable
@@ -43,7 +44,8 @@ class Tool:
 
     Its parameters are described by their types (:func:`chatmemory.assistant.schemas.schema_of`), and the model's
     arguments are checked against them. The return value is the result's text, as JSON if it is no text; None is
-    ``Success``. An exception becomes a result that is marked as an error; all but ``ToolError`` are logged, too.
+    ``Success``. An exception becomes a result that is marked as an error. Of a ``ToolError`` the model reads the text;
+    of any other exception only its kind, for the text may tell what nobody outside should know. It is in the log.
     """
 
     def __init__(
@@ -140,13 +142,18 @@ class Tool:
 class Toolbox:
     """The tools of one assistant."""
 
-    def __init__(self, tools: Iterable[Tool | Callable[..., Any]]) -> None:
+    def __init__(self, tools: Iterable[Tool | Callable[..., Any]], max_result_chars: int = 100_000) -> None:
         """Make tools of functions.
+
+        Args:
+            tools: the tools, and functions.
+            max_result_chars: the characters of a result that are kept.
 
         Raises:
             TypeError: one of ``tools`` cannot be a tool.
             ValueError: two have one name.
         """
+        self._max_chars = max_result_chars
         self._tools: dict[str, Tool] = {}
         for given in tools:
             tool = given if isinstance(given, Tool) else Tool(given)
@@ -159,12 +166,19 @@ class Toolbox:
     def run(self, request: ToolExecutionRequest) -> ToolExecutionResultMessage:
         """Run the called tool and return its result, which may be an error for the model to read."""
         tool = self._tools.get(request.name or "")
-        return self._unknown(request) if tool is None else tool.run(request)
+        return self._bounded(self._unknown(request) if tool is None else tool.run(request))
 
     async def arun(self, request: ToolExecutionRequest) -> ToolExecutionResultMessage:
         """Async twin of :meth:`run`."""
         tool = self._tools.get(request.name or "")
-        return self._unknown(request) if tool is None else await tool.arun(request)
+        return self._bounded(self._unknown(request) if tool is None else await tool.arun(request))
+
+    def _bounded(self, result: ToolExecutionResultMessage) -> ToolExecutionResultMessage:
+        text = result.text
+        if len(text) <= self._max_chars:
+            return result
+        cut = f"{text[: self._max_chars]}\n[The result was cut here: it has {len(text)} characters.]"
+        return ToolExecutionResultMessage(result.id, result.tool_name, cut, is_error=result.is_error)
 
     def _unknown(self, request: ToolExecutionRequest) -> ToolExecutionResultMessage:
         there = ", ".join(self._tools) or "none"
@@ -210,7 +224,10 @@ def _result(request: ToolExecutionRequest, value: Any) -> ToolExecutionResultMes
         text = value
     else:
         text = json.dumps(value, ensure_ascii=False, default=_plain)
-    return ToolExecutionResultMessage(request.id, request.name, require_storable(text, "the result"))
+    try:
+        return ToolExecutionResultMessage(request.id, request.name, require_storable(text, "the result"))
+    except InvalidMessageError as error:
+        return _error(request, str(error))
 
 
 def _plain(value: Any) -> Any:
@@ -223,7 +240,7 @@ def _failure(request: ToolExecutionRequest, error: Exception) -> ToolExecutionRe
     if isinstance(error, (ArgumentError, ToolError)):
         return _error(request, str(error))
     _logger.error("The tool %s failed", request.name, exc_info=error)
-    return _error(request, f"The tool failed: {type(error).__name__}: {error}")
+    return _error(request, f"The tool failed: {type(error).__name__}")
 
 
 def _error(request: ToolExecutionRequest, text: str) -> ToolExecutionResultMessage:

@@ -41,23 +41,25 @@ def chunks(rows: list[T]) -> Iterator[list[T]]:
         yield rows[start : start + ROWS_AT_ONCE]
 
 
-def pages(rows: QuerySet[M], size: int = 100) -> Iterator[list[M]]:
-    """Yield every row once, in pages by primary key.
+def pages(rows: QuerySet[M], size: int = 100, by: str = "pk") -> Iterator[list[M]]:
+    """Yield every row once, in pages by a key.
 
-    ``iterator()`` would be one statement, but MariaDB's driver fetches all its rows at once.
+    ``iterator()`` would be one statement, but MariaDB's driver fetches all its rows at once, and PostgreSQL's opens a
+    server-side cursor: behind a pooler in transaction mode that reads the rows of other processes.
 
     Args:
         rows: in any order. Rows may be added and deleted meanwhile.
         size: the rows of a page, above zero.
+        by: the field that orders the rows; each has another value.
     """
-    ordered = rows.order_by("pk")
+    ordered = rows.order_by(by)
     page = list(ordered[:size])
     while page:
-        last = page[-1].pk
+        last = getattr(page[-1], by)
         yield page
         if len(page) < size:
             return
-        page = list(ordered.filter(pk__gt=last)[:size])
+        page = list(ordered.filter(**{f"{by}__gt": last})[:size])
 
 
 def in_parts(rows: QuerySet[M], size: int = 200) -> Iterator[M]:

@@ -18,7 +18,17 @@ from chatmemory.database.batches import chunks, rows_of
 from chatmemory.database.change import Change, MemorySize
 from chatmemory.models import Conversation, IdempotencyKey, Message
 
-__all__ = ["check_key", "find_key", "fingerprint", "keys_of", "recall", "remember", "scope_of", "scope_of_owner"]
+__all__ = [
+    "check_key",
+    "find_key",
+    "fingerprint",
+    "keys_of",
+    "place_of_last",
+    "recall",
+    "remember",
+    "scope_of",
+    "scope_of_owner",
+]
 
 
 def check_key(key: str) -> None:
@@ -101,6 +111,19 @@ def recall(change: Change, key: str, messages: str) -> bool:
     change.added = [rows[position] for position, _ in account["added"] if position in rows]
     change.evicted = [rows[position] for position, _ in account["evicted"] if position in rows]
     return True
+
+
+def place_of_last(conversation: Conversation, key: str) -> tuple[int, bool]:
+    """Return the position of the last message that was added with ``key``, and whether it was retained then.
+
+    It is known of messages that were deleted since, too.
+
+    Raises:
+        IdempotencyKey.DoesNotExist: nothing was.
+    """
+    account = loads(keys_of(conversation).get(key=key).account)
+    position = account["added"][-1][0]
+    return position, all(evicted != position for evicted, _ in account["evicted"])
 
 
 def _as_of(row: Message, version: int, token_count: int) -> None:

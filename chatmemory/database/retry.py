@@ -9,6 +9,8 @@ from typing import TypeVar
 
 from django.db import OperationalError, connections
 
+from chatmemory.database.connections import is_in_transaction, without_dead_connection
+
 __all__ = ["has_collided", "retry"]
 
 T = TypeVar("T")
@@ -46,13 +48,14 @@ def retry(database: str, transaction: Callable[[], T]) -> T:
         transaction: runs one whole transaction, and leaves nothing else behind if that fails.
     """
     connection = connections[database]
-    if connection.in_atomic_block or not connection.get_autocommit():
+    if is_in_transaction(connection):
         return transaction()
     until = time.monotonic() + _PATIENCE
     pause = _FIRST_PAUSE
     while True:
         try:
-            return transaction()
+            with without_dead_connection(connection):
+                return transaction()
         except OperationalError as error:
             if not has_collided(error) or time.monotonic() > until:
                 raise

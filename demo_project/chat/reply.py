@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 
 from chatmemory import AiMessage, SystemMessage
 from chatmemory.assistant import Added, Assistant, AssistantError, ChatModel, TurnLostError, WindowTooSmallError
@@ -48,7 +48,7 @@ def reply_events(conversation: Conversation, model: ChatModel) -> Iterator[dict[
         yield _error(str(error), again=not isinstance(error, WindowTooSmallError))
     except Conversation.DoesNotExist:
         yield _error("This conversation has been erased.")
-    except OperationalError:
+    except (InterfaceError, OperationalError):
         _logger.exception("The database does not answer")
         yield _error("The database does not answer.")
     except Exception:

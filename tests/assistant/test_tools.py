@@ -6,7 +6,6 @@ import asyncio
 import datetime
 import functools
 import json
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -41,6 +40,15 @@ class Item:
 class Order:
     items: list[Item]
     colour: Colour | None = None
+
+
+@dataclass
+class Refund:
+    amount: float
+
+    def __post_init__(self) -> None:
+        if self.amount > 55.2:
+            raise ValueError("there are 55.20 left")
 
 
 @dataclass
@@ -197,15 +205,25 @@ def test_an_object_may_be_a_tool_and_so_may_its_method() -> None:
 
 
 class TestFailures:
-    def test_an_exception_is_logged(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_the_text_of_an_exception_is_for_the_log_alone(self, caplog: pytest.LogCaptureFixture) -> None:
         def fail() -> None:
-            raise KeyError("x")
+            raise ConnectionError("postgresql://shop:s3cret@10.0.0.7/shop does not answer")
 
-        with caplog.at_level(logging.ERROR):
-            result = Tool(fail).run(ToolExecutionRequest("1", "fail", "{}"))
-        assert (result.is_error, result.text) == (True, "The tool failed: KeyError: 'x'")
+        result = call(Tool(fail), "{}")
+        assert (result.is_error, result.text) == (True, "The tool failed: ConnectionError")
         assert "The tool fail failed" in caplog.text
         assert "Traceback" in caplog.text
+        assert "s3cret" in caplog.text
+        assert {record.name for record in caplog.records} >= {"chatmemory.assistant"}
+
+    def test_arguments_that_the_project_refuses(self, caplog: pytest.LogCaptureFixture) -> None:
+        """What it says of them may be about more than them."""
+
+        def refund(refund: Refund) -> None: ...
+
+        result = call(Tool(refund), '{"refund": {"amount": 70}}')
+        assert (result.is_error, result.text) == (True, "The tool failed: ValueError")
+        assert "there are 55.20 left" in caplog.text
 
     def test_a_tool_may_say_itself_what_went_wrong(self, caplog: pytest.LogCaptureFixture) -> None:
         def look_up() -> None:

@@ -28,9 +28,17 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.assistant import Added, Assistant, ConversationBusyError, TurnLostError, WindowTooSmallError
+from chatmemory.assistant import (
+    Added,
+    AnswerDeletedError,
+    Assistant,
+    ConversationBusyError,
+    TurnLostError,
+    WindowTooSmallError,
+)
 from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation, Message
+from chatmemory.retention import purge_evicted
 from chatmemory.verification import verify
 from tests.database.test_async import run
 from tests.support.assistant_models import ScriptedModel, calling
@@ -296,7 +304,11 @@ class TestIdempotency:
         assert UserMessage("Hi") not in conversation.memory.messages()
         assert assistant.chat(1, "Hi", idempotency_key="1") == AiMessage("Done")
 
-    def test_a_message_that_never_fitted_is_no_other_one(self, conversation: Conversation) -> None:
+    @pytest.mark.parametrize("keeps_history", [True, False])
+    def test_a_message_that_never_fitted_is_no_other_one(
+        self, conversation: Conversation, settings: Any, keeps_history: bool
+    ) -> None:
+        settings.CHATMEMORY = {"KEEP_HISTORY": keeps_history}
         conversation.memory.set_window(window="tokens", limit=30)
         model = ScriptedModel()
         for system_message in ("Be brief.", "Be kind."):
@@ -304,6 +316,53 @@ class TestIdempotency:
             with pytest.raises(WindowTooSmallError):
                 assistant.chat(1, "Well, " * 100, idempotency_key="1")
         assert model.asked == []
+
+    def test_an_answer_that_was_deleted_is_not_made_again(self, conversation: Conversation, settings: Any) -> None:
+        """Not even if the same words are in the memory, said once more."""
+        settings.CHATMEMORY = {"KEEP_HISTORY": False}
+        conversation.memory.set_window(window="messages", limit=2)
+        assistant = of(conversation, ScriptedModel("Hello", "Hello again", "Hello, hello"))
+        assistant.chat(1, "Hi", idempotency_key="1")
+        assistant.chat(1, "Hi")
+        before = history(conversation)
+        for _ in range(2):
+            with pytest.raises(AnswerDeletedError, match=r"key '1' .* was not asked again. To say .* take a new key"):
+                assistant.chat(1, "Hi", idempotency_key="1")
+        assert history(conversation) == before == [UserMessage("Hi"), AiMessage("Hello again")]
+        assert assistant.chat(1, "Hi", idempotency_key="2") == AiMessage("Hello, hello")
+
+    def test_an_answer_that_was_purged(self, conversation: Conversation) -> None:
+        conversation.memory.set_window(window="messages", limit=2)
+        assistant = of(conversation, ScriptedModel("Hello", "Hello again"))
+        assistant.chat(1, "Hi", idempotency_key="1")
+        assistant.chat(1, "Hi", idempotency_key="2")
+        list(purge_evicted(timezone.now()))
+        with pytest.raises(AnswerDeletedError):
+            assistant.chat(1, "Hi", idempotency_key="1")
+        assert assistant.chat(1, "Hi", idempotency_key="2") == AiMessage("Hello again")
+
+    def test_an_answer_that_is_there_while_its_question_was_deleted(
+        self, conversation: Conversation, settings: Any
+    ) -> None:
+        settings.CHATMEMORY = {"KEEP_HISTORY": False}
+        conversation.memory.set_window(window="messages", limit=2)
+        assistant = of(conversation, ScriptedModel("Hello"))
+        assistant.chat(1, "Hi", idempotency_key="1")
+        conversation.memory.add(SystemMessage("Be brief."))
+        assert UserMessage("Hi") not in history(conversation)
+        assert assistant.chat(1, "Hi", idempotency_key="1") == AiMessage("Hello")
+
+    def test_it_goes_on_where_the_question_was_deleted_and_there_was_no_answer(
+        self, conversation: Conversation, settings: Any
+    ) -> None:
+        settings.CHATMEMORY = {"KEEP_HISTORY": False}
+        conversation.memory.set_window(window="messages", limit=2)
+        model = ScriptedModel(calling(("tool", "{}")), OSError("away"), "Done")
+        assistant = of(conversation, model, tools=[tool])
+        with pytest.raises(OSError, match="away"):
+            assistant.chat(1, "Hi", idempotency_key="1")
+        assert UserMessage("Hi") not in history(conversation)
+        assert assistant.chat(1, "Hi", idempotency_key="1") == AiMessage("Done")
 
     def test_a_message_that_was_forgotten_before_its_answer(self, conversation: Conversation) -> None:
         model = ScriptedModel(OSError("away"))

@@ -28,6 +28,7 @@ from chatmemory.assistant import (
     ChatModel,
     ConversationBusyError,
     ModelError,
+    ToolError,
     ToolSpecification,
     TooManyToolInvocationsError,
     TurnLostError,
@@ -118,13 +119,31 @@ class TestTurn:
         assert [tool.name for tool in model.tools] == ["plus", "oops"]
         results = [
             ToolExecutionResultMessage("call_0", "plus", "3"),
-            ToolExecutionResultMessage("call_1", "oops", "The tool failed: ZeroDivisionError: by zero", is_error=True),
+            ToolExecutionResultMessage("call_1", "oops", "The tool failed: ZeroDivisionError", is_error=True),
             ToolExecutionResultMessage("call_2", "plus", "a must be integer", is_error=True),
             ToolExecutionResultMessage(
                 "call_3", "gone", "There is no tool 'gone'. There is: plus, oops.", is_error=True
             ),
         ]
         assert model.asked[1] == [UserMessage("1+2?"), call, *results]
+
+    def test_a_result_that_is_too_long_is_cut(self, turn: Chat) -> None:
+        def repeat(text: str, times: int) -> str:
+            return text * times
+
+        def fail() -> None:
+            raise ToolError("no" * 100)
+
+        call = calling(
+            ("repeat", '{"text": "ab", "times": 5}'), ("repeat", '{"text": "ab", "times": 50000}'), ("fail", "{}")
+        )
+        model = ScriptedModel(call, "Done")
+        assistant = Assistant(model, memory=memory(), tools=[repeat, fail], max_tool_result_chars=10)
+        turn(assistant, "default", "Again")
+        kept, cut, failed = (message for message in model.asked[1] if isinstance(message, ToolExecutionResultMessage))
+        assert kept.text == "ababababab"
+        assert cut.text == "ababababab\n[The result was cut here: it has 100000 characters.]"
+        assert (failed.text.splitlines()[0], failed.is_error) == ("nonononono", True)
 
     def test_an_empty_answer_is_none(self, turn: Chat) -> None:
         assistant = Assistant(ScriptedModel(AiMessage(thinking="Hm."), "Hello"), memory=memory())
@@ -226,6 +245,8 @@ class TestArguments:
             Assistant(ScriptedModel(), memory=memory(), turn_timeout=float("inf"))
         with pytest.raises(TypeError, match=r"max_sequential_tools_invocations must be an int, but is: 2\.5"):
             Assistant(ScriptedModel(), memory=memory(), max_sequential_tools_invocations=2.5)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="max_tool_result_chars must be greater than zero, but is: 0"):
+            Assistant(ScriptedModel(), memory=memory(), max_tool_result_chars=0)
         with pytest.raises(ValueError, match="two tools are called 'plus'"):
             Assistant(ScriptedModel(), memory=memory(), tools=[plus, plus])
         with pytest.raises(TypeError, match="the memory of 1 must be a ChatMemory, but is: list"):

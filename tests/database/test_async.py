@@ -159,7 +159,8 @@ def test_looking_after_the_data() -> None:
     assert not Conversation.objects.exists()
 
 
-def test_a_task_uses_one_connection_however_much_it_does_at_once() -> None:
+def test_a_task_uses_one_connection_however_much_it_does_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(connections["default"].settings_dict, "CONN_MAX_AGE", None)  # else turns give it back
     connections.close_all()
     opened = []
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.models import Case, When
 from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
@@ -158,6 +159,17 @@ def test_a_message_that_was_added_before_the_one_before_it(conversation: Convers
     Message.objects.filter(position=3).update(added_in=3)
     [finding] = verify()
     assert (finding.what, finding.expected, finding.found) == ("added_in of message 4", "at least 3", "2")
+
+
+def test_the_first_such_message_of_each_conversation(conversation: Conversation) -> None:
+    others = [ConversationFactory(window="messages", limit=4) for _ in range(3)]
+    for other in others[:2]:
+        other.memory.add(*[UserMessage(str(number)) for number in range(600)])
+        other.memory.add(UserMessage("last"))
+        rows = Message.objects.filter(conversation=other, position__in=range(1, 600, 2))
+        rows.update(added_in=2, evicted_in=Case(When(evicted_in=None, then=None), default=3))
+    found = [(finding.conversation, finding.what) for finding in verify() if finding.what.startswith("added_in")]
+    assert found == [(other.pk, "added_in of message 2") for other in sorted(others[:2], key=lambda one: one.pk)]
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="elsewhere the constraint cannot be passed by")

@@ -61,7 +61,7 @@ _ENGINES: dict[str, dict[str, Any]] = {
         "TEST": {"NAME": str(_FOLDER / f"chatmemory-test-{os.getpid()}.sqlite3")},
     },
     "postgres": {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "tests.support.postgresql",
         "HOST": os.environ.get("PGHOST", "127.0.0.1"),
         "USER": os.environ.get("PGUSER", "root"),
         "PASSWORD": os.environ.get("PGPASSWORD", ""),

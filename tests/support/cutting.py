@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 
 from django.db import OperationalError, connection
 
-__all__ = ["cut_all_others", "wait_until_alone"]
+__all__ = ["cut_all_others", "own_process", "wait_until_alone", "wait_until_ended"]
 
 # Of this database, but the own one.
 _OTHERS = {
@@ -15,17 +16,25 @@ _OTHERS = {
     "AND backend_type = 'client backend'",
     "mysql": "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
 }
+_OWN = {"postgresql": "SELECT pg_backend_pid()", "mysql": "SELECT CONNECTION_ID()"}
 _CUT = {"postgresql": "SELECT pg_terminate_backend(%s)", "mysql": "KILL %s"}
 
 
-def cut_all_others() -> int:
-    """Cut them, and say how many there were."""
+def own_process() -> int:
+    """The server's number for the own connection."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OWN[connection.vendor])
+        return int(cursor.fetchone()[0])
+
+
+def cut_all_others() -> list[int]:
+    """Cut them, and say which ones there were."""
     others = _others()
     with connection.cursor() as cursor:
         for process in others:
             with suppress(OperationalError):  # it ended by itself
                 cursor.execute(_CUT[connection.vendor], [process])
-    return len(others)
+    return others
 
 
 def wait_until_alone(timeout: float = 60) -> None:
@@ -38,6 +47,18 @@ def wait_until_alone(timeout: float = 60) -> None:
     while connection.vendor != "sqlite" and (others := _others()):
         assert time.monotonic() < until, f"there are connections of others still: {others}"
         time.sleep(0.05)
+
+
+def wait_until_ended(processes: Iterable[int], timeout: float = 60) -> None:
+    """Until the server has ended these connections.
+
+    Raises:
+        AssertionError: one is there still.
+    """
+    until = time.monotonic() + timeout
+    while left := set(processes).intersection(_others()):
+        assert time.monotonic() < until, f"there are still: {left}"
+        time.sleep(0.01)
 
 
 def _others() -> list[int]:

@@ -119,7 +119,7 @@ def _look(messages: Callable[[], list[Any]], count: int, chance: random.Random, 
 
 def _until_it_works(act: Callable[[], T], log: Log) -> T:
     """What ``act`` gives, once no connection fails in it. Every other error is one."""
-    from django.db import InterfaceError, OperationalError, connection
+    from django.db import InterfaceError, OperationalError
 
     pause = _FIRST_PAUSE
     while True:
@@ -127,7 +127,6 @@ def _until_it_works(act: Callable[[], T], log: Log) -> T:
             return act()
         except (InterfaceError, OperationalError) as error:
             log("failed", kind=type(error).__name__, error=str(error))
-            connection.close()  # as Django does at the end of a request
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
 

@@ -48,7 +48,19 @@ class Turn(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Release the turn, if it is taken."""
+        """Release the turn, if it is taken, and rest."""
+
+    @abstractmethod
+    def rest(self) -> None:
+        """Give back the connections that others may need, as nothing is asked for a while."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Make sure, after a rest, that the database can be asked.
+
+        Raises:
+            OperationalError: it does not answer.
+        """
 
     @abstractmethod
     def interrupt(self) -> None:
@@ -67,5 +79,11 @@ class Turn(ABC):
         """
 
     @abstractmethod
-    def answer_to(self, added: Added) -> AiMessage | None:
-        """Return the answer to messages whose idempotency key was used before; None if there is none."""
+    def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, bool]:
+        """Return the answer to messages that were added with a key, and whether the last of them fitted the window.
+
+        The answer is None if there is none yet.
+
+        Raises:
+            AnswerDeletedError: messages that followed them have been deleted, the answer perhaps among them.
+        """

@@ -8,18 +8,21 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from django.db import DatabaseError, transaction
+from django.db import connections, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
-from chatmemory.assistant.errors import TurnLostError
+from chatmemory.assistant.errors import AnswerDeletedError, TurnLostError
 from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage
 from chatmemory.core.window import Window
 from chatmemory.database import operations
+from chatmemory.database.batches import pages, rows_of
+from chatmemory.database.connections import close_if_dead, give_back
 from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.django_store import DjangoChatMemoryStore
+from chatmemory.database.idempotency import place_of_last
 from chatmemory.database.key import Key
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
@@ -56,6 +59,7 @@ class ConversationTurn(Turn):
         self._key: Key = self._target().key
         self._number = 0
         """The number of this turn; 0 while it is not held."""
+        self._has_rested = False
 
     @classmethod
     def of(cls, memory: ChatMemory, timeout: float) -> ConversationTurn | None:
@@ -88,15 +92,28 @@ class ConversationTurn(Turn):
             raise self._lost()
 
     def release(self) -> None:
-        if not self._number:
-            return
         row = self._row().filter(turn=self._number)
-        self._number = 0
         try:
-            retry(self._key.database, lambda: row.update(turn_until=None))
-        except DatabaseError:
-            # What was added is added, and the turn ends by itself.
+            if self._number:
+                self.wake()
+                retry(self._key.database, lambda: row.update(turn_until=None))
+        except Exception:
+            # What was added is added, and the turn ends by itself. Whatever it is, it must not hide the answer.
             _logger.exception("The turn of conversation %s could not be released", self.name)
+        finally:
+            self._number = 0
+            self.rest()
+
+    def rest(self) -> None:
+        self._has_rested = True
+        give_back()
+
+    def wake(self) -> None:
+        if self._has_rested:
+            self._has_rested = False
+            connection = connections[self._key.database]
+            connection.ensure_connection()  # one of a pool may be dead, too
+            close_if_dead(connection)
 
     def interrupt(self) -> None:
         row = self._row().filter(turn_until__isnull=False)
@@ -110,18 +127,22 @@ class ConversationTurn(Turn):
         change = operations.add(target, messages, window=self._window(), idempotency_key=idempotency_key)
         return Added(tuple(messages), change)
 
-    def answer_to(self, added: Added) -> AiMessage | None:
+    def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, bool]:
+        assert added.change is not None
+        conversation = added.change.conversation
+        position, has_fitted = place_of_last(conversation, idempotency_key)
         # Others may have spoken before the model did; then it answered all of them.
-        change = added.change
-        if change is None or not change.added:  # purged since
-            return None
-        conversation, position = change.conversation, change.added[-1].position
-        later = conversation.messages.using(self._key.database).history().filter(position__gt=position)
-        for row in later.iterator(chunk_size=20):
-            message = row.message
-            if isinstance(message, AiMessage) and not message.tool_execution_requests:
-                return message
-        return None
+        for page in pages(rows_of(conversation).filter(position__gt=position), size=20, by="position"):
+            for row in page:
+                position += 1
+                if row.position != position:
+                    raise _deleted(idempotency_key)
+                message = row.message
+                if isinstance(message, AiMessage) and not message.tool_execution_requests and not row.synthetic:
+                    return message, has_fitted
+        if position + 1 < conversation.next_position:
+            raise _deleted(idempotency_key)
+        return None, has_fitted
 
     def _target(self) -> Target:
         memory = self._memory
@@ -154,3 +175,12 @@ class ConversationTurn(Turn):
 
     def _end(self) -> Any:
         return _UtcNow() + timedelta(seconds=self.timeout)
+
+
+def _deleted(idempotency_key: str) -> AnswerDeletedError:
+    return AnswerDeletedError(
+        f"The message with the idempotency key {idempotency_key!r} was said before, and messages that followed it have "
+        "been deleted (KEEP_HISTORY = False, or a purge), its answer among them if it had one. The model was not asked "
+        "again. To say the message once more take a new key; to go on from where the conversation stands give no "
+        "message."
+    )

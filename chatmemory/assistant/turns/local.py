@@ -48,6 +48,12 @@ class LocalTurn(Turn):
             if self._slot.holder is self:
                 self._slot.holder = None
 
+    def rest(self) -> None:
+        """Do nothing: there is no connection."""
+
+    def wake(self) -> None:
+        """Do nothing: there is no connection."""
+
     def interrupt(self) -> None:
         with self._slot.lock:
             self._slot.holder = None
@@ -63,8 +69,8 @@ class LocalTurn(Turn):
             self._memory.add(*messages)
         return Added(tuple(messages))
 
-    def answer_to(self, added: Added) -> AiMessage | None:
-        return None
+    def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, bool]:
+        return None, True  # not reached: add() takes no key
 
 
 class _Slot:

@@ -8,7 +8,15 @@ from chatmemory.assistant.turns.base import Turn
 from chatmemory.assistant.turns.local import LocalTurn
 from chatmemory.core.memory import ChatMemory
 
-__all__ = ["open_turn"]
+__all__ = ["before_turn", "open_turn"]
+
+
+def before_turn() -> None:
+    """Close the connections that died in an earlier turn, or before: a provider may ask the database at once."""
+    if "chatmemory.models" in sys.modules:  # else there is no memory in the database
+        from chatmemory.database.connections import close_broken
+
+        close_broken()
 
 
 def open_turn(memory: ChatMemory, timeout: float) -> Turn:
@@ -18,7 +26,7 @@ def open_turn(memory: ChatMemory, timeout: float) -> Turn:
         memory: the memory.
         timeout: the seconds after which another may take over, unless the turn is renewed.
     """
-    if "chatmemory.models" in sys.modules:  # else no memory can be one of Django's
+    if "chatmemory.models" in sys.modules:
         from chatmemory.assistant.turns.lease import ConversationTurn
 
         if (turn := ConversationTurn.of(memory, timeout)) is not None:

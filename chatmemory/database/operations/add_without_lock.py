@@ -13,6 +13,7 @@ from django.db import OperationalError, connections
 from chatmemory.conf import setting
 from chatmemory.core.window import Window
 from chatmemory.database.change import Change
+from chatmemory.database.connections import is_in_transaction, without_dead_connection
 from chatmemory.database.estimators import estimator_of, settings_of, window_of
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import entries_of, plan_addition
@@ -37,11 +38,11 @@ class _TooFewError(Exception):
 def try_to_add(target: Target, new: NewMessages, window: Window | None) -> Change | None:
     """Add ``new`` without a lock and return the change; None, with nothing done, if it must be added under the lock."""
     connection = connections[target.key.database]
-    in_callers_transaction = connection.in_atomic_block or not connection.get_autocommit()
-    if in_callers_transaction or target.precondition is not None or not setting("KEEP_HISTORY"):
+    if is_in_transaction(connection) or target.precondition is not None or not setting("KEEP_HISTORY"):
         return None
     try:
-        return _add(target, new, window)
+        with without_dead_connection(connection):
+            return _add(target, new, window)
     except _TooFewError:
         return None
     except OperationalError as error:

@@ -1,0 +1,1 @@
+"""The database backend of the tests on PostgreSQL: Django's, without server-side cursors."""

@@ -1,0 +1,29 @@
+"""Django's backend, which opens no server-side cursor.
+
+Behind a pooler in transaction mode the statements of one cursor reach several sessions, and forked processes give their
+cursors equal names: one would read the rows of another.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.backends.postgresql import base
+
+__all__ = ["DatabaseWrapper", "ServerSideCursorError"]
+
+
+class ServerSideCursorError(AssertionError):
+    """A server-side cursor was to be opened."""
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """Connections of the tests."""
+
+    def create_cursor(self, name: str | None = None) -> Any:
+        if name is not None:
+            raise ServerSideCursorError(
+                "A server-side cursor was to be opened, perhaps by iterator(); read in pages by key instead: "
+                "chatmemory/database/batches.py"
+            )
+        return super().create_cursor(name)
