@@ -11,6 +11,7 @@ from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps
 from chatmemory.core.serialization.storable import require_json
+from chatmemory.core.window import WindowKind
 from chatmemory.database.change import Change
 from chatmemory.database.operations.try_window import WindowTrial
 from chatmemory.database.plain_data import MESSAGE_FIELDS, MessageData, messages_to_data
@@ -59,6 +60,16 @@ class _StrictSerializer(serializers.ModelSerializer[Conversation]):
                 if type(value) is not expected:
                     raise serializers.ValidationError({name: f"expected {words}"})
                 return
+
+    def validate(self, attrs: Any) -> Any:
+        kind, limit = (attrs.get(name, getattr(self.instance, name, None)) for name in ("window", "limit"))
+        most = setting(
+            "MAX_MEMORY_TOKENS" if (kind or default_window()) == WindowKind.TOKENS else "MAX_MEMORY_MESSAGES"
+        )
+        # What is not asked for may be more: the site itself set it.
+        if {"window", "limit"} & attrs.keys() and limit is not None and limit > most:
+            raise serializers.ValidationError({"limit": f"at most {most} {kind or default_window()}"})
+        return attrs
 
 
 class ConversationSerializer(_StrictSerializer):

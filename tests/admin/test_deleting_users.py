@@ -78,7 +78,12 @@ class Instances(Counter):
 
 def asked(client, user):
     """The page that asks, and what it took."""
-    with CaptureQueriesContext(connection, ) as statements, Instances() as instances:
+    with (
+        CaptureQueriesContext(
+            connection,
+        ) as statements,
+        Instances() as instances,
+    ):
         page = client.get(address(user))
     assert page.status_code == 200
     return page.content.decode(), len(statements), instances
@@ -114,7 +119,8 @@ def test_several_users_are_counted_together(may_delete):
     chosen = {"action": "delete_selected", "_selected_action": [user.pk for user in users]}
     page = client.post(reverse("admin:auth_user_changelist"), chosen).content.decode()
     assert "<li>Messages: 13</li>" in page  # the summary
-    assert "Messages: 10<" in page and "Messages: 3<" in page
+    assert "Messages: 10<" in page
+    assert "Messages: 3<" in page
     client.post(reverse("admin:auth_user_changelist"), {**chosen, "post": "yes"})
     assert everything() == [0, 0, 0, 0, 0]
 

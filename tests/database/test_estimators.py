@@ -1,4 +1,4 @@
-"""What a project's own estimator may return: a whole number that a column holds, or an error that says who returned what."""
+"""What a project's own estimator may return: a whole number that a column holds; all else is an error."""
 
 from __future__ import annotations
 

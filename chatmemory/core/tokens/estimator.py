@@ -58,4 +58,6 @@ def require_count(count: Any, estimator: TokenCountEstimator) -> int:
     if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MOST:
         return count
     kind = ValueError if isinstance(count, int) and not isinstance(count, bool) else TypeError
-    raise kind(f"{type(estimator).__qualname__} must count whole tokens, from 0 to {_MOST}, but returned: {count!r:.300}")
+    raise kind(
+        f"{type(estimator).__qualname__} must count whole tokens, from 0 to {_MOST}, but returned: {count!r:.300}"
+    )

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.serialization.codec import messages_to_json
 from chatmemory.database import operations
+from chatmemory.database.batches import rows_of
 from chatmemory.database.read import read_rows
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
@@ -20,6 +21,7 @@ from chatmemory.models.identifiers import memory_id_text
 from chatmemory.rest.access import single_owner
 from chatmemory.rest.bodies import read_list
 from chatmemory.rest.formats import DEFAULT_FORMAT
+from chatmemory.rest.memory_bounds import require_bounded, require_list_bounded
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
 from chatmemory.rest.views.base import ChatMemoryViewSet
@@ -50,6 +52,8 @@ class StoreViewSet(ChatMemoryViewSet):
         fresh = not_modified(request, self._tag(conversation))
         if fresh:
             return fresh
+        if conversation:
+            require_bounded(rows_of(conversation).in_memory_at(conversation.version))
         rows = read_rows(conversation) if conversation else []
         text = messages_to_json(row.message for row in rows)
         return HttpResponse(text, content_type="application/json", headers={"ETag": self._tag(conversation)})
@@ -57,9 +61,13 @@ class StoreViewSet(ChatMemoryViewSet):
     def update(self, request: Request, memory_id: str, **kwargs: object) -> Response:
         """Answer ``updateMessages``: evict the messages that the list leaves out; those that it appends were said."""
         owner = single_owner(request)
-        if self._existing() is None:
+        existing = self._existing()
+        if existing is None:
             single_owner(request, "add")
+        else:
+            require_bounded(rows_of(existing).retained())
         messages = read_list(request.data, "", self.message_format, "MAX_MEMORY_MESSAGES")
+        require_list_bounded(messages)
         target = Target.named(
             owner,
             self.memory_id,
