@@ -62,13 +62,12 @@ class _StrictSerializer(serializers.ModelSerializer[Conversation]):
                 return
 
     def validate(self, attrs: Any) -> Any:
-        kind, limit = (attrs.get(name, getattr(self.instance, name, None)) for name in ("window", "limit"))
-        most = setting(
-            "MAX_MEMORY_TOKENS" if (kind or default_window()) == WindowKind.TOKENS else "MAX_MEMORY_MESSAGES"
-        )
-        # What is not asked for may be more: the site itself set it.
-        if {"window", "limit"} & attrs.keys() and limit is not None and limit > most:
-            raise serializers.ValidationError({"limit": f"at most {most} {kind or default_window()}"})
+        before = self.instance or Conversation()
+        kind, limit = attrs.get("window", before.window), attrs.get("limit", before.limit)
+        most = setting("MAX_MEMORY_TOKENS" if kind == WindowKind.TOKENS else "MAX_MEMORY_MESSAGES")
+        # A limit that is only left as it is may be more: the site itself set it.
+        if {"window", "limit"} & attrs.keys() and limit > most:
+            raise serializers.ValidationError({"limit": f"at most {most} {kind} are taken here"})
         return attrs
 
 
