@@ -65,9 +65,9 @@ _FEW: dict[str, Callable[[Random], list[dict[str, Any]]]] = {
     "words": lambda random: [_user({"type": "TEXT", "text": _TEXTS["words with one emoji"](_LONG)})],
     "short": lambda random: [{"type": "AI", "text": ""}],
     "contents": lambda random: [_user(*[{"type": "TEXT", "text": "x"}] * 10_000)],
-    "images": lambda random: [_user({"type": "IMAGE", "image": {"url": _TEXTS["data"](_LONG)}})],
+    "images": lambda random: [_user({"type": "IMAGE", "image": {"url": _TEXTS["data"](_LONG)}, "detailLevel": "AUTO"})],
     "image data": lambda random: [
-        _user({"type": "IMAGE", "image": {"base64Data": "A" * _LONG, "mimeType": "image/png"}})
+        _user({"type": "IMAGE", "image": {"base64Data": "A" * _LONG, "mimeType": "image/png"}, "detailLevel": "AUTO"})
     ],
     "thinking": lambda random: [{"type": "AI", "text": "t", "thinking": text(random)}],
     "attributes": lambda random: [
