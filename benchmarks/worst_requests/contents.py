@@ -7,10 +7,11 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-__all__ = ["KINDS", "batch", "text"]
+__all__ = ["KINDS", "MOST_BYTES", "batch", "text"]
 
 _LONG = 390_000  # characters; a little less than MAX_MESSAGE_CHARS
-_MOST_BYTES = 9_500_000  # of a body; a little less than MAX_BODY_BYTES
+MOST_BYTES = 9_500_000
+"""The bytes of a body, a little less than ``MAX_BODY_BYTES``."""
 
 _TEXTS: dict[str, Callable[[int], str]] = {
     "words": lambda n: "the quick brown fox jumps over it, " * (n // 35),
@@ -105,14 +106,14 @@ KINDS = list(_FEW)
 """The kinds of messages."""
 
 
-def batch(random: Random, kind: str) -> list[dict[str, Any]]:
-    """Return as many messages of a kind as one request may bring."""
+def batch(random: Random, kind: str, most_bytes: int = MOST_BYTES) -> list[dict[str, Any]]:
+    """Return as many messages of a kind as one request may bring, or as ``most_bytes`` hold."""
     messages: list[dict[str, Any]] = []
     size = 0
     for _ in range(100):
         some = _FEW[kind](random)
         size += len(json.dumps(some, ensure_ascii=False).encode())
-        if messages and (size > _MOST_BYTES or len(messages) + len(some) > 100):
+        if messages and (size > most_bytes or len(messages) + len(some) > 100):
             break
         messages += some
     return messages

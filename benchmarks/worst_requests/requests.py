@@ -9,11 +9,12 @@ from random import Random
 from typing import Any
 from urllib.parse import urlencode
 
-from benchmarks.worst_requests.contents import KINDS, batch, text
+from benchmarks.worst_requests.contents import KINDS, MOST_BYTES, batch, text
 
 __all__ = ["Asked", "Site", "filling", "random_request", "warm_up"]
 
 _FORMATS = ["langchain4j", "openai", "openai-responses", "anthropic", "gemini"]
+_SIZES = [MOST_BYTES, MOST_BYTES // 3, MOST_BYTES // 10]
 _LIMITS = [2_000_000_000, 2_000_000, 1_000_000, 2_000]  # the widest that is accepted is used
 
 
@@ -66,9 +67,12 @@ def filling(random: Random, requests: int, ask: Callable[[Asked], Any], site: Si
             raise RuntimeError(f"no conversation was made: {answer}")
         site.conversations[answer["id"]] = kind
         for _ in range(requests):
-            body = _json({"messages": batch(random, kind)})
             path = f"/api/conversations/{answer['id']}/messages/"
-            ask(Asked(name=f"POST messages/ ({kind})", method="POST", path=path, body=body))
+            for most_bytes in _SIZES:  # the largest that is accepted
+                body = _json({"messages": batch(random, kind, most_bytes)})
+                status, _answer = ask(Asked(name=f"POST messages/ ({kind})", method="POST", path=path, body=body))
+                if status == 201:
+                    break
 
 
 def warm_up(site: Site) -> list[Asked]:
@@ -151,7 +155,7 @@ def _preview(random: Random, site: Site, pk: str, kind: str) -> Asked:
     body = _window(random)
     other = random.choice(KINDS)
     if random.random() < 0.5:
-        body["messages"] = batch(random, other)
+        body["messages"] = batch(random, other, random.choice(_SIZES))
     return Asked(
         name=f"POST memory/preview/ ({kind}; {', '.join(body)})",
         method="POST",
@@ -178,13 +182,13 @@ def _add(random: Random, site: Site, pk: str, kind: str) -> Asked:
         name=f"POST messages/ ({other} to {kind})",
         method="POST",
         path=_api(pk, "messages/"),
-        body=_json({"messages": batch(random, other)}),
+        body=_json({"messages": batch(random, other, random.choice(_SIZES))}),
     )
 
 
 def _put(random: Random, site: Site, pk: str, kind: str) -> Asked:
     other = random.choice(KINDS)
-    messages = batch(random, other)
+    messages = batch(random, other, random.choice(_SIZES))
     if other == "short":
         messages = (messages * 100)[:10_000]
     return Asked(
@@ -200,7 +204,7 @@ def _store(random: Random, site: Site, pk: str, kind: str) -> Asked:
     if random.random() < 0.5:
         return _get(random, "stores/", path)
     other = random.choice(KINDS)
-    messages = (batch(random, other) * (10 if other == "short" else 1))[:2_000]
+    messages = (batch(random, other, random.choice(_SIZES)) * (10 if other == "short" else 1))[:2_000]
     return Asked(name=f"PUT stores/ ({other})", method="PUT", path=path, body=_json(messages))
 
 
