@@ -70,7 +70,7 @@ _FEW: dict[str, Callable[[Random], list[dict[str, Any]]]] = {
     "image data": lambda random: [
         _user({"type": "IMAGE", "image": {"base64Data": "A" * _LONG, "mimeType": "image/png"}, "detailLevel": "AUTO"})
     ],
-    "thinking": lambda random: [{"type": "AI", "text": "t", "thinking": text(random)}],
+    "thinking": lambda random: [{"type": "AI", "text": "t", "thinking": text(random, 195_000)}],
     "attributes": lambda random: [
         {"type": "AI", "text": "t", "attributes": {"list": list(range(1_500)), "deep": _deep(random)}}
     ],
@@ -79,7 +79,7 @@ _FEW: dict[str, Callable[[Random], list[dict[str, Any]]]] = {
     "arguments": lambda random: [
         {
             "type": "AI",
-            "toolExecutionRequests": [{"id": "c", "name": "f", "arguments": json.dumps({"x": text(random, 100_000)})}],
+            "toolExecutionRequests": [{"id": "c", "name": "f", "arguments": json.dumps({"x": text(random, 30_000)})}],
         }
     ],
     "argument keys": lambda random: [
