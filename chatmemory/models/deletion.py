@@ -59,7 +59,7 @@ class _Number(set[Any]):
 
 
 def _is_referred_to_by_nobody(model: type[Model]) -> bool:
-    others = get_candidate_relations_to_delete(model._meta)
+    others: Any = get_candidate_relations_to_delete(model._meta)
     return all(other.field.remote_field.on_delete is DO_NOTHING for other in others) and not any(
         hasattr(generic, "bulk_related_objects") for generic in model._meta.private_fields
     )

@@ -81,7 +81,7 @@ def _staying(newest_first: Iterable[tuple[int, int]], room: int, *, in_tokens: b
 
 
 def _is_bounded(count: int, chars: int) -> bool:
-    return count <= setting("MAX_MEMORY_MESSAGES") and chars <= setting("MAX_MEMORY_CHARS")
+    return bool(count <= setting("MAX_MEMORY_MESSAGES") and chars <= setting("MAX_MEMORY_CHARS"))
 
 
 def _require(count: int, chars: int) -> None:
