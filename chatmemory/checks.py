@@ -70,7 +70,7 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
     ("E012", "MAX_BODY_BYTES", _positive, "Set it to a whole number above zero."),
     ("E013", "PAGE_SIZE", _positive, "Set it to a whole number above zero."),
     ("E014", "MAX_PAGE_SIZE", _positive, "Set it to a whole number above zero."),
-    ("E019", "MAX_MEMORY_TOKENS", _positive, "Set it to a whole number above zero."),
+    ("E019", "MAX_LIMIT", _positive, "Set it to a whole number above zero."),
     ("E020", "MAX_MEMORY_CHARS", _positive, "Set it to a whole number above zero."),
     ("E021", "MAX_PAGE_CHARS", _positive, "Set it to a whole number above zero."),
     ("E016", "MAX_METADATA_CHARS", _positive, "Set it to a whole number above zero."),

@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["KINDS", "MOST_BYTES", "batch", "text"]
 
 _LONG = 390_000  # characters; a little less than MAX_MESSAGE_CHARS
-MOST_BYTES = 9_500_000
+MOST_BYTES = 5_800_000
 """The bytes of a body, a little less than ``MAX_BODY_BYTES``."""
 
 _TEXTS: dict[str, Callable[[int], str]] = {

@@ -211,14 +211,16 @@ def _store(random: Random, site: Site, pk: str, kind: str) -> Asked:
 def _junk(random: Random, site: Site, pk: str, kind: str) -> Asked:
     junk: Any = random.choice(
         [
-            b"[" * 9_000_000,
-            b'{"messages": [' + b"0," * 4_000_000 + b"0]}",
-            b'{"messages": [' + b"{}," * 3_000_000 + b"{}]}",
-            b'{"messages": [' + b"1" * 9_000_000 + b"]}",
+            b"[" * 5_800_000,
+            b'{"messages": [' + b"0," * 2_900_000 + b"0]}",
+            b'{"messages": [' + b'{"":0},' * 800_000 + b"{}]}",
+            b'{"messages": [' + b"1" * 5_800_000 + b"]}",
             _json({"messages": [{"type": "USER", "contents": [], text(random, 300_000): 1}]}),
             _json({text(random, 300_000): 1}),
-            b'"' + b"\\u0001" * 1_500_000 + b'"',
-            b" " * 9_500_000,
+            b'"' + b"\\u0001" * 900_000 + b'"',
+            b" " * 5_800_000,
+            b'"' + b"," * 5_800_000 + b'"',
+            b'"' + b'\\"' * 2_800_000,
         ]
     )
     return Asked(name=f"POST messages/ ({junk[:24]!a}…)", method="POST", path=_api(pk, "messages/"), body=junk)

@@ -11,7 +11,6 @@ from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps
 from chatmemory.core.serialization.storable import require_json
-from chatmemory.core.window import WindowKind
 from chatmemory.database.change import Change
 from chatmemory.database.operations.try_window import WindowTrial
 from chatmemory.database.plain_data import MESSAGE_FIELDS, MessageData, messages_to_data
@@ -61,14 +60,12 @@ class _StrictSerializer(serializers.ModelSerializer[Conversation]):
                     raise serializers.ValidationError({name: f"expected {words}"})
                 return
 
-    def validate(self, attrs: Any) -> Any:
-        before = self.instance or Conversation()
-        kind, limit = attrs.get("window", before.window), attrs.get("limit", before.limit)
-        most = setting("MAX_MEMORY_TOKENS" if kind == WindowKind.TOKENS else "MAX_MEMORY_MESSAGES")
-        # A limit that is only left as it is may be more: the site itself set it.
-        if {"window", "limit"} & attrs.keys() and limit > most:
-            raise serializers.ValidationError({"limit": f"at most {most} {kind} are taken here"})
-        return attrs
+    def validate_limit(self, value: int) -> int:
+        most: int = setting("MAX_LIMIT")
+        # One that is only left as it is may be more: the site itself set it.
+        if value > most and value != getattr(self.instance, "limit", None):
+            raise serializers.ValidationError(f"at most {most} is taken here")
+        return value
 
 
 class ConversationSerializer(_StrictSerializer):
