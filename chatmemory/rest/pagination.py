@@ -74,7 +74,7 @@ class MessagePagination(_Pagination):
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
         # First without texts, for the lengths alone say where the page ends.
-        lengths = queryset.only("position").annotate(chars=CHARS)
+        lengths = queryset.only("position", "conversation").annotate(chars=CHARS)
         page = super().paginate_queryset(lengths, request, view)
         if self.cursor is not None and self.cursor.reverse:
             page = page[::-1]  # the page before another is read, and so ends, backwards
