@@ -88,6 +88,9 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
     ("E012", "MAX_BODY_BYTES", _positive, "Set it to a whole number above zero."),
     ("E013", "PAGE_SIZE", _positive, "Set it to a whole number above zero."),
     ("E014", "MAX_PAGE_SIZE", _positive, "Set it to a whole number above zero."),
+    ("E019", "MAX_LIMIT", _positive, "Set it to a whole number above zero."),
+    ("E020", "MAX_MEMORY_CHARS", _positive, "Set it to a whole number above zero."),
+    ("E021", "MAX_PAGE_CHARS", _positive, "Set it to a whole number above zero."),
     ("E016", "MAX_METADATA_CHARS", _positive, "Set it to a whole number above zero."),
     ("E017", "ERASE_USER", lambda v: v in ("erase", "anonymise"), 'Set it to "erase" or "anonymise".'),
     (
@@ -100,7 +103,7 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
         "E015",
         "THROTTLE_RATES",
         _rates,
-        'Set it to a dict of "reads", "writes" and "previews", each None or a rate such as "100/minute".',
+        'Set it to a dict of "reads", "writes", "previews" and "searches", each None or a rate such as "100/minute".',
     ),
 ]
 

@@ -20,17 +20,21 @@ DEFAULTS: dict[str, Any] = {
     # What erase_user() does with a user's conversations: "erase" them, or "anonymise" and keep the figures.
     "ERASE_USER": "erase",
     # The most that REST accepts: characters of one message, characters of a conversation's metadata, messages to add at
-    # once, messages of a memory that is replaced, and bytes of one body.
+    # once, and bytes of one body.
     "MAX_MESSAGE_CHARS": 400_000,
     "MAX_METADATA_CHARS": 20_000,
     "MAX_BATCH": 100,
-    "MAX_MEMORY_MESSAGES": 2_000,
-    "MAX_BODY_BYTES": 10_000_000,
-    # The results of one page: by default, and at most.
+    "MAX_BODY_BYTES": 6_000_000,
+    # The most that REST lets a memory hold: messages and characters; and the limit of a window, in either unit.
+    "MAX_MEMORY_MESSAGES": 5_000,
+    "MAX_MEMORY_CHARS": 4_000_000,
+    "MAX_LIMIT": 2_000_000,
+    # The results of one page: by default, at most, and the characters of messages at which a page ends.
     "PAGE_SIZE": 50,
     "MAX_PAGE_SIZE": 200,
-    # The requests of each user that read, write and preview, such as "100/minute"; None is no limit.
-    "THROTTLE_RATES": {"reads": None, "writes": None, "previews": None},
+    "MAX_PAGE_CHARS": 1_000_000,
+    # The requests of each user that read, write, preview and search, such as "100/minute"; None is no limit.
+    "THROTTLE_RATES": {"reads": None, "writes": None, "previews": None, "searches": None},
     # Dotted path of a function that takes a member of staff and returns a queryset of the conversations that they reach
     # in the admin and over REST; None: all.
     "STAFF_CONVERSATIONS": None,

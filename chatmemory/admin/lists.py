@@ -30,6 +30,7 @@ __all__ = ["CappedList", "CappedPaginator", "FullnessFilter", "HasEvictedFilter"
 
 _MOST_COUNTED = 10_000
 _MOST_WORDS = 5
+_MOST_CHARS = 100
 
 
 class CappedPaginator(Pages):
@@ -68,9 +69,10 @@ class CappedList(ChangeList):
 def words(search_term: str) -> list[str]:
     """Return the first few words of a search; words in quotation marks count as one.
 
-    Further words are ignored: each is a condition of its own, and databases bound their number.
+    Further words are ignored: each is a condition of its own, and databases bound their number. So are further
+    characters: for each one of a text a database may compare as many of the pattern.
     """
-    return list(islice(smart_split(search_term), _MOST_WORDS))
+    return list(islice(smart_split(search_term[:_MOST_CHARS]), _MOST_WORDS))
 
 
 def is_offered(model_admin: Any, request: HttpRequest, lookup: str) -> bool:

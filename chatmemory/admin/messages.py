@@ -11,11 +11,10 @@ from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
-from django.db.models.functions import Length
+from django.db.models.functions import Left, Length
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -36,6 +35,8 @@ __all__ = ["MessageAdmin", "OwnerFilter", "StateFilter"]
 
 # Longer payloads hold media; the list does not read them to show what they are.
 _LONGEST_READ = 10_000
+
+_LONGEST_SAID = 160
 
 
 class OwnerFilter(admin.SimpleListFilter):
@@ -83,10 +84,10 @@ class MessageList(CappedList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
-        silent = {row.pk: row for row in self.result_list if "text" in row.__dict__ and not row.text.strip()}
+        silent = {row.pk: row for row in self.result_list if not getattr(row, "beginning", "-").strip()}
         rows = Message.objects.using(self.queryset.db).filter(pk__in=silent).annotate(length=Length("payload"))
         for pk, payload in rows.filter(length__lte=_LONGEST_READ).values_list("pk", "payload"):
-            silent[pk].payload = payload
+            silent[pk].payload, silent[pk].text = payload, ""
 
 
 @admin.register(Message)
@@ -156,7 +157,11 @@ class MessageAdmin(ModelAdmin):
         # Where all are visible, the subquery would only make the list slow.
         if visible.query.has_filters() or visible.query.combinator:
             rows = rows.filter(conversation__in=visible)
-        return rows if self.has_read_text_permission(request) else rows.defer("text")
+        rows = rows.defer("text")
+        # One character more than is shown, to know whether there are more. Texts may be long, and a page has many.
+        return (
+            rows.annotate(beginning=Left("text", _LONGEST_SAID + 1)) if self.has_read_text_permission(request) else rows
+        )
 
     @admin.display(description=_("conversation"))
     def place(self, row: Message) -> str:
@@ -188,10 +193,11 @@ class MessageAdmin(ModelAdmin):
     @admin.display(description=_("text"))
     def said(self, row: Message) -> str:
         """Return the beginning of the text; without a text, what the message is."""
+        beginning: str = getattr(row, "beginning", "")
         if "payload" in row.__dict__:
             excerpt = shown(row).excerpt
-        elif row.text.strip():
-            excerpt = Truncator(row.text).chars(160)
+        elif beginning.strip():
+            excerpt = beginning if len(beginning) <= _LONGEST_SAID else f"{beginning[:_LONGEST_SAID]}…"
         else:
             excerpt = gettext("It is too long to show here.")
         return format_html('<bdi class="chatmemory-said">{}</bdi>', excerpt)

@@ -8,7 +8,7 @@ from typing import Any
 
 from chatmemory.core.eviction import Entry, Retained
 from chatmemory.core.messages import ChatMessage
-from chatmemory.core.tokens.estimator import TokenCountEstimator
+from chatmemory.core.tokens.estimator import TokenCountEstimator, tokens_of, tokens_of_request
 
 __all__ = ["Window", "WindowKind", "check_kind", "check_limit"]
 
@@ -63,7 +63,7 @@ class Window:
         """Return the part of ``limit`` that ``message`` takes."""
         if self.kind is WindowKind.MESSAGES or self.estimator is None:
             return 1
-        return self.estimator.estimate_token_count_in_message(message)
+        return tokens_of(message, self.estimator)
 
     def fit(self, entries: list[Entry]) -> Retained:
         """Return the whole memory ``entries`` after eviction."""
@@ -77,4 +77,4 @@ class Window:
         """The part of ``limit`` that a request takes beside its messages."""
         if self.kind is WindowKind.MESSAGES or self.estimator is None:
             return 0
-        return self.estimator.estimate_token_count_in_messages([])
+        return tokens_of_request(self.estimator)

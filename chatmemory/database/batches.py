@@ -11,10 +11,13 @@ from django.db.models.functions import Coalesce, Length
 
 from chatmemory.models import Conversation, ConversationQuerySet, Message, MessageQuerySet
 
-__all__ = ["ROWS_AT_ONCE", "chunks", "in_parts", "on_primary", "pages", "read_in_parts", "rows_of"]
+__all__ = ["CHARS", "ROWS_AT_ONCE", "chunks", "in_parts", "on_primary", "pages", "read_in_parts", "rows_of"]
 
 ROWS_AT_ONCE = 500
 """The most rows that one statement names: SQLite bounds its parameters, MariaDB its bytes."""
+
+CHARS = Length("text") + Coalesce(Length("payload"), 0) + Coalesce(Length("native"), 0)
+"""The characters of a message, as the database counts them."""
 
 _ROWS = 500
 _CHARS = 1_000_000
@@ -70,10 +73,9 @@ def in_parts(rows: QuerySet[M], size: int = 200) -> Iterator[M]:
 
 def read_in_parts(rows: QuerySet[Message]) -> Iterator[Message]:
     """Yield the rows of one conversation by position, read in parts that stay small however long the messages are."""
-    size = Length("text") + Coalesce(Length("payload"), 0) + Coalesce(Length("native"), 0)
     after = -1
     while True:
-        sizes = list(rows.filter(position__gt=after).order_by("position").values_list("position", size)[:_ROWS])
+        sizes = list(rows.filter(position__gt=after).order_by("position").values_list("position", CHARS)[:_ROWS])
         chars = 0
         for index, (position, length) in enumerate(sizes):
             chars += length

@@ -23,8 +23,8 @@ _DETAIL_LEVELS = {
 
 def data_uri(uri: str) -> tuple[str, str | None]:
     """Return the MIME type and the Base64 of a data URI; an empty type and None for any other URI."""
-    head, _, data = uri.partition(",")
-    if head[:5].lower() == "data:" and head[-7:].lower() == ";base64":
+    head, comma, data = uri.partition(",")
+    if comma and head[:5].lower() == "data:" and head[-7:].lower() == ";base64":
         return head[5:-7], data
     return "", None
 

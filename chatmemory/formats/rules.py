@@ -52,7 +52,8 @@ class Names:
 
     def allowed(self, name: str) -> str:
         """Return ``name`` with ``_`` for each refused character, cut to ``max_length``."""
-        return (name if self.forbidden is None else re.sub(self.forbidden, "_", name))[: self.max_length]
+        cut = name[: self.max_length]
+        return cut if self.forbidden is None else re.sub(self.forbidden, "_", cut)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,6 @@ import chatmemory.models.fields
 import chatmemory.models.identifiers
 import chatmemory.models.deletion
 import django.core.validators
-import django.db.models.deletion
 import django.db.models.functions.comparison
 from django.conf import settings
 from django.db import migrations, models
@@ -58,7 +57,7 @@ class Migration(migrations.Migration):
                 ('fingerprint', models.CharField(help_text='SHA-256 of what was asked.', max_length=64, verbose_name='fingerprint')),
                 ('account', models.TextField(help_text='What it did, as JSON; messages by their positions only.', verbose_name='account')),
                 ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='created')),
-                ('conversation', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='idempotency_keys', to='chatmemory.conversation', verbose_name='conversation')),
+                ('conversation', models.ForeignKey(on_delete=chatmemory.models.deletion.cascade, related_name='idempotency_keys', to='chatmemory.conversation', verbose_name='conversation')),
             ],
             options={
                 'verbose_name': 'idempotency key',
@@ -83,7 +82,7 @@ class Migration(migrations.Migration):
                 ('evicted_at', models.DateTimeField(blank=True, null=True, verbose_name='evicted at')),
                 ('eviction_reason', models.CharField(blank=True, choices=[('window', 'no room in the window'), ('orphan', 'its tool call was evicted'), ('replaced', 'replaced by a new system message'), ('rewritten', 'dropped by a rewrite'), ('cleared', 'the memory was cleared')], default='', max_length=16, verbose_name='eviction reason')),
                 ('created_at', models.DateTimeField(verbose_name='time')),
-                ('conversation', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='messages', to='chatmemory.conversation', verbose_name='conversation')),
+                ('conversation', models.ForeignKey(db_index=False, on_delete=chatmemory.models.deletion.cascade, related_name='messages', to='chatmemory.conversation', verbose_name='conversation')),
             ],
             options={
                 'verbose_name': 'message',

@@ -8,6 +8,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.models.conversation import Conversation
+from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import ExactCharField
 
 __all__ = ["IdempotencyKey"]
@@ -20,7 +21,7 @@ class IdempotencyKey(models.Model):
     """
 
     conversation = models.ForeignKey(
-        Conversation, verbose_name=_("conversation"), on_delete=models.CASCADE, related_name="idempotency_keys"
+        Conversation, verbose_name=_("conversation"), on_delete=cascade, related_name="idempotency_keys"
     )
     scope = ExactCharField(_("scope"), max_length=300, help_text=_("Where the key is unique."))
     key = ExactCharField(_("key"), max_length=255)

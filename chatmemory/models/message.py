@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.models.conversation import Conversation
+from chatmemory.models.deletion import cascade
 from chatmemory.models.message_columns import from_columns
 
 __all__ = ["EVICTION_REASONS", "TYPES", "Message", "MessageQuerySet"]
@@ -63,7 +64,7 @@ class Message(models.Model):
     """
 
     conversation = models.ForeignKey(
-        Conversation, verbose_name=_("conversation"), on_delete=models.CASCADE, related_name="messages", db_index=False
+        Conversation, verbose_name=_("conversation"), on_delete=cascade, related_name="messages", db_index=False
     )
     position = models.PositiveIntegerField(_("position"), help_text=_("0, 1, 2 … in the order of arrival."))
     type = models.CharField(_("type"), max_length=32, choices=TYPES)

@@ -29,12 +29,13 @@ from chatmemory.rest.problems import invalid
 
 __all__ = ["ConversationFilter", "MessageFilter", "StrictOrderingFilter"]
 
-_LONGEST_TEXT = 255  # SQLite refuses patterns of more than 50,000 bytes
+_LONGEST_TEXT = 255
+_LONGEST_SEARCH = 100  # for each character of a text a database may compare as many of the pattern
 
 
 class _Text(filters.CharFilter):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, max_length=_LONGEST_TEXT, strip=False, **kwargs)
+    def __init__(self, *args: Any, max_length: int = _LONGEST_TEXT, **kwargs: Any) -> None:
+        super().__init__(*args, max_length=max_length, strip=False, **kwargs)
 
 
 class _Whole(filters.NumberFilter):
@@ -90,7 +91,11 @@ class ConversationFilter(filters.FilterSet):
     memory_id = _Text(help_text="Exactly this memory ID.")
     window = filters.ChoiceFilter(choices=WINDOWS, help_text="The kind of window.")
     title = _Text(lookup_expr="icontains", help_text="A part of the title.")
-    search = _Text(method="filter_search", help_text="A part of the title or of the text of a message.")
+    search = _Text(
+        method="filter_search",
+        max_length=_LONGEST_SEARCH,
+        help_text="A part of the title or of the text of a message.",
+    )
     has_evicted = _Flag(method="filter_has_evicted", help_text="Whether any message has left the memory.")
     metadata_key = _Text(method="filter_metadata_key", help_text="The metadata have this key.")
     created_after = _Moment(field_name="created_at", lookup_expr="gte")
@@ -133,7 +138,9 @@ class MessageFilter(filters.FilterSet):
     created_before = _Moment(field_name="created_at", lookup_expr="lt")
     evicted_after = _Moment(field_name="evicted_at", lookup_expr="gte")
     evicted_before = _Moment(field_name="evicted_at", lookup_expr="lt")
-    search = _Text(field_name="text", lookup_expr="icontains", help_text="A part of the text.")
+    search = _Text(
+        field_name="text", lookup_expr="icontains", max_length=_LONGEST_SEARCH, help_text="A part of the text."
+    )
 
     def filter_state(self, queryset: MessageQuerySet, name: str, value: list[str]) -> MessageQuerySet:
         return queryset if len(set(value)) != 1 else queryset.filter(evicted_in__isnull=value[0] == "retained")

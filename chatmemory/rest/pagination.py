@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, takewhile
 from typing import Any
 
 from django.conf import settings
@@ -14,6 +15,7 @@ from rest_framework.request import Request
 
 from chatmemory.conf import setting
 from chatmemory.core.numbers import whole_number
+from chatmemory.database.batches import CHARS
 from chatmemory.models import MAX_LIMIT
 from chatmemory.rest.problems import invalid
 
@@ -58,6 +60,24 @@ class ConversationPagination(_Pagination):
 
 
 class MessagePagination(_Pagination):
-    """In the order said, or with ``?ordering=-position`` newest first."""
+    """In the order said, or with ``?ordering=-position`` newest first.
+
+    A page ends before the message with which it would have more than ``MAX_PAGE_CHARS`` characters, however many
+    messages were asked for; it has one at least.
+    """
 
     ordering = "position"
+    _most_messages: int | None = None
+
+    def get_page_size(self, request: Request) -> int:
+        return self._most_messages or super().get_page_size(request)
+
+    def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
+        # First without texts, for the lengths alone say where the page ends.
+        lengths = queryset.only("position", "conversation").annotate(chars=CHARS)
+        page = super().paginate_queryset(lengths, request, view)
+        if self.cursor is not None and self.cursor.reverse:
+            page = page[::-1]  # the page before another is read, and so ends, backwards
+        fitting = takewhile(lambda total: total <= setting("MAX_PAGE_CHARS"), accumulate(row.chars for row in page))
+        self._most_messages = max(1, len([*fitting]))
+        return super().paginate_queryset(queryset.defer("native"), request, view)

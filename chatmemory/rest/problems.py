@@ -29,6 +29,7 @@ __all__ = [
     "Conflict",
     "IdempotencyConflict",
     "LengthRequired",
+    "MemoryTooLarge",
     "NotExpressible",
     "PreconditionFailed",
     "TooLarge",
@@ -96,6 +97,12 @@ class TooLarge(Problem):
 
     status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
     type = "urn:chatmemory:problem:too-large"
+
+
+class MemoryTooLarge(TooLarge):
+    """The memory is, or would be, larger than settings allow."""
+
+    type = "urn:chatmemory:problem:memory-too-large"
 
 
 class IdempotencyConflict(Problem):

@@ -60,6 +60,13 @@ class _StrictSerializer(serializers.ModelSerializer[Conversation]):
                     raise serializers.ValidationError({name: f"expected {words}"})
                 return
 
+    def validate_limit(self, value: int) -> int:
+        most: int = setting("MAX_LIMIT")
+        # One that is only left as it is may be more: the site itself set it.
+        if value > most and value != getattr(self.instance, "limit", None):
+            raise serializers.ValidationError(f"at most {most} is taken here")
+        return value
+
 
 class ConversationSerializer(_StrictSerializer):
     """A conversation: its window and counters."""

@@ -1,4 +1,4 @@
-"""The rates at which one user may read, write and preview."""
+"""The rates at which one user may read, write, preview and search."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ class _ScopeThrottle(UserRateThrottle):
 
 
 def throttles(scope: str) -> list[UserRateThrottle]:
-    """Return the throttle of ``"reads"``, ``"writes"`` or ``"previews"``; none if ``THROTTLE_RATES`` has no rate."""
+    """Return the throttle of a key of ``THROTTLE_RATES``; none if it has no rate."""
     rate = setting("THROTTLE_RATES").get(scope)
     return [_ScopeThrottle(scope, rate)] if rate else []

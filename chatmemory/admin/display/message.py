@@ -16,15 +16,16 @@ from chatmemory.models import Message
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-__all__ = ["UNREADABLE", "ShownMessage", "most_chars", "shown", "unreadable"]
+__all__ = ["LONGEST_SHOWN", "UNREADABLE", "ShownMessage", "most_chars", "shown", "unreadable"]
 
 UNREADABLE = (TypeError, ValueError)
 """Exceptions raised by reading a row that was written outside this app."""
 
 _LONGEST_EXCERPT = 160
 
-# Longer messages are cut, and shown whole on a page of their own.
-_MOST_CHARS = 20_000
+LONGEST_SHOWN = 20_000
+"""The most characters of a message on a page with others; it is shown whole on a page of its own."""
+
 _MOST_CHARS_OF_A_PAGE = 1_000_000
 _FEWEST_CHARS = 1000
 _MOST_PARTS = 100
@@ -65,7 +66,7 @@ class ShownMessage:
         """The beginning of its text, for its folded line; without a text, its tool calls or media."""
         if self.is_hidden:
             return ""
-        text = self.row.text.lstrip()
+        text = said_by(self.row).lstrip()
         if text:
             start = " ".join(text[:_LONGEST_EXCERPT].split())
             return f"{start}…" if len(text) > _LONGEST_EXCERPT else start
@@ -77,10 +78,10 @@ class ShownMessage:
 
 def most_chars(messages: int) -> int:
     """Return the number of characters to show of each message on a page of ``messages`` messages."""
-    return max(_FEWEST_CHARS, min(_MOST_CHARS, _MOST_CHARS_OF_A_PAGE // max(1, messages)))
+    return max(_FEWEST_CHARS, min(LONGEST_SHOWN, _MOST_CHARS_OF_A_PAGE // max(1, messages)))
 
 
-def shown(row: Message, *, with_text: bool = True, most: int | None = _MOST_CHARS) -> ShownMessage:
+def shown(row: Message, *, with_text: bool = True, most: int | None = LONGEST_SHOWN) -> ShownMessage:
     """Return a row as it is shown. One that cannot be read has its ``problem`` instead of an exception.
 
     Args:
@@ -91,6 +92,11 @@ def shown(row: Message, *, with_text: bool = True, most: int | None = _MOST_CHAR
     role = row.get_type_display()
     if not with_text:
         return ShownMessage(row=row, role=role, parts=[], is_hidden=True)
+    if "text" not in row.__dict__:  # it is too long to be read on this page
+        beginning = said_by(row) if most is None else said_by(row)[:most]
+        parts: list[Part] = [Passage(text=beginning)] if beginning else []
+        left_out = row.chars - len(beginning)  # type: ignore[attr-defined]
+        return ShownMessage(row=row, role=role, parts=parts, is_cut=True, left_out=left_out)
     try:
         message = row.message
     except UNREADABLE as error:
@@ -107,6 +113,11 @@ def shown(row: Message, *, with_text: bool = True, most: int | None = _MOST_CHAR
                 is_error=bool(message.is_error),
             )
     return _cut(whole, most)
+
+
+def said_by(row: Message) -> str:
+    """Return the text of a row, or as much of it as was read."""
+    return row.text if "text" in row.__dict__ else getattr(row, "beginning", "")
 
 
 def _cut(message: ShownMessage, most: int | None) -> ShownMessage:

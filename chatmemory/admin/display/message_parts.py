@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
@@ -33,6 +32,7 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
+from chatmemory.formats.media import data_uri
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -42,8 +42,6 @@ __all__ = ["MediaPlaceholder", "Part", "Passage", "ToolCall", "parts_of", "short
 _LONG_CHARS = 2000
 _LONG_LINES = 40
 _LONGEST_NAME = 300
-
-_DATA_URL = re.compile(r"data:([^;,]*)[^,]*;base64,")
 
 _DETAIL_LEVELS = {
     DetailLevel.LOW: _("low detail"),
@@ -184,10 +182,10 @@ def _placeholder(
     elif isinstance(media, Audio) and media.binary_data is not None:
         byte_count = len(media.binary_data)
     url, mime_type = media.url or "", media.mime_type or ""
-    inline = _DATA_URL.match(url)
-    if inline is not None:
-        byte_count = _decoded_size(len(url.rstrip("=")) - inline.end())
-        url, mime_type = "", mime_type or inline[1]
+    type_in_url, data = data_uri(url)
+    if data is not None:
+        byte_count = _decoded_size(len(data.rstrip("=")))
+        url, mime_type = "", mime_type or type_in_url.partition(";")[0]
     return MediaPlaceholder(kind=kind, mime_type=short(mime_type), url=short(url), byte_count=byte_count, note=note)
 
 

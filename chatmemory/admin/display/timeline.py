@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from django.http import QueryDict
 
+from chatmemory.admin.display.bounded_rows import read_bounded, without_text
 from chatmemory.admin.display.message import ShownMessage, most_chars, shown
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.messages import ChatMessageType
@@ -160,9 +161,9 @@ class Timeline:
         if asked is None:
             asked = total - 1 if memory.edge is None else memory.edge
         start = _page_start(max(0, min(asked, total - 1)))
-        rows = _rows(conversation, start, with_text=with_text)
-        arrivals = _arrivals(conversation, rows)
         whole = whole_number(query.get("whole", ""))
+        rows = _rows(conversation, start, whole, with_text=with_text)
+        arrivals = _arrivals(conversation, rows)
         most = most_chars(len(rows))
         entries = [
             TimelineEntry(
@@ -234,9 +235,9 @@ def _page_start(position: int) -> int:
     return position - position % PER_PAGE
 
 
-def _rows(conversation: Conversation, start: int, *, with_text: bool) -> list[Message]:
-    page = conversation.messages.filter(position__gte=start, position__lt=start + PER_PAGE).order_by("position")
-    return list(page.defer("native") if with_text else page.defer("text", "payload", "native"))
+def _rows(conversation: Conversation, start: int, whole: int | None, *, with_text: bool) -> list[Message]:
+    page = conversation.messages.filter(position__gte=start, position__lt=start + PER_PAGE)
+    return read_bounded(page.order_by("position"), first=whole) if with_text else list(without_text(page))
 
 
 def _arrivals(conversation: Conversation, rows: list[Message]) -> dict[int, Arrival]:

@@ -16,6 +16,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from chatmemory.admin.display.bounded_rows import are_too_long
 from chatmemory.admin.display.message import unreadable
 from chatmemory.admin.views.base import conversation_or_404, conversation_page
 from chatmemory.admin.views.selection import MOST_LISTED, Selection
@@ -43,7 +44,9 @@ def change_window(model_admin: Any, request: HttpRequest, object_id: str) -> Htt
     conversation = conversation_or_404(model_admin, request, object_id, also="act")
     form = WindowForm.of(conversation, request.POST if request.method == "POST" else request.GET)
     context: dict[str, Any] = {"form": form, "keeps_history": setting("KEEP_HISTORY")}
-    if form.is_valid():
+    if form.is_valid() and are_too_long(conversation.messages.retained()):
+        context["is_too_long"] = True
+    elif form.is_valid():
         wanted = form.cleaned_data
         try:
             if request.method == "POST":

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from chatmemory.admin.display.bounded_rows import are_too_long, read_bounded, without_text
 from chatmemory.admin.display.gauge import Gauge
 from chatmemory.admin.display.json_layout import lay_out
 from chatmemory.admin.display.message import UNREADABLE, unreadable
@@ -55,11 +56,12 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
     conversation = conversation_or_404(model_admin, request, object_id)
     version, problem = _asked(conversation, request)
     with_text = model_admin.has_read_text_permission(request, conversation)
-    rows, over = _memory(conversation, version, with_text=with_text)
-    broken = unreadable(rows) if with_text else []
+    is_long = with_text and are_too_long(conversation.messages.in_memory_at(version))
+    rows, over = _memory(conversation, version, with_text=with_text, is_long=is_long)
+    broken = unreadable(rows) if with_text and not is_long else []
     refused = {}
     wanted = request.GET.get("download")
-    if wanted in message_formats() and not broken:
+    if wanted in message_formats() and not (broken or is_long):
         if not with_text:
             raise PermissionDenied
         try:
@@ -83,24 +85,35 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
         after=last_position(conversation, version),
         problem=problem,
         asked=request.GET.get("message", ""),
-        entries=memory_entries(rows[-MOST_SHOWN:], memory, with_text=with_text),
+        entries=memory_entries(_to_show(conversation, rows, is_long), memory, with_text=with_text),
         left_out=max(0, len(rows) - MOST_SHOWN),
         count=len(rows),
         memory_tokens=sum(row.token_count for row in rows),
         over=over,
         lacks_evicted=version > 0 and _lacks_evicted(conversation, version),
         unreadable=broken,
-        jsons=_jsons(rows, refused) if with_text and not broken else [],
+        jsons=_jsons(rows, refused) if with_text and not (broken or is_long) else [],
         with_text=with_text,
     )
 
 
-def _memory(conversation: Conversation, version: int, *, with_text: bool) -> tuple[list[Message], int]:
-    """Return the rows that the model got, and the number of retained messages that it did not get."""
+def _to_show(conversation: Conversation, rows: list[Message], read: bool) -> list[Message]:
+    """Return the last rows, with what they say if it was not read before."""
+    last = rows[-MOST_SHOWN:]
+    if not read:
+        return last
+    return read_bounded(conversation.messages.filter(pk__in=[row.pk for row in last]).order_by("memory_order"))
+
+
+def _memory(conversation: Conversation, version: int, *, with_text: bool, is_long: bool) -> tuple[list[Message], int]:
+    """Return the rows that the model got, and the number of retained messages that it did not get.
+
+    Rows that are too long together have no text, and are not cut by the window.
+    """
     is_now = version == conversation.version
     found = conversation.messages.retained() if is_now else conversation.messages.in_memory_at(version)
-    rows = list(found.defer("native") if with_text else found.defer("text", "payload", "native"))
-    if not (is_now and Gauge.of(conversation).is_over):
+    rows = list(found.defer("native") if with_text and not is_long else without_text(found))
+    if is_long or not (is_now and Gauge.of(conversation).is_over):
         return rows, 0
     try:
         fit = {row.pk for row in fit_rows(conversation).retained}

@@ -9,6 +9,7 @@ from django import forms
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
+from chatmemory.admin.display.bounded_rows import are_too_long
 from chatmemory.admin.display.gauge import Gauge
 from chatmemory.admin.display.message import UNREADABLE, unreadable
 from chatmemory.admin.display.strip import Strip
@@ -40,7 +41,9 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
     conversation = conversation_or_404(model_admin, request, object_id)
     form = WindowForm.of(conversation, request.GET)
     context: dict[str, Any] = {"form": form}
-    if form.is_valid():
+    if form.is_valid() and are_too_long(conversation.messages.retained()):
+        context["is_too_long"] = True
+    elif form.is_valid():
         try:
             trial = conversation.memory.try_window(**form.cleaned_data)
         except Conversation.DoesNotExist as error:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import models
 
 from chatmemory.models import Conversation
+from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import ExactCharField
 
 __all__ = ["ChannelValue", "Checkpoint", "Namespace", "Write"]
@@ -20,7 +21,7 @@ class Namespace(models.Model):
     """One graph of a thread: the root graph, whose name is empty, or a run of a subgraph."""
 
     conversation = models.ForeignKey(
-        Conversation, on_delete=models.CASCADE, related_name="langgraph_namespaces", db_index=False
+        Conversation, on_delete=cascade, related_name="langgraph_namespaces", db_index=False
     )
     name = ExactCharField(max_length=700, blank=True)
 
@@ -40,7 +41,7 @@ class Namespace(models.Model):
 class Checkpoint(models.Model):
     """The state of a graph after a step, without the values of its channels."""
 
-    namespace = models.ForeignKey(Namespace, on_delete=models.CASCADE, related_name="checkpoints", db_index=False)
+    namespace = models.ForeignKey(Namespace, on_delete=cascade, related_name="checkpoints", db_index=False)
     checkpoint_id = ExactCharField(max_length=64, help_text="Later ones are greater.")
     parent_checkpoint_id = ExactCharField(max_length=64, blank=True, default="")
     run_id = ExactCharField(max_length=255, blank=True, default="", db_index=True)
@@ -71,7 +72,7 @@ class Checkpoint(models.Model):
 class ChannelValue(models.Model):
     """The value that a channel had in one of its versions."""
 
-    namespace = models.ForeignKey(Namespace, on_delete=models.CASCADE, related_name="values", db_index=False)
+    namespace = models.ForeignKey(Namespace, on_delete=cascade, related_name="values", db_index=False)
     channel = ExactCharField(max_length=600)
     version = ExactCharField(max_length=64)
     type = models.CharField(max_length=64)
@@ -93,7 +94,7 @@ class ChannelValue(models.Model):
 class Write(models.Model):
     """A value that a task wrote on a checkpoint, before the step ended. It may be stored before the checkpoint is."""
 
-    namespace = models.ForeignKey(Namespace, on_delete=models.CASCADE, related_name="writes", db_index=False)
+    namespace = models.ForeignKey(Namespace, on_delete=cascade, related_name="writes", db_index=False)
     checkpoint_id = ExactCharField(max_length=64)
     task_id = ExactCharField(max_length=64)
     index = models.IntegerField(help_text="Below zero for errors, interrupts and the like.")

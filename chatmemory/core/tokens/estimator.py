@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from chatmemory.core.messages import ChatMessage
 
-__all__ = ["TokenCountEstimator"]
+__all__ = ["TokenCountEstimator", "require_count", "tokens_of", "tokens_of_request"]
+
+_MOST = 2_147_483_647  # what a column of every database holds
 
 
 class TokenCountEstimator(Protocol):
     """An estimator for token windows: any object with these three methods.
 
-    The count of the third method for no messages is the overhead of a request; a window adds it once to the sum of its
-    messages. An estimator may have a ``model`` attribute (a string): rows counted by one estimator
-    are trusted by every other that has the same type and model.
+    Each returns a whole number from 0 to 2,147,483,647. The count of the third method for no messages is the overhead
+    of a request; a window adds it once to the sum of its messages. An estimator may have a ``model`` attribute (a
+    string): rows counted by one estimator are trusted by every other that has the same type and model.
     """
 
     def estimate_token_count_in_text(self, text: str) -> int:
@@ -26,3 +28,36 @@ class TokenCountEstimator(Protocol):
 
     def estimate_token_count_in_messages(self, messages: Iterable[ChatMessage]) -> int:
         """Count the tokens of all messages, with what the model's format adds to each request."""
+
+
+def tokens_of(message: ChatMessage, estimator: TokenCountEstimator) -> int:
+    """Return the tokens of a message.
+
+    Raises:
+        TypeError: the estimator returned no whole number.
+        ValueError: it returned one below 0, or above what a database holds.
+    """
+    return require_count(estimator.estimate_token_count_in_message(message), estimator)
+
+
+def tokens_of_request(estimator: TokenCountEstimator) -> int:
+    """Return the tokens that a request has beside its messages.
+
+    Raises:
+        TypeError, ValueError: as above.
+    """
+    return require_count(estimator.estimate_token_count_in_messages([]), estimator)
+
+
+def require_count(count: Any, estimator: TokenCountEstimator) -> int:
+    """Return what an estimator returned, if that is a count.
+
+    Raises:
+        TypeError, ValueError: as above.
+    """
+    if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MOST:
+        return count
+    kind = ValueError if isinstance(count, int) and not isinstance(count, bool) else TypeError
+    raise kind(
+        f"{type(estimator).__qualname__} must count whole tokens, from 0 to {_MOST}, but returned: {count!r:.300}"
+    )

@@ -17,7 +17,7 @@ from chatmemory.core.messages import (
 )
 from chatmemory.core.serialization.codec import message_to_json
 from chatmemory.core.tokens.encodings import count_tokens, encoding_name
-from chatmemory.core.tokens.estimator import TokenCountEstimator
+from chatmemory.core.tokens.estimator import TokenCountEstimator, require_count
 
 __all__ = ["OpenAiTokenCountEstimator", "stored_count"]
 
@@ -130,12 +130,17 @@ class OpenAiTokenCountEstimator:
 def stored_count(message: ChatMessage, estimator: TokenCountEstimator) -> int:
     """Count the tokens of a stored message, with OpenAI's estimator if ``estimator`` fails.
 
-    So no stored message can make its memory unreadable.
+    So no stored message can make its memory unreadable. What is no count is an error all the same.
+
+    Raises:
+        TypeError: the estimator returned no whole number.
+        ValueError: it returned one below 0, or above what a database holds.
     """
     try:
-        return estimator.estimate_token_count_in_message(message)
+        counted = estimator.estimate_token_count_in_message(message)
     except Exception:
         return OpenAiTokenCountEstimator("gpt-4o").estimate_token_count_in_message(message)
+    return require_count(counted, estimator)
 
 
 def _json(message: CustomMessage) -> str:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any, Unpack
 
 from django.db.models import Q
 
 from chatmemory.core.tokens import TokenCountEstimator, stored_count
 from chatmemory.core.window import Window, check_kind, check_limit
-from chatmemory.database.batches import rows_of
+from chatmemory.database.batches import chunks, read_in_parts, rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.estimators import check_model, estimator_for, estimator_of, settings_of, window_of
 from chatmemory.database.operations.plan import evicted_rows, memory_of, oldest_entries
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write, write_columns
-from chatmemory.models import MAX_LIMIT, WINDOW_SETTINGS, Conversation, WindowSettings
+from chatmemory.models import MAX_LIMIT, WINDOW_SETTINGS, Conversation, Message, WindowSettings
 
 __all__ = ["apply_window_settings", "check_window_settings", "recount", "set_window"]
+
+_RETAINED = Q(evicted_in__isnull=True)
 
 
 def set_window(target: Target, **settings: Unpack[WindowSettings]) -> Change:
@@ -28,11 +30,13 @@ def set_window(target: Target, **settings: Unpack[WindowSettings]) -> Change:
         ValueError: no such window, limit or model.
     """
     check_window_settings(settings)
+    model = settings.get("model")
+    counts = _counted(target, estimator_for(model), _RETAINED) if model not in (None, target.likely_model) else {}
 
     def work(change: Change) -> None:
         conversation = change.conversation
         if apply_window_settings(conversation, settings):
-            _count_again(conversation, estimator_for(conversation.model))
+            _count_again(conversation, estimator_for(conversation.model), counts)
         write_columns(conversation, WINDOW_SETTINGS)
         bound = window_of(conversation)
         memory = memory_of(conversation, bound, oldest_entries(conversation, bound))
@@ -54,10 +58,14 @@ def recount(target: Target, model: str | None = None, *, since: int) -> Change:
         Conversation.DoesNotExist: the conversation is missing.
     """
 
+    counted = _RETAINED | Q(evicted_in__gt=since)
+    before = model or target.likely_model
+    counts = _counted(target, estimator_for(before), counted)
+
     def work(change: Change) -> None:
         conversation = change.conversation
         wanted = model if model is not None else conversation.model
-        differs = _count_again(conversation, estimator_for(wanted), since)
+        differs = _count_again(conversation, estimator_for(wanted), counts if wanted == before else {}, counted)
         if not differs and wanted == conversation.model:
             return
         conversation.model = wanted
@@ -86,22 +94,38 @@ def apply_window(conversation: Conversation, window: Window) -> None:
     for name in changed:
         setattr(conversation, name, wanted[name])
     if "model" in changed:
-        _count_again(conversation, estimator)
+        _count_again(conversation, estimator, {})
     if changed:
         # At once, for the change that this is part of may turn out to change nothing.
         write_columns(conversation, [*changed, "retained_tokens"])
 
 
-def _count_again(conversation: Conversation, estimator: TokenCountEstimator, since: int | None = None) -> bool:
-    """Count the retained rows again, and those evicted after ``since``; return whether any count has changed."""
-    counted = Q(evicted_in__isnull=True) if since is None else Q(evicted_in__isnull=True) | Q(evicted_in__gt=since)
-    rows = list(rows_of(conversation).filter(counted))
-    counts = [stored_count(row.message, estimator) for row in rows]
-    changed = [row for row, count in zip(rows, counts, strict=True) if row.token_count != count]
-    for row, count in zip(rows, counts, strict=True):
-        row.token_count = count
+def _counted(target: Target, estimator: TokenCountEstimator, counted: Q) -> dict[Any, int]:
+    """Return the counts of the rows as they are now, by primary key. Counting takes long, and comes before the lock."""
+    if target.instance is None:
+        return {}
+    rows = Message.objects.using(target.key.database).filter(counted, conversation=target.instance.pk)
+    return {row.pk: stored_count(row.message, estimator) for row in read_in_parts(rows)}
+
+
+def _count_again(
+    conversation: Conversation, estimator: TokenCountEstimator, known: dict[Any, int], counted: Q = _RETAINED
+) -> bool:
+    """Count the retained rows again, or other rows as well; return whether any count has changed.
+
+    Args:
+        conversation: locked.
+        estimator: counts.
+        known: the counts of rows that were there before the lock. A message never changes.
+        counted: the condition of the rows.
+    """
+    rows = rows_of(conversation).filter(counted)
+    stored = list(rows.values_list("pk", "token_count", "evicted_in"))
+    for keys in chunks([key for key, _count, _evicted_in in stored if key not in known]):
+        known |= {row.pk: stored_count(row.message, estimator) for row in read_in_parts(rows.filter(pk__in=keys))}
+    changed = [Message(pk=key, token_count=known[key]) for key, count, _evicted_in in stored if known[key] != count]
     rows_of(conversation).bulk_update(changed, ["token_count"], batch_size=500)
-    conversation.retained_tokens = sum(row.token_count for row in rows if row.is_retained)
+    conversation.retained_tokens = sum(known[key] for key, _count, evicted_in in stored if evicted_in is None)
     return bool(changed)
 
 

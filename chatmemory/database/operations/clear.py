@@ -8,6 +8,7 @@ from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import after_commit, write
+from chatmemory.models import Conversation
 
 __all__ = ["clear"]
 
@@ -20,7 +21,10 @@ def clear(target: Target) -> Change:
     """
 
     def work(change: Change) -> None:
-        rows = list(rows_of(change.conversation).retained())
+        found = rows_of(change.conversation).retained()
+        if not signals.messages_evicted.has_listeners(Conversation):
+            found = found.defer("text", "payload", "native")  # nobody looks at them
+        rows = list(found)
         if rows:
             write(change, [], [(row, EvictionReason.CLEARED) for row in rows])
             after_commit(signals.memory_cleared, change.conversation)

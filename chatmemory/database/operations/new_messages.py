@@ -9,7 +9,7 @@ from typing import overload
 
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessage, require_messages
-from chatmemory.core.tokens import TokenCountEstimator
+from chatmemory.core.tokens import TokenCountEstimator, tokens_of
 from chatmemory.database.estimators import model_name_of
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.models import Message
@@ -71,7 +71,7 @@ class NewMessages(Sequence[ChatMessage]):
         """
         model = model_name_of(estimator)
         if model not in self._counts:
-            self._counts[model] = [estimator.estimate_token_count_in_message(message) for message in self._messages]
+            self._counts[model] = [tokens_of(message, estimator) for message in self._messages]
         return self._counts[model]
 
     def rows(self, estimator: TokenCountEstimator) -> list[Message]:

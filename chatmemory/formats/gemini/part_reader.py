@@ -50,6 +50,13 @@ class Thought(NamedTuple):
 
 def clean_part(part: Any, place: str) -> Any:
     """Return a part with the names of the REST API, without fields that say nothing."""
+    cleaned = _clean_part(part, place)
+    if isinstance(cleaned, Mapping):
+        require_json(cleaned, place, 4)  # it becomes {"attributes": {"gemini": {"parts": [part]}}}
+    return cleaned
+
+
+def _clean_part(part: Any, place: str) -> Any:
     if not isinstance(part, Mapping):
         return part
     cleaned = {
@@ -58,7 +65,6 @@ def clean_part(part: Any, place: str) -> Any:
     }
     if "functionCall" in cleaned and cleaned.get("thoughtSignature") == NO_SIGNATURE:
         del cleaned["thoughtSignature"]
-    require_json(cleaned, place, 4)  # it becomes {"attributes": {"gemini": {"parts": [part]}}}
     return cleaned
 
 
@@ -66,7 +72,7 @@ def _clean_object(value: Mapping[str, Any], place: str) -> dict[str, Any]:
     cleaned = _in_camel_case(value, place)
     if isinstance(cleaned.get("parts"), (list, tuple)):
         parts = enumerate(cleaned["parts"])
-        cleaned["parts"] = [clean_part(part, f"{place}.parts[{index}]") for index, part in parts]
+        cleaned["parts"] = [_clean_part(part, f"{place}.parts[{index}]") for index, part in parts]
     return cleaned
 
 

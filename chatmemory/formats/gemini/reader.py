@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -94,7 +95,14 @@ class _Calls:
     """The calls of the latest answer that wait for their responses."""
 
     def __init__(self, requests: Sequence[ToolExecutionRequest] = ()) -> None:
-        self._waiting = list(enumerate(requests))
+        self._requests = requests
+        self._taken: set[int] = set()
+        # Results without an ID take the first call of the tool's name, whatever its ID.
+        self._by_id: defaultdict[tuple[str | None, str | None], deque[int]] = defaultdict(deque)
+        self._by_name: defaultdict[str | None, deque[int]] = defaultdict(deque)
+        for index, request in enumerate(requests):
+            self._by_id[request.id, request.name].append(index)
+            self._by_name[request.name].append(index)
 
     def take(self, result: ToolExecutionResultMessage) -> tuple[int, ToolExecutionResultMessage]:
         """Take the call that a result answers.
@@ -102,10 +110,14 @@ class _Calls:
         Returns:
             The index of the call, -1 if it has an ID or is not there; and the result with the ID of the call.
         """
-        for number, (index, request) in enumerate(self._waiting):
-            if result.id in (None, request.id) and result.tool_name == request.name:
-                del self._waiting[number]
-                return (-1 if request.id else index), replace(result, id=request.id)
+        name = result.tool_name
+        waiting = self._by_name[name] if result.id is None else self._by_id[result.id, name]
+        while waiting:
+            index = waiting.popleft()
+            if index not in self._taken:
+                self._taken.add(index)
+                id = self._requests[index].id
+                return (-1 if id else index), replace(result, id=id)
         return -1, result
 
 

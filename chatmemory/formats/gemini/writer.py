@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from chatmemory.core.arguments import tuple_of
@@ -65,20 +66,21 @@ class _Writer:
     """A writer of one message after the other."""
 
     def __init__(self) -> None:
-        self._waiting: Sequence[ToolExecutionRequest] = ()
-        """The calls that still wait for their responses."""
+        self._waiting: defaultdict[str, deque[ToolExecutionRequest]] = defaultdict(deque)
+        """The calls that still wait for their responses, by their IDs."""
 
     def speaker_and_parts(self, message: ChatMessage) -> tuple[str, list[dict[str, Any]]]:
         match message:
             case UserMessage():
                 return "user", _user_parts(message)
             case AiMessage():
-                self._waiting = message.tool_execution_requests
+                self._waiting.clear()
+                for request in message.tool_execution_requests:
+                    self._waiting[request.id or ""].append(request)
                 return "model", _signed(_answer_parts(message))
             case ToolExecutionResultMessage():
                 # Each answers a call, and those without an ID in order: that is what was made valid.
-                request = next(request for request in self._waiting if (request.id or None) == (message.id or None))
-                self._waiting = [other for other in self._waiting if other is not request]
+                request = self._waiting[message.id or ""].popleft()
                 id = {"id": request.id} if request.id else {}
                 return "function", [{"functionResponse": id | {"name": request.name} | _response(message)}]
         raise CannotExpressError("Gemini has no such messages")

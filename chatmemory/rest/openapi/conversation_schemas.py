@@ -47,6 +47,7 @@ def resource_schemas(inspector: AutoSchema) -> dict[str, Schema]:
     conversation = fields_of(inspector, ConversationSerializer())
     conversation["metadata"]["additionalProperties"] = True
     window = {name: conversation[name] for name in WINDOW_SETTINGS}
+    window["limit"] = {**window["limit"], "maximum": setting("MAX_LIMIT")}
     described = {name: conversation[name] for name in ("title", "metadata")}
     item = fields_of(inspector, MessageSerializer())
     item["message"] = {

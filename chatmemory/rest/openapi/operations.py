@@ -147,10 +147,11 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
     (MemoryViewSet, "retrieve"): Operation(
         id="getMemory",
         summary="What the model gets",
-        description="Now, or what it got at a past version.",
+        description="Now, or what it got at a past version. 413 if it is larger than the server handles at once.",
         answer="Memory",
         headers=("If-None-Match",),
         answer_headers=("ETag",),
+        problems=frozenset({413}),
         links=_links("Unless it was changed.", "rewriteMemory", "clearMemory", "addMessages", **_SAME, **_IF_SEEN),
     ),
     (MemoryViewSet, "update"): Operation(
@@ -186,6 +187,7 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
         answer="StoredMessages",
         headers=("If-None-Match",),
         answer_headers=("ETag",),
+        problems=frozenset({413}),
         links=_links("Unless it was changed.", "updateStore", memory_id="$request.path.memory_id", **_IF_SEEN),
     ),
     (StoreViewSet, "update"): Operation(

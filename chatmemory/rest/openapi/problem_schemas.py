@@ -23,7 +23,8 @@ PROBLEM = closed(
     {
         "type": text(
             "about:blank, or what kind of problem it is: `urn:chatmemory:problem:` and then invalid, memory-id-taken, "
-            "version-moved, too-large, idempotency-key-reused, not-expressible or database-unavailable."
+            "version-moved, too-large, memory-too-large, idempotency-key-reused, not-expressible or "
+            "database-unavailable."
         ),
         "title": text("The words of the status."),
         "status": whole(400, 599),
@@ -77,7 +78,7 @@ with override("en"):  # REST framework translates what it says
             ),
         ),
         "TooLarge": (
-            "More messages or bytes than the server takes at once.",
+            "More messages or bytes than the server takes at once, or a memory that is larger than it handles.",
             problems.TooLarge("101 messages; at most 100 are taken at once."),
         ),
         "NotJson": ("The body is no JSON.", UnsupportedMediaType("text/plain")),

@@ -56,7 +56,8 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         scope = "reads" if self.request.method in SAFE_METHODS else "writes"
         if self.action == "preview":
             scope = "previews"
-        return [*super().get_throttles(), *throttles(scope)]
+        searches = throttles("searches") if self.request.query_params.get("search") else []
+        return [*super().get_throttles(), *throttles(scope), *searches]
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)

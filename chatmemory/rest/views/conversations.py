@@ -17,6 +17,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chatmemory.database import operations
+from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.idempotency import find_key, fingerprint, scope_of_owner
 from chatmemory.database.retry import retry
@@ -24,6 +25,7 @@ from chatmemory.database.target import Target
 from chatmemory.models import WINDOW_SETTINGS, Conversation, ConversationQuerySet, IdempotencyKey
 from chatmemory.rest.access import is_for_others, may_read_words, require, require_reachable, single_owner
 from chatmemory.rest.filters import ConversationFilter, StrictOrderingFilter
+from chatmemory.rest.memory_bounds import require_bounded
 from chatmemory.rest.pagination import ConversationPagination
 from chatmemory.rest.preconditions import conversation_tag, not_modified, precondition
 from chatmemory.rest.problems import Conflict
@@ -110,6 +112,8 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         serializer.is_valid(raise_exception=True)
         given = serializer.validated_data
         window = {name: given[name] for name in WINDOW_SETTINGS if name in given}
+        if window:
+            require_bounded(rows_of(conversation).retained())
         described = {name: given[name] for name in ("title", "metadata") if name in given}
         self._require_for_metadata(given)
 

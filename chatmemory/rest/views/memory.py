@@ -18,6 +18,7 @@ from chatmemory.database.target import Target
 from chatmemory.database.to_format import written_memory
 from chatmemory.models import MAX_LIMIT, Conversation
 from chatmemory.rest.bodies import read_list, read_memory
+from chatmemory.rest.memory_bounds import require_bounded, require_room
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
 from chatmemory.rest.records import change_to_record, record_change, record_read, recorded
@@ -43,6 +44,7 @@ class MemoryViewSet(ChatMemoryViewSet):
         fresh = not_modified(request, self._tag(conversation, version))
         if fresh:
             return fresh
+        require_bounded(rows_of(conversation).in_memory_at(version))
         if version == conversation.version:
             rows = fit_rows(conversation).retained
             version = conversation.version
@@ -55,13 +57,16 @@ class MemoryViewSet(ChatMemoryViewSet):
 
     def update(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Make the given messages the memory; those that are new are synthetic. History stays."""
-        target = Target.of(self.conversation(), precondition(request))
-        wanted = read_memory(request.data, self.message_format)
-        change = self._recorded(target, lambda: operations.rewrite(target, wanted))
+        found = self.conversation()
+        target = Target.of(found, precondition(request))
+        messages = read_memory(request.data, self.message_format)
+        require_bounded(rows_of(found).retained())
+        require_room(found, messages, in_place=True)
+        change = self._recorded(target, lambda: operations.rewrite(target, messages))
         conversation = change.conversation
         rows = list(rows_of(conversation).in_memory_at(conversation.version))
-        messages = self.message_format.write([row.message for row in rows], None)
-        answer = memory_to_data(rows, messages, conversation, conversation.version)
+        written = self.message_format.write([row.message for row in rows], None)
+        answer = memory_to_data(rows, written, conversation, conversation.version)
         for name, changed in ("added", change.added), ("evicted", change.evicted):
             answer[name] = message_items(changed, self.message_format)
         return Response(answer, headers={"ETag": self._tag(conversation, conversation.version)})
@@ -82,6 +87,7 @@ class MemoryViewSet(ChatMemoryViewSet):
         serializer.is_valid(raise_exception=True)
         given = request.data.get("messages", [])
         messages = read_list(given, "messages", self.message_format, "MAX_BATCH")
+        require_bounded(rows_of(conversation).retained())
         trial = conversation.memory.try_window(**serializer.validated_data, messages=messages)
         record_read(request, conversation)
         return Response(trial_to_data(trial, self.message_format))

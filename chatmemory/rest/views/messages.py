@@ -19,6 +19,7 @@ from chatmemory.database.target import Target
 from chatmemory.models import MAX_LIMIT, Conversation
 from chatmemory.rest.bodies import read_batch
 from chatmemory.rest.filters import MessageFilter, StrictOrderingFilter
+from chatmemory.rest.memory_bounds import require_room
 from chatmemory.rest.pagination import MessagePagination
 from chatmemory.rest.preconditions import memory_tag, precondition
 from chatmemory.rest.records import change_to_record, record_change, record_read, recorded
@@ -52,6 +53,7 @@ class MessageViewSet(ChatMemoryViewSet):
         """Add one message or a batch, all or none. The same ``Idempotency-Key`` never adds twice."""
         conversation, key = self.conversation(), self.idempotency_key()
         messages = read_batch(request.data, self.message_format)
+        require_room(conversation, messages)
         demanded = precondition(request)
 
         def check(row: Conversation) -> None:

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.serialization.codec import messages_to_json
 from chatmemory.database import operations
+from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.read import read_rows
 from chatmemory.database.target import Target
@@ -21,6 +22,7 @@ from chatmemory.models.identifiers import memory_id_text
 from chatmemory.rest.access import require, require_reachable, single_owner
 from chatmemory.rest.bodies import read_list
 from chatmemory.rest.formats import DEFAULT_FORMAT
+from chatmemory.rest.memory_bounds import require_bounded, require_list_bounded
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
 from chatmemory.rest.records import change_to_record, record_change, record_read, recorded
@@ -55,6 +57,8 @@ class StoreViewSet(ChatMemoryViewSet):
         fresh = not_modified(request, self._tag(conversation))
         if fresh:
             return fresh
+        if conversation:
+            require_bounded(rows_of(conversation).in_memory_at(conversation.version))
         rows = read_rows(conversation) if conversation else []
         text = messages_to_json(row.message for row in rows)
         if conversation:
@@ -64,9 +68,13 @@ class StoreViewSet(ChatMemoryViewSet):
     def update(self, request: Request, memory_id: str, **kwargs: object) -> Response:
         """Answer ``updateMessages``: evict the messages that the list leaves out; those that it appends were said."""
         owner = single_owner(request, *self.acts[self.action])
-        if self._existing() is None:
+        existing = self._existing()
+        if existing is None:
             require(request, "add")
+        else:
+            require_bounded(rows_of(existing).retained())
         messages = read_list(request.data, "", self.message_format, "MAX_MEMORY_MESSAGES")
+        require_list_bounded(messages)
         target = Target.named(
             owner,
             self.memory_id,

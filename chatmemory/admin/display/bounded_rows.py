@@ -1,0 +1,50 @@
+"""The rows of a page, of which only as many are read whole as a page can show."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet, Sum
+from django.db.models.functions import Left
+
+from chatmemory.admin.display.message import LONGEST_SHOWN
+from chatmemory.conf import setting
+from chatmemory.database.batches import CHARS
+from chatmemory.models import Message
+
+__all__ = ["are_too_long", "read_bounded", "without_text"]
+
+_MOST_CHARS_READ = 4_000_000
+
+
+def are_too_long(rows: QuerySet[Message]) -> bool:
+    """Return whether rows are together longer than a memory that one page reads."""
+    chars = rows.order_by().aggregate(chars=Sum(CHARS))["chars"] or 0
+    return bool(chars > setting("MAX_MEMORY_CHARS"))
+
+
+def without_text(rows: QuerySet[Message]) -> QuerySet[Message]:
+    """Return the rows without what they say."""
+    return rows.defer("text", "payload", "native")
+
+
+def read_bounded(rows: QuerySet[Message], *, first: int | None = None) -> list[Message]:
+    """Read rows of one conversation, in their order.
+
+    Those that are too much together are read with the ``beginning`` of their text only, and the number of their
+    ``chars``: the longest first, for the many short ones are what a page is about.
+
+    Args:
+        rows: the rows of a page.
+        first: the position of the row that is read whole in any case.
+    """
+    light = list(without_text(rows).annotate(chars=CHARS))
+    left = _MOST_CHARS_READ
+    whole = []
+    for row in sorted(light, key=lambda row: (row.position != first, row.chars)):
+        left -= row.chars
+        if left < 0 and row.position != first:
+            break
+        whole.append(row.pk)
+    found = {row.pk: row for row in rows.defer("native").filter(pk__in=whole)}
+    cut = without_text(rows).filter(pk__in={row.pk for row in light} - set(whole))
+    found |= {row.pk: row for row in cut.annotate(beginning=Left("text", LONGEST_SHOWN), chars=CHARS)}
+    return [found[row.pk] for row in light if row.pk in found]

@@ -1,0 +1,94 @@
+"""The bounds of a memory that REST works with: one request reads, counts and writes all of it.
+
+Windows do not bound it. Thinking, attributes and media have no tokens, or few, however long they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+from django.db.models import Count, QuerySet, Sum
+
+from chatmemory.conf import setting
+from chatmemory.core.window import WindowKind
+from chatmemory.database.batches import CHARS, rows_of
+from chatmemory.database.estimators import estimator_for, window_of
+from chatmemory.database.operations.new_messages import NewMessages
+from chatmemory.models import Conversation, Message
+from chatmemory.rest.problems import MemoryTooLarge
+
+__all__ = ["require_bounded", "require_list_bounded", "require_room"]
+
+
+def require_bounded(rows: QuerySet[Message]) -> None:
+    """Raise if the rows of one memory are more than one request may read.
+
+    Raises:
+        MemoryTooLarge: they are.
+    """
+    _require(*_size(rows))
+
+
+def require_list_bounded(messages: NewMessages) -> None:
+    """Raise if a memory that is written as a whole, and that no window cuts, is more than one request may read.
+
+    Raises:
+        MemoryTooLarge: it is.
+    """
+    _require(len(messages), sum(messages.lengths))
+
+
+def require_room(conversation: Conversation, messages: NewMessages, *, in_place: bool = False) -> None:
+    """Raise if the memory is more than one request may read, once ``messages`` are added and the window has cut it.
+
+    Args:
+        conversation: its window.
+        messages: to be added.
+        in_place: whether they take the place of what is there.
+
+    Raises:
+        MemoryTooLarge: it is.
+    """
+    there = rows_of(conversation).retained()
+    there = there.none() if in_place else there
+    count, chars = _size(there)
+    if _is_bounded(count + len(messages), chars + sum(messages.lengths)):
+        return
+    window = window_of(conversation)
+    counts = messages.token_counts(estimator_for(conversation.model))
+    new = [*zip(counts, messages.lengths, strict=True)]
+    old = there.reverse().values_list("token_count", CHARS)[: setting("MAX_MEMORY_MESSAGES") + 1]
+    in_tokens = window.kind is WindowKind.TOKENS
+    _require(*_staying(chain(reversed(new), old), window.limit - window.overhead, in_tokens=in_tokens))
+
+
+def _size(rows: QuerySet[Message]) -> tuple[int, int]:
+    found = rows.order_by().aggregate(count=Count("pk"), chars=Sum(CHARS))
+    return found["count"], found["chars"] or 0
+
+
+def _staying(newest_first: Iterable[tuple[int, int]], room: int, *, in_tokens: bool) -> tuple[int, int]:
+    """Return the numbers of messages and characters that a window keeps, but for a system message in front."""
+    count = chars = 0
+    for tokens, length in newest_first:
+        room -= tokens if in_tokens else 1
+        if room < 0:
+            break
+        count += 1
+        chars += length
+    return count, chars
+
+
+def _is_bounded(count: int, chars: int) -> bool:
+    return bool(count <= setting("MAX_MEMORY_MESSAGES") and chars <= setting("MAX_MEMORY_CHARS"))
+
+
+def _require(count: int, chars: int) -> None:
+    if _is_bounded(count, chars):
+        return
+    most = f"{setting('MAX_MEMORY_MESSAGES')} messages and {setting('MAX_MEMORY_CHARS')} characters"
+    raise MemoryTooLarge(
+        f"A memory of {count} messages and {chars} characters; at most {most} are handled here. Clear the memory, or "
+        "use a smaller window from the beginning."
+    )

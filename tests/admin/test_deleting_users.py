@@ -1,0 +1,142 @@
+"""The admin's page that deletes a user: it counts what goes, however much that is."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.db import connection
+from django.db.models.signals import post_init
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from chatmemory import UserMessage
+from chatmemory.contrib.langgraph.models import ChannelValue, Namespace
+from chatmemory.models import Conversation, IdempotencyKey, Message
+from tests.support.factories import ConversationFactory, UserFactory
+
+pytestmark = pytest.mark.django_db
+
+User = get_user_model()
+FEW, MANY = 10, 2000
+
+
+@pytest.fixture
+def may_delete():
+    """A client of a member of staff who may delete users and what they said."""
+
+    def sign_in(*codenames):
+        staff = UserFactory(is_staff=True)
+        staff.user_permissions.add(*Permission.objects.filter(codename__in=codenames))
+        client = Client()
+        client.force_login(staff)
+        return client
+
+    return sign_in
+
+
+def talker(messages):
+    user = UserFactory()
+    conversation = ConversationFactory(owner=user)
+    conversation.memory.add(*[UserMessage(f"Message {number}") for number in range(messages)])
+    IdempotencyKey.objects.bulk_create(
+        IdempotencyKey(conversation=conversation, scope=f"c{conversation.pk}", key=str(number))
+        for number in range(messages)
+    )
+    namespace = Namespace.objects.create(conversation=conversation)
+    ChannelValue.objects.bulk_create(
+        ChannelValue(namespace=namespace, channel="messages", version=str(number), type="null", value=b"")
+        for number in range(messages)
+    )
+    return user
+
+
+def address(user):
+    return reverse("admin:auth_user_delete", args=[user.pk])
+
+
+def everything():
+    return [model.objects.count() for model in (Conversation, Message, IdempotencyKey, Namespace, ChannelValue)]
+
+
+class Instances(Counter):
+    """Counts the objects that are made of rows."""
+
+    def __enter__(self):
+        post_init.connect(self._made)
+        return self
+
+    def __exit__(self, *exception):
+        post_init.disconnect(self._made)
+
+    def _made(self, sender, **kwargs):
+        self[sender._meta.label] += 1
+
+
+def asked(client, user):
+    """The page that asks, and what it took."""
+    with (
+        CaptureQueriesContext(
+            connection,
+        ) as statements,
+        Instances() as instances,
+    ):
+        page = client.get(address(user))
+    assert page.status_code == 200
+    return page.content.decode(), len(statements), instances
+
+
+def test_the_page_takes_no_longer_for_many_messages(may_delete):
+    client = may_delete("delete_user", "delete_conversation")
+    few, statements_of_few, instances_of_few = asked(client, talker(FEW))
+    many, statements_of_many, instances_of_many = asked(client, talker(MANY))
+    assert statements_of_many == statements_of_few
+    assert instances_of_many == instances_of_few
+    assert len(many) - len(few) < 100
+    assert "Messages: 10<" in few
+    assert "Messages: 2,000<" in many.replace("\xa0", ",")
+    assert "Idempotency keys: 2,000<" in many
+
+
+def test_what_the_page_counts_goes_with_the_user(may_delete):
+    client = may_delete("delete_user", "delete_conversation")
+    user, other = talker(FEW), talker(3)
+    with Instances() as instances:
+        answer = client.post(address(user), {"post": "yes"})
+    assert answer.status_code == 302
+    assert "chatmemory.Message" not in instances
+    assert not User.objects.filter(pk=user.pk).exists()
+    assert everything() == [1, 3, 3, 1, 3]
+    assert Conversation.objects.get().owner == other
+
+
+def test_several_users_are_counted_together(may_delete):
+    client = may_delete("delete_user", "delete_conversation", "view_user")
+    users = [talker(FEW), talker(3)]
+    chosen = {"action": "delete_selected", "_selected_action": [user.pk for user in users]}
+    page = client.post(reverse("admin:auth_user_changelist"), chosen).content.decode()
+    assert "<li>Messages: 13</li>" in page  # the summary
+    assert "Messages: 10<" in page
+    assert "Messages: 3<" in page
+    client.post(reverse("admin:auth_user_changelist"), {**chosen, "post": "yes"})
+    assert everything() == [0, 0, 0, 0, 0]
+
+
+def test_who_may_not_delete_conversations_may_not_delete_their_owner(may_delete):
+    client = may_delete("delete_user")
+    user = talker(3)
+    assert "<li>conversation</li>" in client.get(address(user)).content.decode()
+    assert client.post(address(user), {"post": "yes"}).status_code == 403
+    assert everything() == [1, 3, 3, 1, 3]
+
+
+def test_users_are_deleted_from_python_without_reading_what_they_said():
+    talker(FEW), talker(3)
+    with Instances() as instances, CaptureQueriesContext(connection) as statements:
+        User.objects.all().delete()
+    assert "chatmemory.Message" not in instances
+    assert len(statements) < 30
+    assert everything() == [0, 0, 0, 0, 0]
