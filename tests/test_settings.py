@@ -59,7 +59,7 @@ def test_defaults_are_fine(settings: Any) -> None:
         ({"FORMATS": {"shouted": None}}, "E018"),
         ({"PERMISSION_CLASSES": "rest_framework.permissions.AllowAny"}, "E010"),
         ({"PERMISSION_CLASSES": ["nobody.Knows"]}, "E010"),
-        ({"STAFF_CONVERSATIONS": lambda user: None}, "E019"),
+        ({"STAFF_CONVERSATIONS": len}, "E019"),
         ({"STAFF_CONVERSATIONS": "nobody"}, "E019"),
         ({"STAFF_CONVERSATIONS": ["tests.support.tenants.acme"]}, "E019"),
     ],
