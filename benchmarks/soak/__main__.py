@@ -18,7 +18,7 @@ from benchmarks.machine import describe
 from benchmarks.soak.crew import tell
 from benchmarks.soak.engines import ENGINES
 from benchmarks.soak.report import markdown
-from benchmarks.soak.scenarios import SCENARIOS
+from benchmarks.soak.scenarios import ADVERSARY, SCENARIOS
 
 
 def options() -> argparse.Namespace:
@@ -26,15 +26,17 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.soak", description="Show for a long time that nothing acknowledged is lost."
     )
+    parser.add_argument("group", nargs="?", choices=["adversary"], help="run only the adversary's scenarios")
     parser.add_argument("--minutes", type=float, default=30, help="of the scenarios together; they may take longer")
-    parser.add_argument("--only", nargs="+", choices=list(SCENARIOS), default=list(SCENARIOS), metavar="SCENARIO")
+    parser.add_argument("--only", nargs="+", choices=list(SCENARIOS), metavar="SCENARIO")
     parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
     parser.add_argument(
-        "--output", type=Path, help="folder for SOAK.md and soak.json; of those there, --only keeps the other scenarios"
+        "--output", type=Path, help="folder for SOAK.md and soak.json; those there keep the other scenarios"
     )
     parser.add_argument("--seed", default=str(random.randrange(1_000_000)), help="of all random choices")
     parser.add_argument("--quick", action="store_true", help="the smallest counts, to see that all runs")
     given = parser.parse_args()
+    given.only = given.only or (ADVERSARY if given.group else list(SCENARIOS))
     if given.quick:
         given.minutes = 0
     return given
