@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["FAULTS", "KILLS", "Pass"]
+__all__ = ["COLLISION", "FAULTS", "KILLS", "Pass"]
 
 Pass = Callable[[], Any]
 """Passes the point."""
@@ -62,12 +62,14 @@ def _kill_after(go: Pass) -> Any:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+COLLISION = "collision"
+
 FAULTS: dict[str, Callable[[Pass], Any]] = {
     "error before": _refuse,
     "error after": _lose,
     "cut before": _cut_before,
     "cut after": _cut_after,
-    "collision": _collide,
+    COLLISION: _collide,
 }
 """What the process survives."""
 

@@ -6,10 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["COMMIT", "Meet", "watched"]
+__all__ = ["AUTOCOMMIT", "COMMIT", "Meet", "watched"]
 
 COMMIT = "COMMIT"
 """The name of a commit among the points. Other names are the texts of statements."""
+
+AUTOCOMMIT = "SET autocommit"
+"""The name of MariaDB's statement before and after a transaction, which the driver sends and Django's cursor never
+sees."""
 
 Meet = Callable[[str, Callable[[], Any]], Any]
 """Is called at a point with its name and the function that passes it, and returns what that returns."""
@@ -25,7 +29,7 @@ def watched(meet: Meet) -> Iterator[None]:
 
     methods = {"_commit": COMMIT}
     if connection.vendor == "mysql":
-        methods["_set_autocommit"] = "SET autocommit"  # a statement of the driver's, that Django's cursor never sees
+        methods["_set_autocommit"] = AUTOCOMMIT
     for method, name in methods.items():
         setattr(connection, method, _meeting(meet, name, getattr(connection, method)))
     try:

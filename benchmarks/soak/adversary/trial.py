@@ -108,11 +108,10 @@ def _is_expected(failure: Exception) -> bool:
 
 
 def _connection_problems() -> Iterator[str]:
-    """Tell if the connection is left in a transaction, and close it only if it is of no use any more."""
+    """Leave the connection as the end of a request does, and tell if it is left in a transaction."""
     from django.db import connection
 
-    is_left = connection.in_atomic_block or not connection.get_autocommit()
-    if is_left:
+    if connection.in_atomic_block:
         yield "the connection is left in a transaction"
-    if connection.connection is not None and (is_left or not connection.is_usable()):
-        connection.close()
+    connection.close_at = None  # as with CONN_MAX_AGE = None: one that is usable is used again
+    connection.close_if_unusable_or_obsolete()
