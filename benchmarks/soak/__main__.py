@@ -31,7 +31,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=list(SCENARIOS), metavar="SCENARIO")
     parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
     parser.add_argument(
-        "--output", type=Path, help="folder for SOAK.md and soak.json; those there keep the other scenarios"
+        "--output", type=Path, help="folder for SOAK.md and soak.json; those there keep what is not run again"
     )
     parser.add_argument("--seed", default=str(random.randrange(1_000_000)), help="of all random choices")
     parser.add_argument("--quick", action="store_true", help="the smallest counts, to see that all runs")
@@ -97,13 +97,14 @@ def soak(given: argparse.Namespace, place: Path) -> list[dict[str, Any]]:
 
 
 def with_others(results: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Return the results of an earlier soak, updated with those of scenarios that were run again."""
-    again = {run["scenario"] for run in results["runs"]}
+    """Return the results of an earlier soak, updated with those that were run again."""
+    again = {(run["scenario"], run["engine"]) for run in results["runs"]}
     asked = {"date": results["machine"]["date"], **{name: results[name] for name in ("minutes", "seed", "quick")}}
-    runs = [run for run in before["runs"] if run["scenario"] not in again]
+    runs = [run for run in before["runs"] if (run["scenario"], run["engine"]) not in again]
     runs += [{**run, "asked": asked} for run in results["runs"]]
-    order = list(SCENARIOS)
-    return {**before, "runs": sorted(runs, key=lambda run: order.index(run["scenario"]))}
+    scenarios, engines = list(SCENARIOS), [None, *ENGINES]
+    runs.sort(key=lambda run: (scenarios.index(run["scenario"]), engines.index(run["engine"])))
+    return {**before, "runs": runs}
 
 
 def main() -> None:
@@ -120,7 +121,8 @@ def main() -> None:
             place.rmdir()
     asked = {name: getattr(given, name) for name in ("minutes", "seed", "quick")}
     results = {"machine": describe([]), **asked, "runs": runs}
-    if given.output and len(given.only) < len(SCENARIOS) and (given.output / "soak.json").exists():
+    is_whole = set(given.only) == set(SCENARIOS) and set(given.engines) == set(ENGINES)
+    if given.output and not is_whole and (given.output / "soak.json").exists():
         results = with_others(results, json.loads((given.output / "soak.json").read_text()))
     text = markdown(results)
     print(text)  # noqa: T201

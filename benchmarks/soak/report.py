@@ -48,11 +48,7 @@ def _verdict(runs: list[dict[str, Any]]) -> str:
 def _section(name: str, runs: list[dict[str, Any]]) -> list[str]:
     done = [run for run in runs if "figures" in run]
     parts = [f"## {SCENARIOS[name].title}"]
-    if asked := runs[0].get("asked"):
-        parts.append(
-            f"Run on its own by `python -m benchmarks.soak {_options(asked)} --only {name}` on {asked['date'][:10]}, "
-            f"with seed {asked['seed']}."
-        )
+    parts += _asked(runs, f"--only {name}")
     if done:
         figures = dict.fromkeys(
             figure for run in done for figure, value in run["figures"].items() if not isinstance(value, dict)
@@ -81,11 +77,7 @@ def _adversary(runs: list[dict[str, Any]]) -> list[str]:
     if not runs:
         return []
     parts = ["## The adversary"]
-    if asked := runs[0].get("asked"):
-        parts.append(
-            f"Run on its own by `python -m benchmarks.soak adversary {_options(asked)}` on {asked['date'][:10]}, "
-            f"with seed {asked['seed']}."
-        )
+    parts += _asked(runs, "adversary")
     rows = []
     for run in runs:
         figures = run.get("figures", {})
@@ -100,6 +92,17 @@ def _adversary(runs: list[dict[str, Any]]) -> list[str]:
         elif "error" in run:
             parts.append(f"**{name}, failed**:\n\n```\n{run['error']}\n```")
     return parts
+
+
+def _asked(runs: list[dict[str, Any]], what: str) -> list[str]:
+    """Return a sentence for each day and seed with which some of the runs were run on their own."""
+    sentences = (
+        f"Run on its own by `python -m benchmarks.soak {_options(asked)} {what}` on {asked['date'][:10]}, "
+        f"with seed {asked['seed']}."
+        for run in runs
+        if (asked := run.get("asked"))
+    )
+    return list(dict.fromkeys(sentences))
 
 
 def _title(run: dict[str, Any]) -> str:
