@@ -6,13 +6,14 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
 
 from benchmarks.soak.adversary.acts.act import Act, Scene
 from benchmarks.soak.adversary.acts.memory import ACTS
 from benchmarks.soak.adversary.checker import Board, unexplained
 from benchmarks.soak.adversary.course import Course
 from benchmarks.soak.adversary.disturbances import FAULTS
+from benchmarks.soak.adversary.faults import trials_of
 from benchmarks.soak.adversary.history import Operation
 from benchmarks.soak.adversary.model import CALL, RESULT, SYSTEM, Said, State
 from benchmarks.soak.adversary.trial import survive
@@ -123,9 +124,8 @@ def violations(act: Act) -> list[str]:
     Course.of(act)  # what is read once in a process is read now
     course = Course.of(act)
     found = course.problems(act)
-    for number in range(len(course.points)):
-        for fault in FAULTS:
-            found += survive(act, course, number, fault)
+    for number, fault in trials_of(course, FAULTS):
+        found += survive(act, course, number, fault)
     return found
 
 
@@ -161,6 +161,7 @@ class TestFaults:
                 with suppress(DatabaseError):  # nobody knows whether it was added
                     scene.conversation.memory.add(UserMessage("q"))
                     break
+                connection.close()
 
         found = violations(Act(name="insist", do=insist, effect=lambda state: state.add(Said("USER", "q"))))
         assert any("version 4" in problem for problem in found)

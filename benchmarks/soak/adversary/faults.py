@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from benchmarks.soak.adversary.violations import Violations
 from benchmarks.soak.crew import is_quick, seed, tell
 from benchmarks.soak.engines import engine as running
 
-__all__ = ["run", "try_everything"]
+__all__ = ["run", "trials_of", "try_everything"]
 
 _QUICKLY = 2  # trials of each act
 
@@ -34,12 +35,15 @@ def run(folder: Path, minutes: float, engine: str) -> dict[str, Any]:
 
 def try_everything(acts: list[Act], ways: list[str], trial: Try, violations: Violations) -> dict[str, int]:
     """Try each way at each point of each act, and return the numbers of acts, points and trials."""
+    logging.disable()  # the package logs the errors that it meets, and these are on purpose
     counts = {"acts": 0, "points": 0, "tried": 0}
     for act in acts:
         Course.of(act)  # what is read once in a process is read now
         course = Course.of(act)
         violations.add(act.name, "undisturbed", course.problems(act))
-        trials = list(_trials(course, ways, act.name))
+        trials = list(trials_of(course, ways))
+        if is_quick():
+            trials = random.Random(f"{seed()} {act.name}").sample(trials, min(_QUICKLY, len(trials)))
         for number, way in trials:
             where = f"{way} point {number}, {' '.join(course.points[number].split())[:100]}"
             violations.add(act.name, where, trial(act, course, number, way))
@@ -50,13 +54,9 @@ def try_everything(acts: list[Act], ways: list[str], trial: Try, violations: Vio
     return counts
 
 
-def _trials(course: Course, ways: list[str], name: str) -> Iterator[tuple[int, str]]:
-    trials = [
-        (number, way)
-        for number, point in enumerate(course.points)
-        for way in ways
-        if (point, way) != (AUTOCOMMIT, COLLISION)  # no transaction is open there that could be rolled back
-    ]
-    if is_quick():
-        trials = random.Random(f"{seed()} {name}").sample(trials, min(_QUICKLY, len(trials)))
-    yield from trials
+def trials_of(course: Course, ways: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield the number of each point with each way in which it can go wrong."""
+    for number, point in enumerate(course.points):
+        for way in ways:
+            if (point, way) != (AUTOCOMMIT, COLLISION):  # no transaction is open there that could be rolled back
+                yield number, way
