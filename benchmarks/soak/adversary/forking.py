@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -42,9 +43,21 @@ def fork(work: Callable[[], object], log: Path) -> int:
         os._exit(status)
 
 
-def outcome(process: int) -> int:
-    """Wait for the end of a fork, and return its status, or minus the signal that killed it."""
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+def outcome(process: int, timeout: float = 600) -> int:
+    """Wait for the end of a fork, and return its status, or minus the signal that killed it.
+
+    Raises:
+        AssertionError: it does not end. It is killed.
+    """
+    until = time.monotonic() + timeout
+    while True:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > until:
+            end([process])
+            raise AssertionError(f"a process has not ended after {timeout:g} seconds")
+        time.sleep(0.005)
 
 
 def end(processes: Sequence[int]) -> None:

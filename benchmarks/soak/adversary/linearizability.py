@@ -49,27 +49,27 @@ def _round(this: Round, violations: Violations) -> dict[str, Any]:
     scene = new_scene()
     conversation = Conversation.objects.create(owner=scene.user, memory_id=_RACE, window="messages", limit=LIMIT)
     client = signed_in(scene.user)
-    running: list[int] = []
+    at_work: list[int] = []
 
     def start(name: str) -> int:
         log = this.folder / f"{name}.jsonl"
-        running.append(
+        at_work.append(
             fork(lambda: race(conversation, client, name, _EACH, this.seed, log), this.folder / f"{name}.txt")
         )
-        return running[-1]
+        return at_work[-1]
 
     try:
         mortal = start("mortal")
         racers = [start(f"racer{number}") for number in range(_RACERS)]
         killed = _kill(mortal, random.Random(this.seed).uniform(0.05, 0.5))
-        running.remove(mortal)
+        at_work.remove(mortal)
         racers.append(start("heir"))
         for racer in racers:
             if status := outcome(racer):
                 violations.add("a process", this.seed, [f"ended with {status}: {_complaints(this.folder)}"])
-            running.remove(racer)
+            at_work.remove(racer)
     finally:
-        end(running)
+        end(at_work)
     wait_until_alone()
     history = read_history(this.folder.glob("*.jsonl"))
     stuck = unexplained(history, Board(State(LIMIT)))
