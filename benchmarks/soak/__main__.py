@@ -18,7 +18,7 @@ from benchmarks.machine import describe
 from benchmarks.soak.crew import tell
 from benchmarks.soak.engines import ENGINES
 from benchmarks.soak.report import markdown
-from benchmarks.soak.scenarios import SCENARIOS
+from benchmarks.soak.scenarios import ADVERSARY, SCENARIOS
 
 
 def options() -> argparse.Namespace:
@@ -26,15 +26,17 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.soak", description="Show for a long time that nothing acknowledged is lost."
     )
+    parser.add_argument("group", nargs="?", choices=["adversary"], help="run only the adversary's scenarios")
     parser.add_argument("--minutes", type=float, default=30, help="of the scenarios together; they may take longer")
-    parser.add_argument("--only", nargs="+", choices=list(SCENARIOS), default=list(SCENARIOS), metavar="SCENARIO")
+    parser.add_argument("--only", nargs="+", choices=list(SCENARIOS), metavar="SCENARIO")
     parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
     parser.add_argument(
-        "--output", type=Path, help="folder for SOAK.md and soak.json; of those there, --only keeps the other scenarios"
+        "--output", type=Path, help="folder for SOAK.md and soak.json; those there keep what is not run again"
     )
     parser.add_argument("--seed", default=str(random.randrange(1_000_000)), help="of all random choices")
     parser.add_argument("--quick", action="store_true", help="the smallest counts, to see that all runs")
     given = parser.parse_args()
+    given.only = given.only or (ADVERSARY if given.group else list(SCENARIOS))
     if given.quick:
         given.minutes = 0
     return given
@@ -95,13 +97,14 @@ def soak(given: argparse.Namespace, place: Path) -> list[dict[str, Any]]:
 
 
 def with_others(results: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Return the results of an earlier soak, updated with those of scenarios that were run again."""
-    again = {run["scenario"] for run in results["runs"]}
+    """Return the results of an earlier soak, updated with those that were run again."""
+    again = {(run["scenario"], run["engine"]) for run in results["runs"]}
     asked = {"date": results["machine"]["date"], **{name: results[name] for name in ("minutes", "seed", "quick")}}
-    runs = [run for run in before["runs"] if run["scenario"] not in again]
+    runs = [run for run in before["runs"] if (run["scenario"], run["engine"]) not in again]
     runs += [{**run, "asked": asked} for run in results["runs"]]
-    order = list(SCENARIOS)
-    return {**before, "runs": sorted(runs, key=lambda run: order.index(run["scenario"]))}
+    scenarios, engines = list(SCENARIOS), [None, *ENGINES]
+    runs.sort(key=lambda run: (scenarios.index(run["scenario"]), engines.index(run["engine"])))
+    return {**before, "runs": runs}
 
 
 def main() -> None:
@@ -118,7 +121,8 @@ def main() -> None:
             place.rmdir()
     asked = {name: getattr(given, name) for name in ("minutes", "seed", "quick")}
     results = {"machine": describe([]), **asked, "runs": runs}
-    if given.output and len(given.only) < len(SCENARIOS) and (given.output / "soak.json").exists():
+    is_whole = set(given.only) == set(SCENARIOS) and set(given.engines) == set(ENGINES)
+    if given.output and not is_whole and (given.output / "soak.json").exists():
         results = with_others(results, json.loads((given.output / "soak.json").read_text()))
     text = markdown(results)
     print(text)  # noqa: T201

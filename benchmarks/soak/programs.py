@@ -12,6 +12,7 @@ __all__ = ["as_user", "free_port", "program"]
 _PACKAGES = {
     "mariadbd": "mariadb-server",
     "mariadb-install-db": "mariadb-server",
+    "pgbouncer": "pgbouncer",
     "setpriv": "util-linux",
     "ss": "iproute2",
 }

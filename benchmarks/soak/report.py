@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.soak.engines import ENGINES
-from benchmarks.soak.scenarios import SCENARIOS
+from benchmarks.soak.scenarios import ADVERSARY, SCENARIOS
 
 __all__ = ["markdown"]
 
@@ -24,8 +24,9 @@ def markdown(results: dict[str, Any]) -> str:
         "What was done and checked is in the [README](README.md).",
         _verdict(runs),
     ]
-    for name in dict.fromkeys(run["scenario"] for run in runs):
+    for name in dict.fromkeys(run["scenario"] for run in runs if run["scenario"] not in ADVERSARY):
         parts += _section(name, [run for run in runs if run["scenario"] == name])
+    parts += _adversary([run for run in runs if run["scenario"] in ADVERSARY])
     return "\n\n".join(parts) + "\n"
 
 
@@ -47,11 +48,7 @@ def _verdict(runs: list[dict[str, Any]]) -> str:
 def _section(name: str, runs: list[dict[str, Any]]) -> list[str]:
     done = [run for run in runs if "figures" in run]
     parts = [f"## {SCENARIOS[name].title}"]
-    if asked := runs[0].get("asked"):
-        parts.append(
-            f"Run on its own by `python -m benchmarks.soak {_options(asked)} --only {name}` on {asked['date'][:10]}, "
-            f"with seed {asked['seed']}."
-        )
+    parts += _asked(runs, f"--only {name}")
     if done:
         figures = dict.fromkeys(
             figure for run in done for figure, value in run["figures"].items() if not isinstance(value, dict)
@@ -67,8 +64,7 @@ def _section(name: str, runs: list[dict[str, Any]]) -> list[str]:
         )
     for run in done:
         parts += [
-            f"{_title(run)}, {figure}:\n\n"
-            + "\n".join(f"- {_number(count)} × `{text}`" for text, count in _falling(by))
+            f"{_title(run)}, {figure}:\n\n" + _list(by)
             for figure, by in run["figures"].items()
             if isinstance(by, dict) and by
         ]
@@ -76,12 +72,46 @@ def _section(name: str, runs: list[dict[str, Any]]) -> list[str]:
     return parts
 
 
+def _adversary(runs: list[dict[str, Any]]) -> list[str]:
+    """Return the section of the adversary: one table, and what was found."""
+    if not runs:
+        return []
+    parts = ["## The adversary"]
+    parts += _asked(runs, "adversary")
+    rows = []
+    for run in runs:
+        figures = run.get("figures", {})
+        tried = f"{_number(figures.get('tried', 0))} {SCENARIOS[run['scenario']].tries}"
+        found = _number(sum(figures["violations"].values())) if figures else "failed"
+        rows.append([SCENARIOS[run["scenario"]].title, _title(run), tried, found, _duration(run["seconds"])])
+    parts.append(_table(["", "on", "tried", "violations", "duration"], rows))
+    for run in runs:
+        name = f"{SCENARIOS[run['scenario']].title}, {_title(run)}"
+        if found := run.get("figures", {}).get("violations"):
+            parts.append(f"{name}, violations:\n\n" + _list(found))
+        elif "error" in run:
+            parts.append(f"**{name}, failed**:\n\n```\n{run['error']}\n```")
+    return parts
+
+
+def _asked(runs: list[dict[str, Any]], what: str) -> list[str]:
+    """Return a sentence for each day and seed with which some of the runs were run on their own."""
+    sentences = (
+        f"Run on its own by `python -m benchmarks.soak {_options(asked)} {what}` on {asked['date'][:10]}, "
+        f"with seed {asked['seed']}."
+        for run in runs
+        if (asked := run.get("asked"))
+    )
+    return list(dict.fromkeys(sentences))
+
+
 def _title(run: dict[str, Any]) -> str:
     return ENGINES[run["engine"]] if run["engine"] else ", ".join(run["versions"]) or run["scenario"]
 
 
-def _falling(counts: dict[str, int]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda item: -item[1])
+def _list(counts: dict[str, int]) -> str:
+    falling = sorted(counts.items(), key=lambda item: -item[1])
+    return "\n".join(f"- {_number(count)} × `{text}`" for text, count in falling)
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from benchmarks.soak.engines import ENGINES, SERVERS
 
-__all__ = ["SCENARIOS", "Scenario"]
+__all__ = ["ADVERSARY", "SCENARIOS", "Scenario"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,11 @@ class Scenario:
     engines: tuple[str, ...] = ()
     """The engines to run on, one after the other; none if it has its own cluster."""
 
+    tries: str = ""
+    """What the figure ``tried`` of an adversary's scenario counts; empty for the other scenarios."""
+
+
+_PLAIN = tuple(name for name in ENGINES if name != "sqlite-wal")  # of one process at a time, which is the same there
 
 SCENARIOS = {
     "writers": Scenario(
@@ -36,4 +41,20 @@ SCENARIOS = {
     "galera": Scenario("benchmarks.soak.galera:run", "A Galera cluster"),
     "replica": Scenario("benchmarks.soak.replication:run_lagging", "A streaming replica that lags"),
     "promotion": Scenario("benchmarks.soak.replication:run_promotion", "A replica promoted when its primary is killed"),
+    "faults": Scenario(
+        "benchmarks.soak.adversary.faults:run", "Faults at every statement and commit", _PLAIN, tries="faults"
+    ),
+    "statement-kills": Scenario(
+        "benchmarks.soak.adversary.statement_kills:run", "Kills at every statement and commit", _PLAIN, tries="kills"
+    ),
+    "linearizability": Scenario(
+        "benchmarks.soak.adversary.linearizability:run",
+        "Races that must be linearizable",
+        tuple(ENGINES),
+        tries="operations",
+    ),
+    "pgbouncer": Scenario("benchmarks.soak.adversary.pooling:run", "Forked workers behind pgbouncer", tries="calls"),
 }
+
+ADVERSARY = [name for name, scenario in SCENARIOS.items() if scenario.tries]
+"""The names of the adversary's scenarios, which count violations and do not end at the first."""

@@ -6,3 +6,5 @@ import os
 from tests.settings.base import *  # noqa: F403
 
 DATABASES = json.loads(os.environ["CHATMEMORY_SOAK_DATABASES"])
+
+ALLOWED_HOSTS = ["testserver"]  # what Django's test client calls this

@@ -28,6 +28,8 @@ def main() -> None:
             module, name = asked["function"].split(":")
             run = getattr(import_module(module), name)
             answer["figures"] = run(Path(asked["folder"]), asked["minutes"], **asked["with"])
+            if violations := answer["figures"].get("violations"):
+                answer["error"] = f"{sum(violations.values())} violations"
         except Exception as error:  # whatever it is, the other scenarios go on, and the report says it
             answer["error"] = f"{type(error).__name__}: {error}"
             traceback.print_exc()

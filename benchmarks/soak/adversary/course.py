@@ -1,0 +1,123 @@
+"""The course of an act that nothing disturbs: its points, the states that others see, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from benchmarks.soak.adversary.acts.act import LIMIT, Act, Scene, new_scene
+from benchmarks.soak.adversary.invariants import broken, changed_past
+from benchmarks.soak.adversary.model import State
+from benchmarks.soak.adversary.points import COMMIT, watched
+from benchmarks.soak.adversary.stored import Stored, read_all
+
+__all__ = ["Course", "observed", "prepared", "settings_of"]
+
+
+@dataclass
+class Course:
+    """What an act does when nothing goes wrong."""
+
+    points: list[str] = field(default_factory=list)
+
+    states: list[Stored] = field(default_factory=list)
+    """What others see, from before to after, whenever it changes."""
+
+    answer: Any = None
+
+    @classmethod
+    def of(cls, act: Act) -> Course:
+        """Do an act, and write down its course."""
+        scene = prepared(act)
+        course = cls(states=[observed()])
+        with settings_of(act), watched(course._note):
+            course.answer = act.do(scene)
+        course._look()
+        return course
+
+    def problems(self, act: Act) -> list[str]:
+        """Return what is wrong though nothing went wrong."""
+        first, last = self.states[0], self.states[-1]
+        found = broken(last) + ([] if act.forgets else changed_past(first, last))
+        if len(self.states) - 1 > act.steps:
+            seen = " → ".join(_difference(state, last) for state in self.states[1:-1])
+            found.append(f"others see {len(self.states)} states instead of {act.steps + 1} at most: {seen}")
+        if act.effect is not None:
+            found += _unlike_the_documentation(act, act.effect, first, last)
+        return found
+
+    def allows(self, act: Act, state: Stored) -> bool:
+        """Return whether an act that was cut short may leave a state."""
+        return state in (self.states if act.steps > 1 else (self.states[0], self.states[-1]))
+
+    def describe(self, state: Stored) -> str:
+        """Return what distinguishes a state from the last one."""
+        return _difference(state, self.states[-1])
+
+    def _note(self, point: str, go: Callable[[], Any]) -> Any:
+        from django.db import connection
+
+        self.points.append(point)
+        result = go()
+        if point == COMMIT or not (connection.in_atomic_block or point.lstrip("( ").startswith("SELECT")):
+            self._look()
+        return result
+
+    def _look(self) -> None:
+        state = observed()
+        if state != self.states[-1]:
+            self.states.append(state)
+
+
+def prepared(act: Act) -> Scene:
+    """Make what is there before an act."""
+    scene = new_scene()
+    act.prepare(scene)
+    return scene
+
+
+@contextmanager
+def settings_of(act: Act) -> Iterator[None]:
+    """Set the settings of an act."""
+    from django.test.utils import override_settings
+
+    with override_settings(CHATMEMORY=act.settings):
+        yield
+
+
+def observed() -> Stored:
+    """Return what another connection sees."""
+    from django.db import connection
+
+    other = connection.copy()
+    try:
+        return read_all(other)
+    finally:
+        other.close()
+
+
+def _unlike_the_documentation(
+    act: Act, effect: Callable[[State], State | None], first: Stored, last: Stored
+) -> list[str]:
+    before, after = first.named(act.about), last.named(act.about)
+    expected = effect(State(LIMIT) if before is None else before.state)
+    found = None if after is None else after.state
+    if expected is not None and found is not None and before is None:
+        found = replace(found, limit=expected.limit)  # a new conversation's is the project's
+    return [] if expected == found else [f"expected {expected}, found {found}"]
+
+
+def _difference(state: Stored, other: Stored) -> str:
+    names = dict.fromkeys(one.memory_id for one in (*state.conversations, *other.conversations))
+    told = []
+    for name in names:
+        here = state.named(name)
+        if here is None:
+            told.append(f"{name!r} is missing")
+        elif here != other.named(name):
+            told.append(f"{name!r} has version {here.version}, {len(here.messages)} messages, {len(here.keys)} keys")
+    differs = [table for table, rows in state.others if (table, rows) not in other.others]
+    told += [f"{len(differs)} tables of LangGraph's differ"] if differs else []
+    return ", ".join(told) or "the same"

@@ -1,0 +1,162 @@
+"""All that the database has of the package, as plain values that can be compared. Read by SQL of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.soak.adversary.model import CALL, Said, State
+
+__all__ = ["Stored", "StoredConversation", "StoredMessage", "read_all", "remove_all"]
+
+# What differs each time: IDs that were drawn, and times.
+_DRAWN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?")
+
+_CONVERSATION = (
+    *("id", "memory_id", "owner_id", "title", "metadata", "window", "limit", "model"),
+    *("always_keep_system_message_first", "version", "next_position", "message_count", "retained_count"),
+    *("retained_tokens", "purged_count"),
+)
+_MESSAGE = (
+    *("conversation_id", "position", "type", "text", "payload", "native", "token_count", "synthetic"),
+    *("memory_order", "added_in", "evicted_in", "eviction_reason"),
+)
+_KEY = ("conversation_id", "scope", "key", "account")
+
+# The order in which rows can be deleted.
+_TABLES = (
+    *(f"chatmemory_langgraph_{name}" for name in ("write", "channelvalue", "checkpoint", "namespace")),
+    *(f"chatmemory_{name}" for name in ("idempotencykey", "message", "conversation")),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredMessage:
+    """A row of a message, without its times."""
+
+    position: int
+    type: str
+    text: str
+    payload: str | None
+    native: str | None
+    token_count: int
+    synthetic: bool
+    memory_order: int
+    added_in: int
+    evicted_in: int | None
+    eviction_reason: str
+
+    @property
+    def said(self) -> Said:
+        """The message as the model of a memory has it."""
+        calls = "toolExecutionRequests" in (self.payload or "")
+        return Said(CALL if calls else self.type, self.text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredConversation:
+    """A row of a conversation, without its times and its turn, and all that belongs to it."""
+
+    memory_id: str
+    owner: int | None
+    title: str
+    metadata: str
+    window: str
+    limit: int
+    model: str
+    system_first: bool
+    version: int
+    next_position: int
+    message_count: int
+    retained_count: int
+    retained_tokens: int
+    purged_count: int
+    messages: tuple[StoredMessage, ...]
+    keys: tuple[tuple[str, ...], ...]
+
+    def memory_at(self, version: int) -> tuple[Said, ...]:
+        """Return the memory at a version."""
+        there = [
+            row
+            for row in self.messages
+            if row.added_in <= version and (row.evicted_in is None or row.evicted_in > version)
+        ]
+        return tuple(row.said for row in sorted(there, key=lambda row: row.memory_order))
+
+    @property
+    def state(self) -> State:
+        """The conversation as the model of a memory has it."""
+        history = tuple(row.said for row in self.messages if not row.synthetic)
+        return State(self.limit, self.memory_at(self.version), history, self.version, self.next_position)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Everything, in an order that does not depend on what was drawn."""
+
+    conversations: tuple[StoredConversation, ...]
+    others: tuple[tuple[str, int], ...]
+    """The tables of LangGraph's checkpoints, and the numbers of their rows."""
+
+    def named(self, memory_id: str) -> StoredConversation | None:
+        """Return the conversation with a memory ID."""
+        return next((one for one in self.conversations if one.memory_id == memory_id), None)
+
+
+def read_all(connection: Any) -> Stored:
+    """Read everything on a connection of Django's."""
+    messages: dict[str, list[StoredMessage]] = {}
+    for key, *columns in _rows(connection, "chatmemory_message", _MESSAGE):
+        values = dict(zip(_MESSAGE[1:], columns, strict=True))
+        values["synthetic"] = bool(values["synthetic"])
+        values["native"] = _plain(values["native"])
+        messages.setdefault(str(key), []).append(StoredMessage(**values))
+    keys: dict[str, list[tuple[str, ...]]] = {}
+    for key, *texts in _rows(connection, "chatmemory_idempotencykey", _KEY):
+        keys.setdefault(str(key), []).append(tuple(_plain(text) or "" for text in texts))
+    found = []
+    for key, memory_id, owner, title, metadata, window, limit, model, first, *counters in _rows(
+        connection, "chatmemory_conversation", _CONVERSATION
+    ):
+        found.append(
+            StoredConversation(
+                memory_id=_plain(memory_id) or "",
+                owner=owner,
+                title=title,
+                metadata=_plain(json.dumps(json.loads(metadata), sort_keys=True)) or "",
+                window=window,
+                limit=limit,
+                model=model,
+                system_first=bool(first),
+                **dict(zip(_CONVERSATION[9:], counters, strict=True)),
+                messages=tuple(sorted(messages.pop(str(key), ()), key=lambda row: row.position)),
+                keys=tuple(sorted(keys.pop(str(key), ()))),
+            )
+        )
+    assert not messages, "there are messages without a conversation"
+    assert not keys, "there are keys without a conversation"
+    others = tuple((table, len(_rows(connection, table, ("id",)))) for table in _TABLES[:4])
+    return Stored(tuple(sorted(found, key=lambda one: (one.memory_id, one.version))), others)
+
+
+def remove_all() -> None:
+    """Delete every row of the package."""
+    from django.db import connection, transaction
+
+    with transaction.atomic(), connection.cursor() as cursor:
+        for table in _TABLES:
+            cursor.execute(f"DELETE FROM {table}")
+
+
+def _rows(connection: Any, table: str, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    names = ", ".join(connection.ops.quote_name(column) for column in columns)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {names} FROM {table}")
+        return list(cursor.fetchall())
+
+
+def _plain(text: str | None) -> str | None:
+    return None if text is None else _MOMENT.sub("(time)", _DRAWN.sub("(drawn)", text))
