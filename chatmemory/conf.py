@@ -27,7 +27,7 @@ DEFAULTS: dict[str, Any] = {
     "MAX_BODY_BYTES": 6_000_000,
     # The most that REST lets a memory hold: messages and characters; and the limit of a window, in either unit.
     "MAX_MEMORY_MESSAGES": 5_000,
-    "MAX_MEMORY_CHARS": 4_000_000,
+    "MAX_MEMORY_CHARS": 3_000_000,
     "MAX_LIMIT": 2_000_000,
     # The results of one page: by default, at most, and the characters of messages at which a page ends.
     "PAGE_SIZE": 50,
