@@ -132,6 +132,6 @@ def check_settings(**kwargs: Any) -> list[CheckMessage]:
     if problem is not None:
         hint = "Set it to the dotted path of a function that takes a user and returns a queryset of conversations."
         errors.append(
-            Error(f"CHATMEMORY['STAFF_CONVERSATIONS'], {path!r}, {problem}.", hint=hint, id="chatmemory.E019")
+            Error(f"CHATMEMORY['STAFF_CONVERSATIONS'], {path!r}, {problem}.", hint=hint, id="chatmemory.E022")
         )
     return errors

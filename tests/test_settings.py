@@ -59,9 +59,9 @@ def test_defaults_are_fine(settings: Any) -> None:
         ({"FORMATS": {"shouted": None}}, "E018"),
         ({"PERMISSION_CLASSES": "rest_framework.permissions.AllowAny"}, "E010"),
         ({"PERMISSION_CLASSES": ["nobody.Knows"]}, "E010"),
-        ({"STAFF_CONVERSATIONS": len}, "E019"),
-        ({"STAFF_CONVERSATIONS": "nobody"}, "E019"),
-        ({"STAFF_CONVERSATIONS": ["tests.support.tenants.acme"]}, "E019"),
+        ({"STAFF_CONVERSATIONS": len}, "E022"),
+        ({"STAFF_CONVERSATIONS": "nobody"}, "E022"),
+        ({"STAFF_CONVERSATIONS": ["tests.support.tenants.acme"]}, "E022"),
     ],
     ids=str,
 )
@@ -85,7 +85,7 @@ def test_each_mistake_has_its_code_and_a_hint(settings: Any, given: Any, code: s
 )
 def test_it_says_which_part_of_a_path_is_wrong(settings: Any, path: str, says: str) -> None:
     settings.CHATMEMORY = {"STAFF_CONVERSATIONS": path}
-    [error] = [error for error in run_checks() if error.id == "chatmemory.E019"]
+    [error] = [error for error in run_checks() if error.id == "chatmemory.E022"]
     assert says in error.msg
     settings.CHATMEMORY = {"STAFF_CONVERSATIONS": "tests.support.tenants.acme"}
     assert ids() == []

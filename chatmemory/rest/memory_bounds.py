@@ -8,26 +8,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 
-from django.db.models import Count, QuerySet, Sum
+from django.db.models import Count, Sum
 
 from chatmemory.conf import setting
 from chatmemory.core.window import WindowKind
 from chatmemory.database.batches import CHARS, rows_of
 from chatmemory.database.estimators import estimator_for, window_of
 from chatmemory.database.operations.new_messages import NewMessages
-from chatmemory.models import Conversation, Message
+from chatmemory.database.sql.reads import read_size
+from chatmemory.models import Conversation
 from chatmemory.rest.problems import MemoryTooLarge
 
 __all__ = ["require_bounded", "require_list_bounded", "require_room"]
 
 
-def require_bounded(rows: QuerySet[Message]) -> None:
-    """Raise if the rows of one memory are more than one request may read.
+def require_bounded(conversation: Conversation, version: int | None = None) -> None:
+    """Raise if the memory is more than one request may read.
+
+    Args:
+        conversation: its conversation.
+        version: of a past memory; by default the memory is that of now.
 
     Raises:
-        MemoryTooLarge: they are.
+        MemoryTooLarge: it is.
     """
-    _require(*_size(rows))
+    _require(*(read_size(conversation) if version is None else _past_size(conversation, version)))
 
 
 def require_list_bounded(messages: NewMessages) -> None:
@@ -50,21 +55,25 @@ def require_room(conversation: Conversation, messages: NewMessages, *, in_place:
     Raises:
         MemoryTooLarge: it is.
     """
-    there = rows_of(conversation).retained()
-    there = there.none() if in_place else there
-    count, chars = _size(there)
+    count, chars = (0, 0) if in_place else read_size(conversation)
     if _is_bounded(count + len(messages), chars + sum(messages.lengths)):
         return
     window = window_of(conversation)
     counts = messages.token_counts(estimator_for(conversation.model))
     new = [*zip(counts, messages.lengths, strict=True)]
-    old = there.reverse().values_list("token_count", CHARS)[: setting("MAX_MEMORY_MESSAGES") + 1]
+    there = rows_of(conversation).retained()
+    old = (
+        (there.none() if in_place else there)
+        .reverse()
+        .values_list("token_count", CHARS)[: setting("MAX_MEMORY_MESSAGES") + 1]
+    )
     in_tokens = window.kind is WindowKind.TOKENS
     _require(*_staying(chain(reversed(new), old), window.limit - window.overhead, in_tokens=in_tokens))
 
 
-def _size(rows: QuerySet[Message]) -> tuple[int, int]:
-    found = rows.order_by().aggregate(count=Count("pk"), chars=Sum(CHARS))
+def _past_size(conversation: Conversation, version: int) -> tuple[int, int]:
+    rows = rows_of(conversation).in_memory_at(version).order_by()
+    found = rows.aggregate(count=Count("pk"), chars=Sum(CHARS))
     return found["count"], found["chars"] or 0
 
 

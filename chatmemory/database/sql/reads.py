@@ -10,7 +10,7 @@ from chatmemory.database.sql.raw_rows import Row, instance_of, primary_key
 from chatmemory.database.sql.statements import statements
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation
 
-__all__ = ["lock", "read_memory", "read_oldest", "read_snapshot"]
+__all__ = ["lock", "read_memory", "read_oldest", "read_size", "read_snapshot"]
 
 _CHANGING = (*WINDOW_SETTINGS, *COUNTERS)
 
@@ -62,6 +62,15 @@ def _updated(known: Conversation, changing: Row, database: str) -> Conversation:
     conversation.always_keep_system_message_first = bool(conversation.always_keep_system_message_first)
     conversation.note_stored(WINDOW_SETTINGS)
     return conversation
+
+
+def read_size(conversation: Conversation) -> tuple[int, int]:
+    """Return the numbers of messages and of characters of the memory."""
+    connection, database = connection_of(conversation)
+    with connection.cursor() as cursor:
+        cursor.execute(statements(database).size, [prepared_id(conversation, connection)])
+        count, chars = cursor.fetchone()
+    return int(count), int(chars or 0)
 
 
 def read_oldest(conversation: Conversation, start: int, size: int) -> list[Row]:

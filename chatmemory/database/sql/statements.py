@@ -40,6 +40,9 @@ class Statements:
     memory: dict[str, str]
     """Type, text, payload and tokens of each message, then model, window and limit of the conversation."""
 
+    size: str
+    """The numbers of messages and characters of the memory, by primary key; characters are null if it is empty."""
+
     oldest: str
     """Whole rows of the memory in its order, by primary key, limit and offset."""
 
@@ -129,6 +132,10 @@ def statements(database: str) -> Statements:
         f"WHERE {condition} ORDER BY {of_message('memory_order', prefix='m.')[0]}"
         for name, condition in where("c.").items()
     }
+    length = "CHAR_LENGTH" if connection.vendor == "mysql" else "LENGTH"  # not of bytes
+    text_length, *others = [f"{length}({name})" for name in of_message("text", "payload", "native")]
+    chars = " + ".join([text_length, *(f"COALESCE({each}, 0)" for each in others)])
+    (evicted_in,) = of_message("evicted_in")
     settings = ", ".join(f"{name} = %s" for name in of_conversation(*COUNTERS, "updated_at"))
     counters = f"UPDATE {conversations} SET {settings} WHERE {where()['id']}"
     if_unchanged = "".join(f" AND {name} = %s" for name in of_conversation(*WINDOW_SETTINGS, *COUNTERS))
@@ -139,6 +146,7 @@ def statements(database: str) -> Statements:
         lock=lock([*WINDOW_SETTINGS, *COUNTERS]),
         lock_whole=lock([field.attname for field in Conversation._meta.concrete_fields]),
         memory={name: f"{memory} WHERE {condition} AND {retained('m.')}" for name, condition in where("c.").items()},
+        size=f"SELECT COUNT(*), SUM({chars}) FROM {messages} WHERE {conversation} = %s AND {evicted_in} IS NULL",
         oldest=f"{oldest.format('%s')} LIMIT %s OFFSET %s",
         counters=counters,
         if_unchanged=if_unchanged,

@@ -17,7 +17,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chatmemory.database import operations
-from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.idempotency import find_key, fingerprint, scope_of_owner
 from chatmemory.database.retry import retry
@@ -113,7 +112,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         given = serializer.validated_data
         window = {name: given[name] for name in WINDOW_SETTINGS if name in given}
         if window:
-            require_bounded(rows_of(conversation).retained())
+            require_bounded(conversation)
         described = {name: given[name] for name in ("title", "metadata") if name in given}
         self._require_for_metadata(given)
 

@@ -44,7 +44,7 @@ class MemoryViewSet(ChatMemoryViewSet):
         fresh = not_modified(request, self._tag(conversation, version))
         if fresh:
             return fresh
-        require_bounded(rows_of(conversation).in_memory_at(version))
+        require_bounded(conversation, None if version == conversation.version else version)
         if version == conversation.version:
             rows = fit_rows(conversation).retained
             version = conversation.version
@@ -60,7 +60,7 @@ class MemoryViewSet(ChatMemoryViewSet):
         found = self.conversation()
         target = Target.of(found, precondition(request))
         messages = read_memory(request.data, self.message_format)
-        require_bounded(rows_of(found).retained())
+        require_bounded(found)
         require_room(found, messages, in_place=True)
         change = self._recorded(target, lambda: operations.rewrite(target, messages))
         conversation = change.conversation
@@ -87,7 +87,7 @@ class MemoryViewSet(ChatMemoryViewSet):
         serializer.is_valid(raise_exception=True)
         given = request.data.get("messages", [])
         messages = read_list(given, "messages", self.message_format, "MAX_BATCH")
-        require_bounded(rows_of(conversation).retained())
+        require_bounded(conversation)
         trial = conversation.memory.try_window(**serializer.validated_data, messages=messages)
         record_read(request, conversation)
         return Response(trial_to_data(trial, self.message_format))

@@ -13,7 +13,6 @@ from rest_framework.response import Response
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.serialization.codec import messages_to_json
 from chatmemory.database import operations
-from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.read import read_rows
 from chatmemory.database.target import Target
@@ -58,7 +57,7 @@ class StoreViewSet(ChatMemoryViewSet):
         if fresh:
             return fresh
         if conversation:
-            require_bounded(rows_of(conversation).in_memory_at(conversation.version))
+            require_bounded(conversation)
         rows = read_rows(conversation) if conversation else []
         text = messages_to_json(row.message for row in rows)
         if conversation:
@@ -72,7 +71,7 @@ class StoreViewSet(ChatMemoryViewSet):
         if existing is None:
             require(request, "add")
         else:
-            require_bounded(rows_of(existing).retained())
+            require_bounded(existing)
         messages = read_list(request.data, "", self.message_format, "MAX_MEMORY_MESSAGES")
         require_list_bounded(messages)
         target = Target.named(
