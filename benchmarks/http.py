@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import random
-import socket
 import statistics
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -19,7 +14,8 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from benchmarks.filling import new_conversation
-from benchmarks.places import Place, new_place
+from benchmarks.places import new_place
+from benchmarks.server import running_server
 from benchmarks.texts import user_text
 from benchmarks.windows import WINDOWS
 from chatmemory.models import Conversation
@@ -43,8 +39,8 @@ def measure_http(engine: str, *, rounds: int) -> dict[str, Any]:
     with new_place(engine) as place:
         user = get_user_model()._default_manager.create_superuser("ann")
         conversation = _owned(user, _HISTORY)
-        with _server(place) as port:
-            requests = _requests(port, str(conversation.pk), rounds)
+        with running_server(place, f"--workers={_WORKERS}", "--log-level=warning") as server:
+            requests = _requests(server.port, str(conversation.pk), rounds)
         pages = _pages(user, {_SHORT: _owned(user, _SHORT), _LONG: _owned(user, _LONG)}, rounds)
     return {"requests": requests, "pages": pages}
 
@@ -54,31 +50,6 @@ def _owned(user: Any, history: int) -> Conversation:
     conversation.owner = user
     conversation.save()
     return conversation
-
-
-@contextmanager
-def _server(place: Place) -> Iterator[int]:
-    """Run Gunicorn while the context lasts, and yield its port."""
-    environment = os.environ | {
-        "DJANGO_SETTINGS_MODULE": "benchmarks.settings",
-        "CHATMEMORY_BENCHMARK_DATABASE": place.database,
-    }
-    # The server inherits a socket that listens already, so whoever connects before it is up waits.
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "gunicorn", "django.core.wsgi:get_wsgi_application()"),
-                *(f"--workers={_WORKERS}", f"--bind=fd://{listener.fileno()}", "--log-level=warning"),
-            ],
-            env=environment,
-            stdout=sys.stderr,
-            pass_fds=[listener.fileno()],
-        )
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            process.terminate()
-            process.wait(timeout=_PATIENCE)
 
 
 def _requests(port: int, conversation: str, rounds: int) -> dict[str, float]:

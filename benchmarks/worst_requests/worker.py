@@ -5,9 +5,6 @@ from __future__ import annotations
 import http.client
 import os
 import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.places import Place
+from benchmarks.server import running_server
 from benchmarks.worst_requests.requests import Asked
 
 __all__ = ["Cost", "Worker", "running_worker"]
@@ -113,23 +111,6 @@ def running_worker(place: Place, cookie: str, warm_up: Sequence[Asked]) -> Itera
         cookie: of who asks.
         warm_up: small requests that each new worker gets first.
     """
-    environment = os.environ | {
-        "DJANGO_SETTINGS_MODULE": "benchmarks.settings",
-        "CHATMEMORY_BENCHMARK_DATABASE": place.database,
-        "CHATMEMORY_BENCHMARK_ENGINE": place.engine,
-    }
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "gunicorn", "django.core.wsgi:get_wsgi_application()", "--workers=1"),
-                *("--timeout=0", f"--bind=fd://{listener.fileno()}", "--log-level=critical", "--limit-request-line=0"),
-            ],
-            env=environment,
-            stdout=sys.stderr,
-            pass_fds=[listener.fileno()],
-        )
-        try:
-            yield Worker(process.pid, listener.getsockname()[1], cookie, warm_up)
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
+    options = ("--workers=1", "--timeout=0", "--log-level=critical", "--limit-request-line=0")
+    with running_server(place, *options) as server:
+        yield Worker(server.pid, server.port, cookie, warm_up)
