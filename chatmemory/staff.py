@@ -1,7 +1,8 @@
-"""What staff reach of other users' conversations, and the record of it: one rule for the admin and for the REST API.
+"""What staff may do with conversations of others, and the record of it: one rule for the admin and the REST API.
 
-The setting ``STAFF_CONVERSATIONS`` says which conversations a member of staff reaches. Model permissions say what they
-may do with those. Words are what messages say, and a conversation's metadata; its title, owner and figures are none.
+The setting ``STAFF_CONVERSATIONS`` says which conversations a member of staff reaches, and permissions say what they
+may do with them. *Words* are what messages say, and the metadata of a conversation; its title, owner and figures are
+not.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 Act = Literal["view", "add", "change", "delete", "read_text", "write_text"]
 
-# One of each is enough.
+# Of the permissions for an act one is enough.
 _PERMISSIONS: dict[Act, tuple[str, ...]] = {
     "view": ("chatmemory.view_conversation", "chatmemory.change_conversation"),
     "add": ("chatmemory.add_conversation",),
@@ -41,7 +42,7 @@ _PERMISSIONS: dict[Act, tuple[str, ...]] = {
 
 READ_WORDS: tuple[Act, ...] = ("view", "read_text")
 
-# What is written pushes out and answers with what others said, so that it cannot be done blindly.
+# An addition evicts, and its answer has the evicted messages. So nobody writes who may not read.
 WRITE_WORDS: tuple[Act, ...] = ("change", "read_text", "write_text")
 
 _FLAGS = {"add": 1, "delete": 3}
@@ -58,7 +59,7 @@ def may(user: Any, act: Act) -> bool:
 
 
 def permission(act: Act) -> str:
-    """Return the name of the permission for ``act``, for errors."""
+    """Return the name of the permission that an error about ``act`` names."""
     return _PERMISSIONS[act][0]
 
 
@@ -66,7 +67,7 @@ def reachable(user: Any, conversations: Conversations) -> Conversations:
     """Return those of ``conversations`` that a member of staff reaches.
 
     Raises:
-        ImproperlyConfigured: the function of ``STAFF_CONVERSATIONS`` returns something else than conversations.
+        ImproperlyConfigured: the function of ``STAFF_CONVERSATIONS`` returns no queryset of conversations, or a slice.
     """
     path = setting("STAFF_CONVERSATIONS")
     if path is None:
@@ -80,7 +81,7 @@ def reachable(user: Any, conversations: Conversations) -> Conversations:
         )
     if theirs.query.is_sliced:
         raise ImproperlyConfigured(f"{named} must return a queryset without a slice: filter it instead.")
-    # By primary key: a join of the project's must not repeat rows. On the database that the others are read from.
+    # A subquery, because a join in the project's queryset would repeat rows; on the database of ``conversations``.
     return conversations.filter(pk__in=theirs.using(None).values("pk"))
 
 
@@ -89,9 +90,9 @@ def record(user: Any, what: str, conversations: Iterable[Conversation] | None = 
 
     Args:
         user: the member of staff.
-        what: what they did or read. All staff read the log, so it has no words of the conversation.
-        conversations: an entry is written for each of them; by default one entry for a list of them.
-        act: what they did. Reading counts as a change, as the admin has no flag for it.
+        what: what they did or read, without words of a conversation: other staff read the log, too.
+        conversations: the conversations, with an entry for each; by default one entry for a list.
+        act: what they did. Reading is logged as a change, because the admin's log has no flag for it.
     """
     found: list[Conversation | None] = [None] if conversations is None else list(conversations)
     if not apps.is_installed("django.contrib.admin"):

@@ -204,7 +204,7 @@ def _examine_versions(by_key: dict[UUID, Conversation], rows: QuerySet[Message])
     early = rows.annotate(before=before).filter(before__gt=F("added_in")).order_by("conversation_id", "position")
     places = early.values_list("conversation_id", "position", "before", "added_in")
     left = dict(by_key)
-    # Not all at once: every message of a conversation may be wrong.
+    # In batches, because every message of a conversation may be wrong.
     while part := list(places.filter(conversation__in=list(left))[:ROWS_AT_ONCE]):
         for key, position, least, version in part:
             if key in left:

@@ -69,8 +69,8 @@ class CappedList(ChangeList):
 def words(search_term: str) -> list[str]:
     """Return the first few words of a search; words in quotation marks count as one.
 
-    Further words are ignored: each is a condition of its own, and databases bound their number. So are further
-    characters: for each one of a text a database may compare as many of the pattern.
+    Further words are ignored: each is a condition of its own, and databases bound their number. Further characters
+    are ignored, too: a database may compare the whole pattern at each character of a text.
     """
     return list(islice(smart_split(search_term[:_MOST_CHARS]), _MOST_WORDS))
 

@@ -35,8 +35,8 @@ class Assistant:
     nobody knows what it did. ``chat(memory_id)`` without a message goes on from wherever a conversation stands.
 
     There is one turn at a time in a conversation: of a conversation in Django's database across all processes, else
-    within this process. Another one waits. No transaction is held while the model thinks, and database connections are
-    given back meanwhile, so it must not be within a transaction of yours (``ATOMIC_REQUESTS``): that is a
+    within this process. Another one waits. While the model thinks, a turn holds no transaction, and gives its database
+    connections back. So it must not run within a transaction of yours (``ATOMIC_REQUESTS``): that is a
     ``RuntimeError``.
 
     One assistant may be used by any number of threads and tasks at once.
@@ -64,8 +64,8 @@ class Assistant:
                 the memory, and replace others.
             tools: functions that the model may call.
             max_sequential_tools_invocations: how often in a row the model may call tools.
-            max_tool_result_chars: a tool's result that is longer is cut there, with a line that says so. Keep it below
-                the setting ``MAX_MESSAGE_CHARS``.
+            max_tool_result_chars: the characters after which a tool's result is cut, with a line that says so. Keep it
+                below the setting ``MAX_MESSAGE_CHARS``, or REST refuses a rewrite of that memory.
             turn_timeout: seconds that one call of the model, a pause between two pieces of its answer, or a tool may
                 take at most. After that time without a sign of life, a waiting turn takes over: a killed process
                 blocks its conversations no longer than this.
@@ -148,8 +148,8 @@ class Assistant:
             TooManyToolInvocationsError: the model did not stop calling tools.
             WindowTooSmallError: the message that the model is to answer does not fit the window.
             IdempotencyConflictError: the key came before, with another message.
-            AnswerDeletedError: the key came before, and messages that followed have been deleted, the answer perhaps
-                among them.
+            AnswerDeletedError: the key came before, messages after it have been deleted, and the answer may be among
+                those.
             Conversation.DoesNotExist: the conversation has been erased.
             RuntimeError: the caller is within a transaction.
             Exception: what the model raised.

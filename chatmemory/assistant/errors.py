@@ -30,7 +30,7 @@ class TurnLostError(AssistantError):
 
 
 class AnswerDeletedError(AssistantError):
-    """The message came before, with the same idempotency key, and its answer may have been deleted since."""
+    """The message was added before with the same idempotency key, and its answer may have been deleted since."""
 
 
 class TooManyToolInvocationsError(AssistantError):

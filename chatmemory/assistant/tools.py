@@ -44,8 +44,8 @@ class Tool:
 
     Its parameters are described by their types (:func:`chatmemory.assistant.schemas.schema_of`), and the model's
     arguments are checked against them. The return value is the result's text, as JSON if it is no text; None is
-    ``Success``. An exception becomes a result that is marked as an error. Of a ``ToolError`` the model reads the text;
-    of any other exception only its kind, for the text may tell what nobody outside should know. It is in the log.
+    ``Success``. An exception becomes a result that is marked as an error: the text of a ``ToolError``, or only the
+    class of any other exception, because its text may be confidential. The log has that text.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Toolbox:
 
         Args:
             tools: the tools, and functions.
-            max_result_chars: the characters of a result that are kept.
+            max_result_chars: the number of characters after which a result is cut.
 
         Raises:
             TypeError: one of ``tools`` cannot be a tool.
@@ -177,7 +177,7 @@ class Toolbox:
         text = result.text
         if len(text) <= self._max_chars:
             return result
-        cut = f"{text[: self._max_chars]}\n[The result was cut here: it has {len(text)} characters.]"
+        cut = f"{text[: self._max_chars]}\n[The result was cut here: it had {len(text)} characters.]"
         return ToolExecutionResultMessage(result.id, result.tool_name, cut, is_error=result.is_error)
 
     def _unknown(self, request: ToolExecutionRequest) -> ToolExecutionResultMessage:

@@ -17,7 +17,7 @@ ROWS_AT_ONCE = 500
 """The most rows that one statement names: SQLite bounds its parameters, MariaDB its bytes."""
 
 CHARS = Length("text") + Coalesce(Length("payload"), 0) + Coalesce(Length("native"), 0)
-"""The characters of a message, as the database counts them."""
+"""The number of characters of a message, counted by the database."""
 
 _ROWS = 500
 _CHARS = 1_000_000

@@ -1,4 +1,4 @@
-"""The connections of this thread: given back while nothing is asked, and closed where they are dead."""
+"""The database connections of this thread: given back while they are not used, and closed if they are dead."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["close_broken", "close_if_dead", "give_back", "is_in_transaction", "w
 
 
 def is_in_transaction(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether a transaction of the caller's may be open, which must not lose its connection."""
+    """Return whether the caller may have a transaction open; then the connection must stay."""
     return connection.in_atomic_block or not connection.get_autocommit()
 
 
 def give_back() -> None:
     """Give back the connections of this thread, as Django does at the end of a request.
 
-    So one goes back to its pool, is closed, or stays if ``CONN_MAX_AGE`` says so. Those with a transaction stay, and
-    SQLite's do, for files are not scarce.
+    Each goes back to its pool, or is closed, or stays if ``CONN_MAX_AGE`` says so. Those in a transaction stay, and
+    those of SQLite, where connections are not scarce.
     """
     for connection in _idle():
         if connection.vendor != "sqlite":
@@ -39,7 +39,7 @@ def close_broken() -> None:
 def close_if_dead(connection: BaseDatabaseWrapper) -> None:
     """Close a connection that the database has ended, so that the next statement opens another.
 
-    In a pool the others have probably ended, too, and are looked at.
+    If it came from a pool, the others of the pool are checked, because they have probably ended, too.
     """
     if connection.connection is None or connection.in_atomic_block:
         return
@@ -57,7 +57,7 @@ def close_if_dead(connection: BaseDatabaseWrapper) -> None:
 def without_dead_connection(connection: BaseDatabaseWrapper) -> Iterator[None]:
     """Run statements outside of transactions; if they fail because the connection is dead, close it.
 
-    Django does that at the end of a request alone. Elsewhere everything that follows would fail, too.
+    Django itself closes it only at the end of a request. Elsewhere every later statement would fail, too.
     """
     if connection.errors_occurred:
         close_if_dead(connection)

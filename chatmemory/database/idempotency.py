@@ -116,10 +116,10 @@ def recall(change: Change, key: str, messages: str) -> bool:
 def place_of_last(conversation: Conversation, key: str) -> tuple[int, bool]:
     """Return the position of the last message that was added with ``key``, and whether it was retained then.
 
-    It is known of messages that were deleted since, too.
+    The message itself may have been deleted since.
 
     Raises:
-        IdempotencyKey.DoesNotExist: nothing was.
+        IdempotencyKey.DoesNotExist: nothing was added with ``key``.
     """
     account = loads(keys_of(conversation).get(key=key).account)
     position = account["added"][-1][0]

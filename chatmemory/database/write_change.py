@@ -130,7 +130,7 @@ def _key(row: Row | Message) -> Any:
 
 def _chars(row: Row | Message) -> int:
     if isinstance(row, Message) and row.get_deferred_fields():
-        return _CHARS_AT_ONCE + 1  # read without its text, for that may be long
+        return _CHARS_AT_ONCE + 1  # its text was not read, because it may be long
     long = (row.text, row.payload, row.native) if isinstance(row, Message) else text_columns(row)
     return sum(len(text or "") for text in long)
 

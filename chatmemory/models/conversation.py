@@ -62,8 +62,8 @@ WINDOW_SETTINGS = tuple(WindowSettings.__annotations__)
 COUNTERS = ("version", "next_position", "message_count", "retained_count", "retained_tokens", "purged_count")
 """The columns that every change writes, with ``updated_at``."""
 
-# The columns that save() never writes, because another object of the row may have changed them, with the values of a
-# new row.
+# The columns of a stored row that save() never writes, because another process may have changed them; with their values
+# in a new row.
 _NOT_SAVED: dict[str, Any] = {**dict.fromkeys(COUNTERS, 0), "turn": 0, "turn_until": None}
 
 
@@ -187,8 +187,8 @@ class Conversation(models.Model):
         counters of a stored row are not written here: :attr:`memory` changes them.
 
         Raises:
-            ValueError: a new row has no such window, or a limit that is not above zero; or a setting of the window was
-                changed on an object that is stored already.
+            ValueError: a new row has an unknown window or a limit that is not above zero; or a setting of the window
+                was changed on an object that is stored already.
         """
         kwargs.update(zip(("force_insert", "force_update", "using", "update_fields"), args, strict=False))
         names = kwargs.get("update_fields")
@@ -219,10 +219,10 @@ class Conversation(models.Model):
         self.note_stored(fields)
 
     def note_stored(self, names: Collection[str] | None = None) -> None:
-        """Take the present values of these columns for those of the row: :meth:`save` writes what differs from them.
+        """Note that the row has the present values of fields: :meth:`save` writes those that differ from them.
 
         Args:
-            names: of fields; by default of all that are loaded.
+            names: the names of the fields; by default all that are loaded.
         """
         loaded = vars(self)
         # A new dict, for copies of this object have the same one. A JSON value may change in place.

@@ -14,11 +14,11 @@ __all__ = ["cascade"]
 def cascade(collector: Collector, field: ForeignKey[Any, Any], rows: Any, using: str) -> None:
     """Delete the rows as ``CASCADE`` does, but never set the column to null first, and never list millions of rows.
 
-    Django's own sets a nullable column to null first where constraints cannot be deferred, as on MariaDB. For a moment
-    the conversations would have no owner, and their memory IDs could collide with those of others without owner.
+    Django's ``CASCADE`` sets a nullable column to null first where constraints cannot be deferred, as on MariaDB. For a
+    moment the conversations would have no owner, and their memory IDs could collide with others without an owner.
 
-    The page on which the admin of users asks whether a user shall be deleted collects every row. Here it collects the
-    conversations, whose admin decides who may delete which, and counts what is in them.
+    The admin's page that asks before it deletes a user lists every row. Conversations are still listed, because their
+    admin decides who may delete which; the rows in them are only counted.
     """
     if hasattr(collector, "add_edge") and _is_referred_to_by_nobody(rows.model):
         _count(collector, field, rows)

@@ -21,7 +21,7 @@ from chatmemory.core.serialization.writer import message_to_data
 __all__ = ["from_columns", "to_columns"]
 
 # Matches what dumps() writes for U+0000, for half a surrogate pair, and for numbers that may be too long for loads().
-# It looks only where a number may begin, so that digits are not counted again from each of them.
+# The lookbehind lets it begin only at the first digit: otherwise it would count the same digits from each of them.
 _DOUBTFUL = re.compile(r"\\u0000|[\ud800-\udfff]|(?<![-+.0-9Ee])[-+.0-9Ee]{900}")
 
 _PLAIN: dict[str, Callable[[str], ChatMessage]] = {

@@ -1,4 +1,4 @@
-"""Undo what a transaction set on an object, if the transaction is rolled back."""
+"""The attributes of an object, restored if the transaction that changed them is rolled back."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def restore_on_rollback(instance: models.Model, names: Iterable[str], database: 
 
     Args:
         instance: the object.
-        names: of its attributes. One that it does not have now is deleted again.
-        database: the alias. Outside of transactions nothing happens.
+        names: the names of the attributes. One that is not set now is removed again.
+        database: the alias of the database. Outside of transactions nothing happens.
     """
     if connections[database].in_atomic_block:
         values = {name: vars(instance)[name] for name in names if name in vars(instance)}
@@ -25,9 +25,10 @@ def restore_on_rollback(instance: models.Model, names: Iterable[str], database: 
 
 
 class _Before:
-    """The values of before.
+    """The attributes before a change, as a callback for ``on_commit()``.
 
-    Django calls it after the commit. At a rollback of its savepoint Django drops it uncalled, and it is deleted.
+    After the commit Django calls it, and it forgets the values. At a rollback Django drops it uncalled; nothing else
+    refers to it, so ``__del__`` restores the values at once.
     """
 
     def __init__(self, instance: models.Model, values: dict[str, Any], missing: list[str]) -> None:

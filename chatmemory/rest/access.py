@@ -1,4 +1,4 @@
-"""Who reaches what over REST: users their own conversations; staff, who name another owner, what the admin gives."""
+"""Who reaches which conversations over REST: users their own, and staff who name another owner those of the admin."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def is_for_others(request: Request) -> bool:
 
 
 def require(request: Request, *acts: Act) -> None:
-    """Raise if the request names another owner, and its user may not do all of ``acts`` with their conversations.
+    """Check the user's permissions for all of ``acts``, if the request names another owner.
 
     Raises:
-        NotFound: so.
+        NotFound: the user is not staff, or lacks one of the permissions.
     """
     if not is_for_others(request):
         return
@@ -52,12 +52,12 @@ def require(request: Request, *acts: Act) -> None:
     for act in acts:
         if not (getattr(user, "is_staff", False) and staff.may(user, act)):
             raise NotFound(
-                f"Not found. For this, ?owner= is for staff who have the permission {staff.permission(act)}."
+                f"Not found. Here ?owner= needs a member of staff with the permission {staff.permission(act)}."
             )
 
 
 def may_read_words(request: Request) -> bool:
-    """Return whether the answer may hold what messages say, and metadata."""
+    """Return whether the user may read the messages and the metadata of the conversations that the request names."""
     return not is_for_others(request) or staff.may(request.user, "read_text")
 
 
@@ -69,8 +69,7 @@ def reachable_conversations(request: Request, *acts: Act) -> ConversationQuerySe
         acts: what staff need a permission for.
 
     Raises:
-        NotFound: the owner is another, and the user may not do this with their conversations, or there is no such
-            owner.
+        NotFound: the request names another owner, and the user lacks a permission; or there is no such owner.
     """
     require(request, *acts)
     if _owner_parameter(request) == EVERYBODY:
@@ -83,7 +82,7 @@ def reachable_conversations(request: Request, *acts: Act) -> ConversationQuerySe
 
 
 def require_reachable(request: Request, database: str, key: Any) -> None:
-    """Raise if staff do not reach a conversation that was found or made without :func:`reachable_conversations`.
+    """Check that staff reach a conversation that was found or made without :func:`reachable_conversations`.
 
     Args:
         request: the request.
@@ -91,21 +90,21 @@ def require_reachable(request: Request, database: str, key: Any) -> None:
         key: its primary key.
 
     Raises:
-        NotFound: so.
+        NotFound: the request names another owner, and the user does not reach the conversation.
     """
     if is_for_others(request):
         row = Conversation.objects.using(database).filter(pk=key)
         if not staff.reachable(request.user, row).exists():
-            raise NotFound("Not found. You do not reach such a conversation of this owner.")
+            raise NotFound("Not found. You have no access to such a conversation of this owner.")
 
 
 def single_owner(request: Request, *acts: Act) -> Any:
-    """Return the user who shall own the conversation: the one of ``?owner=``, by default the request's.
+    """Return the one owner that the request is about: the user of ``?owner=``, by default its own.
 
     Raises:
-        NotAuthenticated: there is nobody.
-        NotFound: as above.
-        ValidationError: ``?owner=*``.
+        NotAuthenticated: nobody is signed in.
+        NotFound: as :func:`reachable_conversations` raises it.
+        ValidationError: ``?owner=*`` names all owners.
     """
     require(request, *acts)
     if _owner_parameter(request) == EVERYBODY:

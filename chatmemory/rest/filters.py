@@ -30,7 +30,7 @@ from chatmemory.rest.problems import invalid
 __all__ = ["ConversationFilter", "MessageFilter", "StrictOrderingFilter"]
 
 _LONGEST_TEXT = 255
-_LONGEST_SEARCH = 100  # for each character of a text a database may compare as many of the pattern
+_LONGEST_SEARCH = 100  # a database may compare the whole pattern at each character of a text
 
 
 class _Text(filters.CharFilter):

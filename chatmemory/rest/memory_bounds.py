@@ -1,6 +1,6 @@
-"""The bounds of a memory that REST works with: one request reads, counts and writes all of it.
+"""The bounds of a memory in REST, where one request reads, counts and writes all of it.
 
-Windows do not bound it. Thinking, attributes and media have no tokens, or few, however long they are.
+A window does not bound its characters: thinking, attributes and media have few tokens or none, however long they are.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ __all__ = ["require_bounded", "require_list_bounded", "require_room"]
 
 
 def require_bounded(conversation: Conversation, version: int | None = None) -> None:
-    """Raise if the memory is more than one request may read.
+    """Check that one request may read a memory.
 
     Args:
         conversation: its conversation.
-        version: of a past memory; by default the memory is that of now.
+        version: the version of a past memory; by default the present memory.
 
     Raises:
-        MemoryTooLarge: it is.
+        MemoryTooLarge: it exceeds ``MAX_MEMORY_MESSAGES`` or ``MAX_MEMORY_CHARS``.
     """
     _require(*(read_size(conversation) if version is None else _past_size(conversation, version)))
 
 
 def require_list_bounded(messages: NewMessages) -> None:
-    """Raise if a memory that is written as a whole, and that no window cuts, is more than one request may read.
+    """Check that one request may read ``messages``, if they become a memory that no window cuts.
 
     Raises:
-        MemoryTooLarge: it is.
+        MemoryTooLarge: as above.
     """
     _require(len(messages), sum(messages.lengths))
 
 
 def require_room(conversation: Conversation, messages: NewMessages, *, in_place: bool = False) -> None:
-    """Raise if the memory is more than one request may read, once ``messages`` are added and the window has cut it.
+    """Check that one request may read the memory after ``messages`` are added and the window has evicted.
 
     Args:
-        conversation: its window.
-        messages: to be added.
-        in_place: whether they take the place of what is there.
+        conversation: the conversation.
+        messages: the messages to add.
+        in_place: whether they replace the memory.
 
     Raises:
-        MemoryTooLarge: it is.
+        MemoryTooLarge: as above.
     """
     count, chars = (0, 0) if in_place else read_size(conversation)
     if _is_bounded(count + len(messages), chars + sum(messages.lengths)):
@@ -78,7 +78,7 @@ def _past_size(conversation: Conversation, version: int) -> tuple[int, int]:
 
 
 def _staying(newest_first: Iterable[tuple[int, int]], room: int, *, in_tokens: bool) -> tuple[int, int]:
-    """Return the numbers of messages and characters that a window keeps, but for a system message in front."""
+    """Return the numbers of messages and characters that a window keeps, without a system message in front."""
     count = chars = 0
     for tokens, length in newest_first:
         room -= tokens if in_tokens else 1
@@ -98,6 +98,6 @@ def _require(count: int, chars: int) -> None:
         return
     most = f"{setting('MAX_MEMORY_MESSAGES')} messages and {setting('MAX_MEMORY_CHARS')} characters"
     raise MemoryTooLarge(
-        f"A memory of {count} messages and {chars} characters; at most {most} are handled here. Clear the memory, or "
-        "use a smaller window from the beginning."
+        f"The memory has, or would have, {count} messages and {chars} characters; at most {most} are allowed. "
+        "Clear the memory, or create the conversation with a smaller window."
     )

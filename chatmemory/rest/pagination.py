@@ -60,10 +60,9 @@ class ConversationPagination(_Pagination):
 
 
 class MessagePagination(_Pagination):
-    """In the order said, or with ``?ordering=-position`` newest first.
+    """Messages in the order said, or with ``?ordering=-position`` newest first.
 
-    A page ends before the message with which it would have more than ``MAX_PAGE_CHARS`` characters, however many
-    messages were asked for; it has one at least.
+    A page has at most ``MAX_PAGE_CHARS`` characters, however many messages were asked for, but at least one message.
     """
 
     ordering = "position"
@@ -73,11 +72,11 @@ class MessagePagination(_Pagination):
         return self._most_messages or super().get_page_size(request)
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
-        # First without texts, for the lengths alone say where the page ends.
+        # The lengths say where the page ends, so the texts of other messages need not be read.
         lengths = queryset.only("position", "conversation").annotate(chars=CHARS)
         page = super().paginate_queryset(lengths, request, view)
         if self.cursor is not None and self.cursor.reverse:
-            page = page[::-1]  # the page before another is read, and so ends, backwards
+            page = page[::-1]  # a previous page is read backwards, so it is cut at its beginning
         fitting = takewhile(lambda total: total <= setting("MAX_PAGE_CHARS"), accumulate(row.chars for row in page))
         self._most_messages = max(1, len([*fitting]))
         return super().paginate_queryset(queryset.defer("native"), request, view)

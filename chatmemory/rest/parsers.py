@@ -17,7 +17,7 @@ __all__ = ["StrictJSONParser"]
 
 _MOST_VALUES = 200_000
 
-# A string, also one that does not end, so that none is looked at twice.
+# It matches a string that does not end, too: otherwise the search would begin again at each quotation mark in it.
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 
 
@@ -33,9 +33,10 @@ class StrictJSONParser(BaseParser):
         body = stream.read(most + 1)
         if len(body) > most:
             raise TooLarge(f"The body has more than {most} bytes. Send less at once.")
-        # Before anything is made of it: values may take thirty times as many bytes as their JSON. Empty containers
-        # count twice here.
-        if _most_values(body) > 2 * _MOST_VALUES < _most_values(_STRING.sub(b"", body)):
+        # Values may take thirty times as many bytes as their JSON, so they are counted before the body is parsed. The
+        # count of the bytes is at most twice that of the values.
+        most_counted = 2 * _MOST_VALUES
+        if _counted(body) > most_counted and _counted(_STRING.sub(b"", body)) > most_counted:
             raise _too_many_values()
         try:
             value = loads(body.decode("utf-8"))
@@ -58,7 +59,8 @@ def _require_bounded(value: Any) -> None:
             raise _too_many_values()
 
 
-def _most_values(body: bytes) -> int:
+def _counted(body: bytes) -> int:
+    """Return the number of values in a body, or more: empty containers, and what is in strings, count too."""
     return 1 + body.count(b",") + body.count(b"[") + body.count(b"{")
 
 

@@ -34,7 +34,7 @@ def conversation_tag(conversation: Conversation, answer: Any) -> str:
 
     Args:
         conversation: its row.
-        answer: what the user gets of it. What they do not get, such as a turn that is under way, changes no tag.
+        answer: what the user gets. What they do not get, such as a turn that is under way, must not change the tag.
     """
     return _tag(conversation.version, answer)
 
@@ -47,7 +47,7 @@ def memory_tag(conversation: Conversation, *view: Any) -> str:
         view: what else the answer depends on: a past version, a format.
     """
     bound = conversation.window, conversation.limit, conversation.model, conversation.retained_tokens
-    # Messages that are purged leave past versions, and make no new one.
+    # A purge takes messages out of past versions, and makes no new version.
     return _tag(conversation.version, *bound, conversation.purged_count, *view)
 
 

@@ -44,13 +44,13 @@ PROBLEM_JSON = "application/problem+json"
 # As RFC 9110 has them; Python changed two of them in 3.13.
 _TITLES = {each.value: each.phrase for each in HTTPStatus} | {413: "Content Too Large", 422: "Unprocessable Content"}
 
-# Errors quote what was sent, which may be long. What is left of it tells what it was, and what is expected.
+# Errors quote what was sent, which may be long. These lengths still show what it was and what is expected.
 _LONGEST_PLACE = 300
 _LONGEST_DETAIL = 600
 _MOST_PLACES = 50
 
-# Tables, columns or rights are missing, a migration perhaps; PostgreSQL has other exceptions for it. On SQLite 1 is any
-# statement that does not fit the database.
+# A table, a column or a right is missing, perhaps because of a migration. On SQLite 1 is any statement that does not
+# fit the database; PostgreSQL has another exception.
 _MYSQL_CODES_OF_DEFECTS = {1054, 1109, 1142, 1143, 1146, 1305, 1364, 1370}
 _SQLITE_CODE_OF_DEFECTS = 1
 
@@ -210,7 +210,7 @@ def _detail(error: APIException, places: list[dict[str, str]]) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Return ``text``, without its middle if it is too long: mostly the end says what is expected."""
+    """Return ``text``, without its middle if it is too long: mostly its end says what is expected."""
     return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 2 + 1 :]}"
 
 

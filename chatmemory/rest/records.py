@@ -1,4 +1,4 @@
-"""The record of what staff do over REST to other owners' conversations, and of the words that they read."""
+"""The record of what staff read and change over REST in conversations of other owners."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_ENTRY = 2000
 
 
 def record_read(request: Request, conversation: Conversation | None = None) -> None:
-    """Record that an answer gives staff words of another owner; without a conversation, of a list."""
+    """Record that staff read words of another owner: those of a conversation, by default of a list of conversations."""
     if is_for_others(request) and may_read_words(request) and request.method != "HEAD":
         staff.record(request.user, _call(request), None if conversation is None else [conversation])
 
@@ -50,7 +50,7 @@ def change_to_record(change: Change) -> dict[str, Any]:
 
 
 def recorded(request: Request, database: str, change: Callable[[], T]) -> T:
-    """Run ``change``. For another owner run it in one transaction with the records that it writes: all, or nothing.
+    """Run ``change``; for another owner, in one transaction with the records that it writes.
 
     Args:
         request: the request.
@@ -68,7 +68,7 @@ def recorded(request: Request, database: str, change: Callable[[], T]) -> T:
 
 
 def _call(request: Request) -> str:
-    """Return the method, the route and the query: the address itself may have a memory ID, which may be a name."""
+    """Return the method, the route and the query. The path itself may have a memory ID, which may be a name."""
     match = request.resolver_match
     assert match is not None
     values = {"position": match.kwargs.get("position", "")}

@@ -62,9 +62,9 @@ class _StrictSerializer(serializers.ModelSerializer[Conversation]):
 
     def validate_limit(self, value: int) -> int:
         most: int = setting("MAX_LIMIT")
-        # One that is only left as it is may be more: the site itself set it.
+        # A larger limit may stay: the project's own code set it.
         if value > most and value != getattr(self.instance, "limit", None):
-            raise serializers.ValidationError(f"at most {most} is taken here")
+            raise serializers.ValidationError(f"expected at most {most}")
         return value
 
 
@@ -178,7 +178,7 @@ def message_items(rows: list[Message], format: MessageFormat, *, with_words: boo
     Args:
         rows: the rows.
         format: the format of the messages.
-        with_words: whether they say what was said, beside what became of it.
+        with_words: whether the items have the text and the message.
     """
     items = messages_to_data(rows, format)
     if not with_words:

@@ -17,6 +17,6 @@ class _ScopeThrottle(UserRateThrottle):
 
 
 def throttles(scope: str) -> list[UserRateThrottle]:
-    """Return the throttle of a key of ``THROTTLE_RATES``; none if it has no rate."""
+    """Return the throttles of a key of ``THROTTLE_RATES``: one, or none if it has no rate."""
     rate = setting("THROTTLE_RATES").get(scope)
     return [_ScopeThrottle(scope, rate)] if rate else []

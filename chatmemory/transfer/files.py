@@ -60,8 +60,8 @@ def open_sources(path: Path) -> Iterator[list[Callable[[], Source]]]:
         BadRecordError: the file cannot be read, or the archive has no conversations, or too much of them.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe, or to read a device, may take for ever
-            raise BadRecordError(str(path), "is no regular file; write its contents into one, and import that")
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe, or reading a device, may never end
+            raise BadRecordError(str(path), "is not a regular file; write its contents to a file, and import that")
         if not zipfile.is_zipfile(path):
             with path.open("rb") as raw:
                 yield [lambda: Source(path.name, _text(raw), raw, path.stat().st_size)]

@@ -70,7 +70,7 @@ class Reports:
 
 
 def _printable(text: str) -> str:
-    """Return ``text`` without what a terminal would obey or could not print: problems quote the input."""
+    """Return ``text`` with escapes for control characters: problems quote the input, and a terminal would obey it."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
     )

@@ -142,7 +142,7 @@ class TestTurn:
         turn(assistant, "default", "Again")
         kept, cut, failed = (message for message in model.asked[1] if isinstance(message, ToolExecutionResultMessage))
         assert kept.text == "ababababab"
-        assert cut.text == "ababababab\n[The result was cut here: it has 100000 characters.]"
+        assert cut.text == "ababababab\n[The result was cut here: it had 100000 characters.]"
         assert (failed.text.splitlines()[0], failed.is_error) == ("nonononono", True)
 
     def test_an_empty_answer_is_none(self, turn: Chat) -> None:

@@ -47,7 +47,7 @@ def memory(store, estimator):
 @pytest.mark.parametrize(("count", "error"), NO_COUNTS)
 class TestNoCount:
     def test_of_a_new_message(self, store, count, error):
-        with pytest.raises(error, match=r"Words must count whole tokens, from 0 to 2147483647, but returned: "):
+        with pytest.raises(error, match=r"Words must return a whole number from 0 to 2147483647, but returned: "):
             memory(store, Words(count)).add(UserMessage("Hi"))
         assert memory(store, Words(1)).messages() == []
 

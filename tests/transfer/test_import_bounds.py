@@ -68,11 +68,11 @@ class TestALineThatIsTooLong:
 class TestWhatIsNoFile:
     def test_a_pipe_that_nobody_writes_to(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
-        assert "pipe: is no regular file" in run(str(tmp_path / "pipe"))
+        assert "pipe: is not a regular file" in run(str(tmp_path / "pipe"))
 
     @pytest.mark.parametrize("path", ["/dev/zero", "/"])
     def test_a_device_or_a_folder(self, path: str) -> None:
-        assert f"{path}: is no regular file" in run(path)
+        assert f"{path}: is not a regular file" in run(path)
 
     def test_what_is_not_there(self, tmp_path: Path) -> None:
         assert "cannot be read: [Errno 2]" in run(str(tmp_path / "missing.jsonl"))

@@ -1,4 +1,4 @@
-"""The rows of a page, of which only as many are read whole as a page can show."""
+"""The rows of a page in the admin, read whole only as far as the page can show them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_CHARS_READ = 4_000_000
 
 
 def are_too_long(rows: QuerySet[Message]) -> bool:
-    """Return whether rows are together longer than a memory that one page reads."""
+    """Return whether the rows together have more than ``MAX_MEMORY_CHARS`` characters."""
     chars = rows.order_by().aggregate(chars=Sum(CHARS))["chars"] or 0
     return bool(chars > setting("MAX_MEMORY_CHARS"))
 
@@ -29,8 +29,8 @@ def without_text(rows: QuerySet[Message]) -> QuerySet[Message]:
 def read_bounded(rows: QuerySet[Message], *, first: int | None = None) -> list[Message]:
     """Read rows of one conversation, in their order.
 
-    Those that are too much together are read with the ``beginning`` of their text only, and the number of their
-    ``chars``: the longest first, for the many short ones are what a page is about.
+    Rows are read whole, the shortest first, until they have enough characters for a page. Of the others only the
+    ``beginning`` of the text is read, and the number of ``chars``.
 
     Args:
         rows: the rows of a page.

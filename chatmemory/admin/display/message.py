@@ -24,7 +24,7 @@ UNREADABLE = (TypeError, ValueError)
 _LONGEST_EXCERPT = 160
 
 LONGEST_SHOWN = 20_000
-"""The most characters of a message on a page with others; it is shown whole on a page of its own."""
+"""The most characters that a page with several messages shows of one."""
 
 _MOST_CHARS_OF_A_PAGE = 1_000_000
 _FEWEST_CHARS = 1000

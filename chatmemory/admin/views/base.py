@@ -1,7 +1,7 @@
 """Pages about one conversation, in addition to the admin's own, and the record of who read what.
 
-A page or a file is had by following a link, so these GETs write to the log, although a GET is not meant to write; a
-HEAD does not, for it answers without words.
+Pages and files are read by GET, so a GET writes to the log here, although a GET should not write. A HEAD does not: its
+answer has no words.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def conversation_page(
 
 
 def record_read(request: HttpRequest, *conversations: Conversation, what: Any = _READ) -> None:
-    """Record that this request answers with what messages of conversations say."""
+    """Record that the answer to this request has words of these conversations."""
     _record(request, what, conversations)
 
 
 def record_list(request: HttpRequest) -> None:
-    """Record that this request lists or searches what messages say, of whatever conversations its query finds."""
-    if request.method == "GET":  # an action posts the selection of a list that was shown before
+    """Record that this request lists or searches the words of all conversations that its query finds."""
+    if request.method == "GET":  # an action posts the selection of a list that was recorded before
         _record(request, format_lazy("{} ?{}", _("Listed or searched what messages say:"), request.GET.urlencode()))
 
 

@@ -1,6 +1,6 @@
 """Conversations as files: JSON lines with everything that is known of them, or their history for other programs.
 
-The admin's log records every export, since it must be known who took a copy.
+The admin's log records every export, because somebody has a copy then.
 """
 
 from __future__ import annotations

@@ -97,10 +97,10 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
     )
 
 
-def _to_show(conversation: Conversation, rows: list[Message], read: bool) -> list[Message]:
-    """Return the last rows, with what they say if it was not read before."""
+def _to_show(conversation: Conversation, rows: list[Message], is_long: bool) -> list[Message]:
+    """Return the last rows; those of a memory that is too long are read again, with the beginnings of their texts."""
     last = rows[-MOST_SHOWN:]
-    if not read:
+    if not is_long:
         return last
     return read_bounded(conversation.messages.filter(pk__in=[row.pk for row in last]).order_by("memory_order"))
 
@@ -108,7 +108,7 @@ def _to_show(conversation: Conversation, rows: list[Message], read: bool) -> lis
 def _memory(conversation: Conversation, version: int, *, with_text: bool, is_long: bool) -> tuple[list[Message], int]:
     """Return the rows that the model got, and the number of retained messages that it did not get.
 
-    Rows that are too long together have no text, and are not cut by the window.
+    The rows of a memory that is too long are without text, and all of them are returned.
     """
     is_now = version == conversation.version
     found = conversation.messages.retained() if is_now else conversation.messages.in_memory_at(version)

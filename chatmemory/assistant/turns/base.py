@@ -52,11 +52,11 @@ class Turn(ABC):
 
     @abstractmethod
     def rest(self) -> None:
-        """Give back the connections that others may need, as nothing is asked for a while."""
+        """Give back the database connections, because the turn does not need them for a while."""
 
     @abstractmethod
     def wake(self) -> None:
-        """Make sure, after a rest, that the database can be asked.
+        """Replace the database connection if it died during a rest.
 
         Raises:
             OperationalError: it does not answer.
@@ -85,5 +85,5 @@ class Turn(ABC):
         The answer is None if there is none yet.
 
         Raises:
-            AnswerDeletedError: messages that followed them have been deleted, the answer perhaps among them.
+            AnswerDeletedError: messages after them have been deleted, and the answer may be among those.
         """

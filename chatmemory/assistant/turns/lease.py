@@ -98,7 +98,7 @@ class ConversationTurn(Turn):
                 self.wake()
                 retry(self._key.database, lambda: row.update(turn_until=None))
         except Exception:
-            # What was added is added, and the turn ends by itself. Whatever it is, it must not hide the answer.
+            # Messages are stored, and the turn ends by itself after a while. No error here may hide the answer.
             _logger.exception("The turn of conversation %s could not be released", self.name)
         finally:
             self._number = 0
@@ -112,7 +112,7 @@ class ConversationTurn(Turn):
         if self._has_rested:
             self._has_rested = False
             connection = connections[self._key.database]
-            connection.ensure_connection()  # one of a pool may be dead, too
+            connection.ensure_connection()  # a pool may give a dead one
             close_if_dead(connection)
 
     def interrupt(self) -> None:
@@ -179,8 +179,7 @@ class ConversationTurn(Turn):
 
 def _deleted(idempotency_key: str) -> AnswerDeletedError:
     return AnswerDeletedError(
-        f"The message with the idempotency key {idempotency_key!r} was said before, and messages that followed it have "
-        "been deleted (KEEP_HISTORY = False, or a purge), its answer among them if it had one. The model was not asked "
-        "again. To say the message once more take a new key; to go on from where the conversation stands give no "
-        "message."
+        f"The message with the idempotency key {idempotency_key!r} was added before, and messages after it have been "
+        "deleted (by KEEP_HISTORY = False or a purge). Its answer may be among them, so the model was not asked again. "
+        "To add the message again, use a new key; to continue the conversation as it is, give no message."
     )

@@ -34,14 +34,14 @@ def tokens_of(message: ChatMessage, estimator: TokenCountEstimator) -> int:
     """Return the tokens of a message.
 
     Raises:
-        TypeError: the estimator returned no whole number.
-        ValueError: it returned one below 0, or above what a database holds.
+        TypeError: the estimator returned something that is not a whole number.
+        ValueError: it returned a number below 0, or above what a column holds.
     """
     return require_count(estimator.estimate_token_count_in_message(message), estimator)
 
 
 def tokens_of_request(estimator: TokenCountEstimator) -> int:
-    """Return the tokens that a request has beside its messages.
+    """Return the tokens of a request without its messages.
 
     Raises:
         TypeError, ValueError: as above.
@@ -50,7 +50,7 @@ def tokens_of_request(estimator: TokenCountEstimator) -> int:
 
 
 def require_count(count: Any, estimator: TokenCountEstimator) -> int:
-    """Return what an estimator returned, if that is a count.
+    """Return ``count``, which an estimator returned, if it can be stored.
 
     Raises:
         TypeError, ValueError: as above.
@@ -59,5 +59,5 @@ def require_count(count: Any, estimator: TokenCountEstimator) -> int:
         return count
     kind = ValueError if isinstance(count, int) and not isinstance(count, bool) else TypeError
     raise kind(
-        f"{type(estimator).__qualname__} must count whole tokens, from 0 to {_MOST}, but returned: {count!r:.300}"
+        f"{type(estimator).__qualname__} must return a whole number from 0 to {_MOST}, but returned: {count!r:.300}"
     )

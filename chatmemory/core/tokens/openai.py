@@ -130,11 +130,11 @@ class OpenAiTokenCountEstimator:
 def stored_count(message: ChatMessage, estimator: TokenCountEstimator) -> int:
     """Count the tokens of a stored message, with OpenAI's estimator if ``estimator`` fails.
 
-    So no stored message can make its memory unreadable. What is no count is an error all the same.
+    So no stored message can make its memory unreadable. But a count that cannot be stored is an error.
 
     Raises:
-        TypeError: the estimator returned no whole number.
-        ValueError: it returned one below 0, or above what a database holds.
+        TypeError: the estimator returned something that is not a whole number.
+        ValueError: it returned a number below 0, or above what a column holds.
     """
     try:
         counted = estimator.estimate_token_count_in_message(message)

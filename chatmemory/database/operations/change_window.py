@@ -101,7 +101,7 @@ def apply_window(conversation: Conversation, window: Window) -> None:
 
 
 def _counted(target: Target, estimator: TokenCountEstimator, counted: Q) -> dict[Any, int]:
-    """Return the counts of the rows as they are now, by primary key. Counting takes long, and comes before the lock."""
+    """Return the counts of present rows by primary key. Counting takes long, so it is done before the lock."""
     if target.instance is None:
         return {}
     rows = Message.objects.using(target.key.database).filter(counted, conversation=target.instance.pk)
@@ -114,10 +114,10 @@ def _count_again(
     """Count the retained rows again, or other rows as well; return whether any count has changed.
 
     Args:
-        conversation: locked.
-        estimator: counts.
-        known: the counts of rows that were there before the lock. A message never changes.
-        counted: the condition of the rows.
+        conversation: the locked conversation.
+        estimator: the estimator that counts.
+        known: the counts of rows that were there before the lock; a message never changes.
+        counted: the condition of the rows to count.
     """
     rows = rows_of(conversation).filter(counted)
     stored = list(rows.values_list("pk", "token_count", "evicted_in"))

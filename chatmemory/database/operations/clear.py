@@ -23,7 +23,7 @@ def clear(target: Target) -> Change:
     def work(change: Change) -> None:
         found = rows_of(change.conversation).retained()
         if not signals.messages_evicted.has_listeners(Conversation):
-            found = found.defer("text", "payload", "native")  # nobody looks at them
+            found = found.defer("text", "payload", "native")  # only receivers read them
         rows = list(found)
         if rows:
             write(change, [], [(row, EvictionReason.CLEARED) for row in rows])

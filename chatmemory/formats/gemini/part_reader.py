@@ -52,7 +52,7 @@ def clean_part(part: Any, place: str) -> Any:
     """Return a part with the names of the REST API, without fields that say nothing."""
     cleaned = _clean_part(part, place)
     if isinstance(cleaned, Mapping):
-        require_json(cleaned, place, 4)  # it becomes {"attributes": {"gemini": {"parts": [part]}}}
+        require_json(cleaned, place, 4)  # stored within {"attributes": {"gemini": {"parts": [part]}}}
     return cleaned
 
 

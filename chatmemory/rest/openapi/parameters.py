@@ -43,9 +43,9 @@ _PARAMETERS = [
         "owner",
         "query",
         text(minLength=1),
-        "For staff with Django's permissions for it: the primary key of the user whose conversations these are. In the "
-        "address of a list or of something that is there, `*` is everybody. Words need `read_message_text` and "
-        "`write_message_text` as well, and what staff read and change is recorded.",
+        "For staff with the permissions of the admin: the primary key of the owner of the conversations. `*` means all "
+        "owners, except where a conversation is created or named by its memory ID. Reading what messages say needs "
+        "`read_message_text`, and writing messages `write_message_text`, too. What staff read and change is recorded.",
     ),
     _parameter("at", "query", COUNT, "A past version of the memory."),
     _parameter(

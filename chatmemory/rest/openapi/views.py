@@ -107,8 +107,8 @@ class SchemaView(ProblemView, SpectacularAPIView):
 class DocsView(ProblemView, SpectacularSwaggerView):
     """Swagger UI, from this server if drf_spectacular_sidecar is installed; nothing on the page is inline.
 
-    drf-spectacular's own page has inline scripts. Its view that has none serves a script with the CSRF token in it,
-    which pages of other sites could load.
+    drf-spectacular's own page has inline scripts. Its other view serves a script that holds the CSRF token, and pages
+    of other sites could load that.
     """
 
     schema = None
@@ -120,7 +120,7 @@ class DocsView(ProblemView, SpectacularSwaggerView):
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         response: Response = super().get(request, *args, **kwargs)
         settings = spectacular_settings.SWAGGER_UI_SETTINGS
-        # A project may give them as JavaScript, for its own page.
+        # A project may have set them as JavaScript text, which would be inline.
         response.data["swagger_settings"] = settings if isinstance(settings, dict) else {}
         return response
 

@@ -44,7 +44,7 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
     content_negotiation_class = MessageFormatNegotiation
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]  # the schema says what OPTIONS would
     acts: ClassVar[dict[str, tuple[Act, ...]]] = {}
-    """What staff need a permission for, by action, if they name another owner. No action goes without an entry."""
+    """By action, what staff need permissions for if they name another owner. Each action has an entry."""
 
     parameters: ClassVar[dict[str, set[str]]] = {}
     """The query parameters of each action, beside those of every action and of filters and pages."""
@@ -83,7 +83,7 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
 
     def handle_exception(self, exc: Exception) -> Any:
         if isinstance(exc, InvalidMessageError) and not may_read_words(self.request):
-            # A stored message that other hands wrote may be quoted.
+            # The error may quote a stored message that was written outside this app.
             exc = invalid("", "a message, of the request or of the conversation, cannot be read")
         return super().handle_exception(exc)
 

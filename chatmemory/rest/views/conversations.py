@@ -171,7 +171,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         return answer
 
     def _find_key(self, database: str, keys: QuerySet[IdempotencyKey], key: str, asked: str) -> IdempotencyKey | None:
-        if is_for_others(self.request):  # who does not reach the conversation is not told that the key was used
+        if is_for_others(self.request):  # staff who do not reach the conversation must not learn that the key was used
             for record in keys.filter(key=key):
                 require_reachable(self.request, database, record.conversation_id)
         return find_key(keys, key, asked)

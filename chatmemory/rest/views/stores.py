@@ -83,7 +83,7 @@ class StoreViewSet(ChatMemoryViewSet):
 
         def rewrite() -> Change:
             change = operations.rewrite(target, messages, from_foreign_memory=True)
-            # It may have been made just now, or have been there all the same.
+            # Only now it is known which conversation it is: a new one, or one that staff may not reach.
             require_reachable(request, target.key.database, change.conversation.pk)
             record_change(request, change.conversation, change_to_record(change))
             return change

@@ -90,7 +90,7 @@ class _Scanner:
             if found is None:
                 parts.append(self._buffer[start:])
                 chars += len(parts[-1])
-                if chars > MAX_RECORD_CHARS:  # perhaps it never ends: a file with a bracket too many
+                if chars > MAX_RECORD_CHARS:  # it may never end, if a bracket is missing
                     raise ValueError(f"the item that begins on line {self.line} {TOO_LONG}")
                 if not self._read():
                     raise ValueError(f"the item that begins on line {self.line} does not end; is the file cut off?")
