@@ -148,4 +148,4 @@ class TestAdmin:
         if page == "memory/":
             assert "Show the whole message" in answer.content.decode()
         else:
-            assert "It is too long to show here." in answer.content.decode()
+            assert "This memory is too long for this page." in answer.content.decode()

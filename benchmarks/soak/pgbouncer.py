@@ -1,4 +1,4 @@
-"""A pgbouncer of one's own, in transaction mode, in front of a server."""
+"""A pgbouncer in transaction mode, in front of a server."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _PATIENCE = 30.0
 
 
 class PgBouncer:
-    """A context manager that starts pgbouncer, and at the end leaves no process of it."""
+    """A context manager that starts pgbouncer, and ends it."""
 
     def __init__(self, folder: Path, server: PostgresServer, pool: int) -> None:
         """
         Args:
-            folder: gets its settings and its log.
-            server: runs already.
-            pool: how many connections to the server all clients share.
+            folder: the folder for its settings and its log.
+            server: the running server.
+            pool: the number of connections to the server that all clients share.
         """
         self._settings = folder / "pgbouncer.ini"
         self._log = folder / "pgbouncer.log"
@@ -73,7 +73,7 @@ class PgBouncer:
             self._process = None
 
     def database(self) -> dict[str, Any]:
-        """Return Django's settings of the server's database, through this."""
+        """Return Django's settings for the server's database, by way of this pgbouncer."""
         return self._server.database(PORT=str(self._port))
 
     def _wait(self) -> None:

@@ -17,13 +17,13 @@ Pass = Callable[[], Any]
 
 
 def _refuse(go: Pass) -> Any:
-    """Fail before anything is done."""
+    """Fail before the statement is executed."""
     _spoil()
     raise _operational("injected before")
 
 
 def _lose(go: Pass) -> Any:
-    """Fail after all is done."""
+    """Fail after the statement was executed."""
     go()
     _spoil()
     raise _operational("injected after")
@@ -44,7 +44,7 @@ def _cut_after(go: Pass) -> Any:
 
 
 def _collide(go: Pass) -> Any:
-    """Roll back, as a database does that finds a deadlock."""
+    """Roll back, as a database does at a deadlock."""
     from django.db import connection
 
     if connection.vendor != "sqlite":
@@ -84,7 +84,7 @@ def _operational(*what: Any) -> Exception:
 
 
 def _spoil() -> None:
-    """Leave the transaction as one is in which a statement failed."""
+    """Leave the transaction in the state after a failed statement."""
     from django.db import connection
 
     raw: Any = connection.connection
@@ -96,7 +96,7 @@ def _spoil() -> None:
 
 
 def _cut() -> None:
-    """Close the connection under the driver; SQLite, which has none, fails as if the disk did, and rolls back."""
+    """Shut down the socket of the driver; for SQLite, which has none, roll back and raise the error of a disk."""
     from django.db import connection
 
     raw: Any = connection.connection

@@ -1,4 +1,4 @@
-"""One trial: an act that is disturbed at one of its points, and what is there afterwards."""
+"""One trial: an act is disturbed at one of its points, and the result is checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["at_point", "judge", "survive"]
 
 
 def at_point(number: int, disturb: Callable[[Callable[[], Any]], Any]) -> Callable[[str, Callable[[], Any]], Any]:
-    """Return what passes all points but one, at which it disturbs."""
+    """Return a function that disturbs the point with this number, and passes all others."""
     left = number
 
     def meet(point: str, go: Callable[[], Any]) -> Any:
@@ -44,7 +44,7 @@ def survive(act: Act, course: Course, number: int, fault: str) -> list[str]:
 
 
 def judge(act: Act, scene: Scene, course: Course, *, answered: bool) -> list[str]:
-    """Return what is wrong after an act that was disturbed, or was killed: before and after it is done again."""
+    """Return what is wrong after an act that was disturbed or killed, and after its repetition."""
     from tests.support.cutting import wait_until_alone
 
     wait_until_alone()
@@ -108,7 +108,7 @@ def _is_expected(failure: Exception) -> bool:
 
 
 def _connection_problems() -> Iterator[str]:
-    """Leave the connection as the end of a request does, and tell if it is left in a transaction."""
+    """Yield a problem if the connection is in a transaction, and then do what Django does at the end of a request."""
     from django.db import connection
 
     if connection.in_atomic_block:

@@ -28,13 +28,13 @@ LIMIT = 5
 
 @dataclass(kw_only=True)
 class Scene:
-    """What is there before an act: a conversation with a full window and a key, and one of another user."""
+    """The rows before an act: a conversation with a full window and an idempotency key, and one of another user."""
 
     user: Any
     conversation: Conversation
     bystander: Conversation
     more: dict[str, Any] = field(default_factory=dict)
-    """What an act's own preparation adds."""
+    """What ``Act.prepare`` adds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,38 +44,38 @@ class Act:
     name: str
 
     do: Callable[[Scene], Any]
-    """Does it, and returns what can be compared: the same each time, whatever was drawn."""
+    """Does it, and returns an answer without IDs and times, so that answers can be compared."""
 
     prepare: Callable[[Scene], None] = lambda scene: None
-    """Adds to what is there before."""
+    """Adds what only this act needs to the scene."""
 
     effect: Callable[[State], State | None] | None = None
-    """What becomes of the talk, by the documentation; None for an act whose effect is not one on a memory."""
+    """The documented effect on the conversation; None for an act that has none on a memory."""
 
     about: str = TALK
     """The memory ID that ``effect`` is about."""
 
     steps: int = 1
-    """The number of transactions that others may see: 0 for a read."""
+    """The number of transactions whose effects others may see: 0 for a read."""
 
     repeatable: bool = False
-    """Whether doing it again, after it was done, changes nothing."""
+    """Whether a repetition changes nothing."""
 
     same_answer: bool = False
-    """Whether doing it again gives the same answer."""
+    """Whether a repetition gives the same answer."""
 
     ends_alike: bool = True
-    """Whether it ends in the same state when it was disturbed and done again."""
+    """Whether a repetition after a disturbance ends in the same state as an undisturbed act."""
 
     forgets: bool = False
     """Whether it changes past memories."""
 
     settings: dict[str, Any] = field(default_factory=dict)
-    """The setting ``CHATMEMORY`` meanwhile."""
+    """The setting ``CHATMEMORY`` during the act."""
 
 
 def new_scene() -> Scene:
-    """Remove everything, and make what is there before every act."""
+    """Remove all rows, and create those that every act begins with."""
     from django.contrib.auth import get_user_model
 
     from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
