@@ -44,7 +44,7 @@ def main() -> None:
             filling(random, given.additions, ask, site)
             for _ in range(given.requests):
                 ask(random_request(random, site))
-    sys.stdout.write(table(costs, seconds_per_megabyte()))
+    sys.stdout.write(_table(costs, _seconds_per_megabyte()))
 
 
 def _options() -> argparse.Namespace:
@@ -74,8 +74,8 @@ def _signed_in() -> tuple[Site, str]:
     ), f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
 
 
-def seconds_per_megabyte() -> float:
-    """Return what this machine takes to parse and write a megabyte of JSON that is messages."""
+def _seconds_per_megabyte() -> float:
+    """Return the seconds in which this machine parses and writes a megabyte of messages as JSON."""
     whole = json.dumps(batch(Random(1), "attributes") * 2)
     start = time.process_time()
     for _ in range(10):
@@ -83,11 +83,11 @@ def seconds_per_megabyte() -> float:
     return (time.process_time() - start) / 10 / (len(whole) / 1e6)
 
 
-def table(costs: Sequence[Cost], per_megabyte: float) -> str:
+def _table(costs: Sequence[Cost], per_megabyte: float) -> str:
     """Return the worst requests by time and by memory as Markdown.
 
     Args:
-        costs: of all requests.
+        costs: the costs of all requests.
         per_megabyte: the seconds in which this machine parses and writes a megabyte of JSON.
     """
     lines = [f"{len(costs)} requests. JSON takes {per_megabyte:.3f} s/MB here.\n"]

@@ -1,4 +1,4 @@
-"""Messages that are hard on whoever parses, counts, writes or shows them."""
+"""Messages that are costly to parse, count, write or show."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def text(random: Random, most: int = _LONG) -> str:
     return _TEXTS[random.choice(list(_TEXTS))](random.choice([most, most, most // 10, 100]))
 
 
-def _calls(random: Random, id: Callable[[int], str | None], count: int = 5_000) -> list[dict[str, Any]]:
+def _calls(id: Callable[[int], str | None], count: int = 5_000) -> list[dict[str, Any]]:
     return [{"id": id(number), "name": "f", "arguments": "{}"} for number in range(count)]
 
 
@@ -47,7 +47,7 @@ def _calls_and_results(random: Random) -> list[dict[str, Any]]:
         {"type": "TOOL_EXECUTION_RESULT", "id": id(number), "toolName": "f", "text": "x"} for number in range(99)
     ]
     random.shuffle(results)
-    return [{"type": "AI", "text": "t", "toolExecutionRequests": _calls(random, id)}, *results]
+    return [{"type": "AI", "text": "t", "toolExecutionRequests": _calls(id)}, *results]
 
 
 def _deep(random: Random) -> Any:
@@ -61,7 +61,7 @@ def _user(*contents: dict[str, Any]) -> dict[str, Any]:
     return {"type": "USER", "contents": list(contents)}
 
 
-_FEW: dict[str, Callable[[Random], list[dict[str, Any]]]] = {
+_SAMPLES: dict[str, Callable[[Random], list[dict[str, Any]]]] = {
     "texts": lambda random: [_user({"type": "TEXT", "text": text(random)})],
     "words": lambda random: [_user({"type": "TEXT", "text": _TEXTS["words with one emoji"](_LONG)})],
     "short": lambda random: [{"type": "AI", "text": ""}],
@@ -102,16 +102,16 @@ _FEW: dict[str, Callable[[Random], list[dict[str, Any]]]] = {
     "system": lambda random: [{"type": "SYSTEM", "text": text(random) + "."}],
 }
 
-KINDS = list(_FEW)
+KINDS = list(_SAMPLES)
 """The kinds of messages."""
 
 
 def batch(random: Random, kind: str, most_bytes: int = MOST_BYTES) -> list[dict[str, Any]]:
-    """Return as many messages of a kind as one request may bring, or as ``most_bytes`` hold."""
+    """Return as many messages of a kind as one request may have, within ``most_bytes``."""
     messages: list[dict[str, Any]] = []
     size = 0
     for _ in range(100):
-        some = _FEW[kind](random)
+        some = _SAMPLES[kind](random)
         size += len(json.dumps(some, ensure_ascii=False).encode())
         if messages and (size > most_bytes or len(messages) + len(some) > 100):
             break

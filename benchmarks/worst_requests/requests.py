@@ -1,4 +1,4 @@
-"""Requests to every address of the API and of the admin, as somebody sends them who means no good."""
+"""Requests to every address of the API and of the admin, as an attacker might send them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Asked:
 
 @dataclass
 class Site:
-    """What is known of the site that is asked."""
+    """The user and the conversations that requests name."""
 
     user: Any
     small: str
     """The primary key of an empty conversation, whose pages warm a worker up."""
 
     conversations: dict[str, str] = field(default_factory=dict)
-    """The primary keys of conversations, and what is in them."""
+    """The primary keys of conversations, with the kind of their messages."""
 
 
 def _json(value: Any) -> bytes:
@@ -48,13 +48,13 @@ def _json(value: Any) -> bytes:
 
 
 def filling(random: Random, requests: int, ask: Callable[[Asked], Any], site: Site) -> None:
-    """Make a conversation of each kind of messages, as wide as the API allows, and fill it.
+    """Create a conversation for each kind of messages, with the widest window that the API allows, and fill it.
 
     Args:
         random: makes the messages.
         requests: additions to each conversation.
         ask: sends a request, and returns the status and the JSON of its answer.
-        site: learns the conversations.
+        site: gets the conversations.
     """
     for kind in KINDS:
         for limit in _LIMITS:
@@ -76,7 +76,7 @@ def filling(random: Random, requests: int, ask: Callable[[Asked], Any], site: Si
 
 
 def warm_up(site: Site) -> list[Asked]:
-    """Return small requests, after which a worker has its vocabulary, templates and modules."""
+    """Return small requests that make a worker load its vocabulary, templates and modules."""
     pk = site.small
     pages = [_admin(pk, part) for part in ("change/", "memory/", "what-if/")]
     said = _json({"messages": [{"type": "USER", "contents": [{"type": "TEXT", "text": "Hello"}]}]})
@@ -87,13 +87,13 @@ def warm_up(site: Site) -> list[Asked]:
 
 
 def random_request(random: Random, site: Site) -> Asked:
-    """Return some request; it need not be a valid one."""
+    """Return a random request, which may be invalid."""
     pk = random.choice(list(site.conversations))
     kind = site.conversations[pk]
     return random.choice(_ROUTES)(random, site, pk, kind)
 
 
-def _get(random: Random, name: str, path: str, **query: Any) -> Asked:
+def _get(name: str, path: str, **query: Any) -> Asked:
     given = {key: value for key, value in query.items() if value is not None}
     shown = " ".join(f"{key}={str(value)[:20]!a}" for key, value in given.items())
     return Asked(name=f"GET {name} {shown}", method="GET", path=f"{path}?{urlencode(given)}" if given else path)
@@ -117,7 +117,6 @@ def _admin(pk: str, part: str) -> str:
 
 def _list_messages(random: Random, site: Site, pk: str, kind: str) -> Asked:
     return _get(
-        random,
         f"messages/ ({kind})",
         _api(pk, "messages/"),
         page_size=_some(random, 200, 10_000),
@@ -130,16 +129,16 @@ def _list_messages(random: Random, site: Site, pk: str, kind: str) -> Asked:
 
 def _list_conversations(random: Random, site: Site, pk: str, kind: str) -> Asked:
     search = _some(random, _search(random))
-    return _get(random, "conversations/", "/api/conversations/", page_size=_some(random, 200), search=search)
+    return _get("conversations/", "/api/conversations/", page_size=_some(random, 200), search=search)
 
 
 def _one_message(random: Random, site: Site, pk: str, kind: str) -> Asked:
-    return _get(random, f"messages/… ({kind})", _api(pk, f"messages/{random.randrange(100)}/"))
+    return _get(f"messages/… ({kind})", _api(pk, f"messages/{random.randrange(100)}/"))
 
 
 def _memory(random: Random, site: Site, pk: str, kind: str) -> Asked:
     at = _some(random, random.randrange(8))
-    return _get(random, f"memory/ ({kind})", _api(pk, "memory/"), format=random.choice(_FORMATS), at=at)
+    return _get(f"memory/ ({kind})", _api(pk, "memory/"), format=random.choice(_FORMATS), at=at)
 
 
 def _window(random: Random) -> dict[str, Any]:
@@ -202,7 +201,7 @@ def _put(random: Random, site: Site, pk: str, kind: str) -> Asked:
 def _store(random: Random, site: Site, pk: str, kind: str) -> Asked:
     path = f"/api/stores/{random.choice('abc')}/"
     if random.random() < 0.5:
-        return _get(random, "stores/", path)
+        return _get("stores/", path)
     other = random.choice(KINDS)
     messages = (batch(random, other, random.choice(_SIZES)) * (10 if other == "short" else 1))[:2_000]
     return Asked(name=f"PUT stores/ ({other})", method="PUT", path=path, body=_json(messages))
@@ -228,38 +227,36 @@ def _junk(random: Random, site: Site, pk: str, kind: str) -> Asked:
 
 def _timeline(random: Random, site: Site, pk: str, kind: str) -> Asked:
     whole = _some(random, 0, 3)
-    return _get(
-        random, f"admin: timeline ({kind})", _admin(pk, "change/"), position=_some(random, 0, 60, 99), whole=whole
-    )
+    return _get(f"admin: timeline ({kind})", _admin(pk, "change/"), position=_some(random, 0, 60, 99), whole=whole)
 
 
 def _past(random: Random, site: Site, pk: str, kind: str) -> Asked:
     download, version = _some(random, *_FORMATS), _some(random, 1, 3, 8)
-    return _get(random, f"admin: past memory ({kind})", _admin(pk, "memory/"), version=version, download=download)
+    return _get(f"admin: past memory ({kind})", _admin(pk, "memory/"), version=version, download=download)
 
 
 def _try(random: Random, site: Site, pk: str, kind: str) -> Asked:
     page = random.choice(["what-if", "window"])
     limit = random.choice([1, 1_000, 1_000_000, 2_000_000_000])
     window = random.choice(["tokens", "messages"])
-    return _get(random, f"admin: {page} ({kind})", _admin(pk, f"{page}/"), window=window, limit=limit)
+    return _get(f"admin: {page} ({kind})", _admin(pk, f"{page}/"), window=window, limit=limit)
 
 
 def _pages(random: Random, site: Site, pk: str, kind: str) -> Asked:
     page = random.choice(["clear", "delete", "export/jsonl", *(f"export/{name}" for name in _FORMATS)])
-    return _get(random, f"admin: {page} ({kind})", _admin(pk, f"{page}/"))
+    return _get(f"admin: {page} ({kind})", _admin(pk, f"{page}/"))
 
 
 def _lists(random: Random, site: Site, pk: str, kind: str) -> Asked:
     model = random.choice(["conversation", "message"])
     q = _some(random, _search(random))
     page = _some(random, 1)
-    return _get(random, f"admin: list of {model}s", f"/admin/chatmemory/{model}/", q=q, p=page)
+    return _get(f"admin: list of {model}s", f"/admin/chatmemory/{model}/", q=q, p=page)
 
 
 def _home(random: Random, site: Site, pk: str, kind: str) -> Asked:
     path = random.choice(["/admin/", "/admin/chatmemory/", f"/admin/auth/user/{site.user.pk}/delete/"])
-    return _get(random, f"admin: {path}", path)
+    return _get(f"admin: {path}", path)
 
 
 _ROUTES: list[Callable[[Random, Site, str, str], Asked]] = [

@@ -17,8 +17,8 @@ from benchmarks.worst_requests.requests import Asked
 
 __all__ = ["Cost", "Worker", "running_worker"]
 
-_PATIENCE = 900  # seconds: an answer may take minutes, which is what is looked for
-_BLOATED = 30  # MB above the idle worker, from which on the next request gets a new one
+_PATIENCE = 900  # seconds; answers that take minutes are what this looks for
+_BLOATED = 30  # MB above an idle worker: one that keeps more is replaced before the next request
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -32,7 +32,7 @@ class Cost:
     """Seconds of the worker, not of the database's server."""
 
     memory: float
-    """The most megabytes that the worker had, above those of an idle one."""
+    """The most megabytes that the worker had, less those of an idle one."""
 
     answer_bytes: int
 
@@ -52,7 +52,7 @@ class Worker:
         """Send a request, and return its cost and the answer."""
         if not self._pid or _megabytes(self._pid, "VmRSS") > self._idle + _BLOATED:
             self._renew()
-        Path(f"/proc/{self._pid}/clear_refs").write_text("5")  # begins the peak anew
+        Path(f"/proc/{self._pid}/clear_refs").write_text("5")  # resets the peak, VmHWM
         before = _seconds(self._pid)
         status, answer = self._send(asked)
         cost = Cost(
@@ -108,7 +108,7 @@ def running_worker(place: Place, cookie: str, warm_up: Sequence[Asked]) -> Itera
 
     Args:
         place: the database.
-        cookie: of who asks.
+        cookie: the session of the user who asks.
         warm_up: small requests that each new worker gets first.
     """
     options = ("--workers=1", "--timeout=0", "--log-level=critical", "--limit-request-line=0")

@@ -112,7 +112,7 @@ class TestPoolOfOne:
         return conversations
 
     @pytest.mark.parametrize("streams", [False, True])
-    def test_turns_of_threads(self, conversations: list[Conversation], streams: bool) -> None:
+    def test_serves_turns_of_many_threads(self, conversations: list[Conversation], streams: bool) -> None:
         model = Meeting()
 
         def meet() -> int:
@@ -133,7 +133,7 @@ class TestPoolOfOne:
             assert history(conversation)[-1] == AiMessage("Hello")
 
     @pytest.mark.parametrize("streams", [False, True])
-    def test_turns_of_requests_under_asgi(self, conversations: list[Conversation], streams: bool) -> None:
+    def test_serves_turns_of_many_requests_under_asgi(self, conversations: list[Conversation], streams: bool) -> None:
         model = Meeting()
 
         async def meet() -> int:
@@ -156,7 +156,7 @@ class TestPoolOfOne:
         for conversation in conversations:
             assert history(conversation)[-1] == AiMessage("Hello")
 
-    def test_a_reader_who_takes_their_time(self, conversations: list[Conversation]) -> None:
+    def test_is_free_while_a_reader_takes_their_time(self, conversations: list[Conversation]) -> None:
         """Between any two events another turn is taken."""
         slow = Assistant(
             ScriptedModel(calling(("look", "{}"), text="One moment"), "Hello Ann"),
@@ -168,7 +168,7 @@ class TestPoolOfOne:
         answers = [in_thread(lambda: fast.chat(1, "Hi")).text for _ in slow.stream(1, "Hi")]
         assert answers == [*"abcdefgh"]
 
-    def test_turns_that_wait_for_another_one(self, conversations: list[Conversation]) -> None:
+    def test_is_free_while_turns_wait_for_another_one(self, conversations: list[Conversation]) -> None:
         def model(messages: Any, tools: Any) -> AiMessage:
             return AiMessage(f"Re: {messages[-1].single_text()}")
 
@@ -193,7 +193,7 @@ class TestLostConnection:
         connect(**WAYS[way])
         return conversation
 
-    def test_in_the_model_and_in_a_tool(self, conversation: Conversation) -> None:
+    def test_in_the_model_and_in_a_tool_loses_no_answer(self, conversation: Conversation) -> None:
         def model(messages: Any, tools: Any) -> AiMessage:
             cut()
             return AiMessage("Hello") if len(messages) > 1 else calling(("restart", "{}"))
@@ -204,7 +204,7 @@ class TestLostConnection:
         assert end_of_turn(conversation) is None
         assert assistant.chat(1, "Hi", idempotency_key="1") == AiMessage("Hello")
 
-    def test_in_async_code(self, conversation: Conversation) -> None:
+    def test_in_async_code_loses_no_answer(self, conversation: Conversation) -> None:
         async def model(messages: Any, tools: Any) -> AiMessage:
             await asyncio.to_thread(cut)
             return AiMessage("Hello")
@@ -214,7 +214,7 @@ class TestLostConnection:
         assert history(conversation) == [UserMessage("Hi"), AiMessage("Hello")]
         assert end_of_turn(conversation) is None
 
-    def test_while_its_pieces_are_read(self, conversation: Conversation) -> None:
+    def test_while_pieces_are_read_loses_no_answer(self, conversation: Conversation) -> None:
         model = ScriptedModel(calling(("look", "{}"), text="One moment"), "Hello Ann")
         tools = [Tool(Message.objects.count, name="look")]
         assistant = Assistant(model, memory=lambda _: conversation.memory, tools=tools, turn_timeout=1e-6)
@@ -273,7 +273,7 @@ class TestLostConnection:
 
 
 @has_connections
-def test_a_connection_that_the_database_closes_for_its_idleness(connect: Connect) -> None:
+def test_a_connection_that_the_database_closes_when_idle_is_replaced(connect: Connect) -> None:
     conversation = ConversationFactory(owner=None)
     connect(max_age=None)
     idle = own_process()

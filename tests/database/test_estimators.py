@@ -45,25 +45,25 @@ def memory(store, estimator):
 
 
 @pytest.mark.parametrize(("count", "error"), NO_COUNTS)
-class TestNoCount:
-    def test_of_a_new_message(self, store, count, error):
+class TestWhatIsNoCount:
+    def test_is_refused_for_a_new_message(self, store, count, error):
         with pytest.raises(error, match=r"Words must return a whole number from 0 to 2147483647, but returned: "):
             memory(store, Words(count)).add(UserMessage("Hi"))
         assert memory(store, Words(1)).messages() == []
 
-    def test_of_a_rewritten_memory(self, store, count, error):
+    def test_is_refused_for_a_rewritten_memory(self, store, count, error):
         memory(store, Words(1)).add(UserMessage("Hi"))
         with pytest.raises(error, match=r"but returned: "):
             memory(store, Words(count)).set([UserMessage("Ho")])
         assert memory(store, Words(1)).messages() == [UserMessage("Hi")]
 
-    def test_of_a_request(self, store, count, error):
+    def test_is_refused_for_a_request(self, store, count, error):
         memory(store, Words(1)).add(UserMessage("Hi"))
         with pytest.raises(error, match=r"but returned: "):
             memory(store, Words(1, overhead=count)).add(UserMessage("Ho"))
         assert memory(store, Words(1)).messages() == [UserMessage("Hi")]
 
-    def test_of_a_message_that_another_estimator_counted(self, store, count, error):
+    def test_is_refused_for_a_message_that_another_estimator_counted(self, store, count, error):
         class Others(Words):
             """Counts what it knows not to have counted."""
 
@@ -74,7 +74,7 @@ class TestNoCount:
 
 
 @pytest.mark.parametrize("count", [0, 2**31 - 1])
-def test_the_least_and_the_most(count):
+def test_the_least_and_the_most_count_are_stored(count):
     store = DjangoChatMemoryStore()
     wide = TokenWindowChatMemory(id="a", max_tokens=2**31 - 1, token_count_estimator=Words(count), store=store)
     wide.add(UserMessage("Hi"), UserMessage("Ho"))

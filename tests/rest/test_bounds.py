@@ -90,7 +90,7 @@ class TestPages:
 
 @pytest.mark.parametrize("window", ["tokens", "messages"])
 class TestLimits:
-    def test_of_a_new_window(self, api, user, window):
+    def test_above_the_bound_are_refused_for_a_new_window(self, api, user, window):
         conversation = said(user)
         for send, path in (
             (post, "/api/conversations/"),
@@ -138,7 +138,7 @@ class TestMemories:
         refused = post(api, url(conversation, "messages/"), USER)
         assert (refused.status_code, refused.json()["type"]) == (413, TOO_LARGE)
 
-    def test_one_that_is_written_as_a_whole(self, api, user, bounds):
+    def test_one_that_is_written_as_a_whole_is_bounded(self, api, user, bounds):
         bounds(MAX_MEMORY_CHARS=100)
         conversation = said(user, 60)
         for address, body in (

@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from chatmemory import UserMessage, messages_to_json
+from chatmemory import OpenAiTokenCountEstimator, UserMessage, messages_to_json
 from chatmemory.models import Conversation
 from chatmemory.transfer import files
+from chatmemory.transfer.json_lines.write import conversation_lines
 from chatmemory.transfer.reports import MAX_PROBLEMS, BadRecordError
 from chatmemory.transfer.sources import openai_chat
+from tests.support.factories import ConversationFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -41,6 +43,7 @@ class TestALineThatIsTooLong:
         good = json.dumps({"messages": [{"role": "user", "content": "Hi"}]})
         long = json.dumps({"messages": [{"role": "user", "content": "x" * 20_000_000}]})
         (tmp_path / "m.jsonl").write_text("\n".join([good, long, good] if ends else [good, good, long]))
+        OpenAiTokenCountEstimator("gpt-4o").estimate_token_count_in_text("Hi")  # reads its vocabulary
         tracemalloc.start()
         try:
             said = run("--format", "openai", str(tmp_path / "m.jsonl"))
@@ -51,14 +54,19 @@ class TestALineThatIsTooLong:
         assert Conversation.objects.count() == 2
 
     def test_of_an_export_leaves_out_its_conversation(self, tmp_path: Path) -> None:
-        (tmp_path / "all.jsonl").write_text("{" + " " * 5000 + "}\n")
-        assert "all.jsonl:1: has over" in run(str(tmp_path / "all.jsonl"))
+        long, short = ConversationFactory(memory_id="long"), ConversationFactory(memory_id="short")
+        long.memory.add(UserMessage("x" * 3000))
+        short.memory.add(UserMessage("Hi"))
+        (tmp_path / "all.jsonl").write_text("".join(conversation_lines([long.pk, short.pk])))
+        Conversation.objects.all().delete()
+        assert "all.jsonl:2: has over" in run(str(tmp_path / "all.jsonl"))
+        assert [each.memory_id for each in Conversation.objects.all()] == ["short"]
 
-    def test_or_a_document(self, tmp_path: Path) -> None:
+    def test_a_document_that_is_too_long_is_left_out(self, tmp_path: Path) -> None:
         (tmp_path / "m.json").write_text(json.dumps({"messages": [{"role": "user", "content": "x" * 3000}]}))
         assert "m.json: has over" in run("--format", "openai", str(tmp_path / "m.json"))
 
-    def test_a_line_of_just_the_length_is_read(self, tmp_path: Path) -> None:
+    def test_a_line_of_just_the_bound_is_read(self, tmp_path: Path) -> None:
         text = json.dumps({"messages": [{"role": "user", "content": "Hi"}]})
         (tmp_path / "m.jsonl").write_text(text.ljust(1999) + "\n" + text.ljust(2000))
         call_command("chatmemory_import", "--format", "openai", str(tmp_path / "m.jsonl"), "-v0")
@@ -66,19 +74,19 @@ class TestALineThatIsTooLong:
 
 
 class TestWhatIsNoFile:
-    def test_a_pipe_that_nobody_writes_to(self, tmp_path: Path) -> None:
+    def test_a_pipe_that_nobody_writes_to_is_refused(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
         assert "pipe: is not a regular file" in run(str(tmp_path / "pipe"))
 
     @pytest.mark.parametrize("path", ["/dev/zero", "/"])
-    def test_a_device_or_a_folder(self, path: str) -> None:
+    def test_a_device_or_a_folder_is_refused(self, path: str) -> None:
         assert f"{path}: is not a regular file" in run(path)
 
-    def test_what_is_not_there(self, tmp_path: Path) -> None:
+    def test_a_missing_file_is_an_error_of_the_command(self, tmp_path: Path) -> None:
         assert "cannot be read: [Errno 2]" in run(str(tmp_path / "missing.jsonl"))
 
 
-def test_an_archive_of_more_than_can_be_meant(tmp_path: Path) -> None:
+def test_an_archive_that_says_it_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     archive = tmp_path / "export.zip"
     with zipfile.ZipFile(archive, "w") as file:
         for number in range(3):
@@ -94,7 +102,7 @@ def test_an_archive_of_more_than_can_be_meant(tmp_path: Path) -> None:
 
 
 class TestReports:
-    def test_end(self, tmp_path: Path) -> None:
+    def test_print_the_first_thousand_problems_and_count_the_others(self, tmp_path: Path) -> None:
         (tmp_path / "m.json").write_text(json.dumps([7] * 3000))
         said = run("--format", "openai", str(tmp_path / "m.json"))
         assert said.count("expected an object, got a number") == MAX_PROBLEMS
