@@ -27,14 +27,16 @@ def options() -> argparse.Namespace:
         prog="python -m benchmarks.soak", description="Show for a long time that nothing acknowledged is lost."
     )
     parser.add_argument("group", nargs="?", choices=["adversary"], help="run only the adversary's scenarios")
-    parser.add_argument("--minutes", type=float, default=30, help="of the scenarios together; they may take longer")
-    parser.add_argument("--only", nargs="+", choices=list(SCENARIOS), metavar="SCENARIO")
-    parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
     parser.add_argument(
-        "--output", type=Path, help="folder for SOAK.md and soak.json; those there keep what is not run again"
+        "--minutes", type=float, default=30, help="the minutes that all scenarios share; they may take longer"
     )
-    parser.add_argument("--seed", default=str(random.randrange(1_000_000)), help="of all random choices")
-    parser.add_argument("--quick", action="store_true", help="the smallest counts, to see that all runs")
+    parser.add_argument("--only", nargs="+", choices=list(SCENARIOS), metavar="SCENARIO", help="run only these")
+    parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), help="run only on these")
+    parser.add_argument(
+        "--output", type=Path, help="folder for SOAK.md and soak.json; keeps the results of whatever is not run again"
+    )
+    parser.add_argument("--seed", default=str(random.randrange(1_000_000)), help="the seed of all random choices")
+    parser.add_argument("--quick", action="store_true", help="run the smallest counts, to see that everything works")
     given = parser.parse_args()
     given.only = given.only or (ADVERSARY if given.group else list(SCENARIOS))
     if given.quick:

@@ -95,9 +95,9 @@ def _adversary(runs: list[dict[str, Any]]) -> list[str]:
 
 
 def _asked(runs: list[dict[str, Any]], what: str) -> list[str]:
-    """Return a sentence for each day and seed with which some of the runs were run on their own."""
+    """Return a sentence for each command, day and seed with which some of the runs were run separately."""
     sentences = (
-        f"Run on its own by `python -m benchmarks.soak {_options(asked)} {what}` on {asked['date'][:10]}, "
+        f"Run separately by `python -m benchmarks.soak {_options(asked)} {what}` on {asked['date'][:10]}, "
         f"with seed {asked['seed']}."
         for run in runs
         if (asked := run.get("asked"))

@@ -25,7 +25,9 @@ class Scenario:
     """What the figure ``tried`` of an adversary's scenario counts; empty for the other scenarios."""
 
 
-_PLAIN = tuple(name for name in ENGINES if name != "sqlite-wal")  # of one process at a time, which is the same there
+_PLAIN = tuple(
+    name for name in ENGINES if name != "sqlite-wal"
+)  # for scenarios with one process at a time, for which WAL makes no difference
 
 SCENARIOS = {
     "writers": Scenario(

@@ -48,11 +48,13 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.worst_requests", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.worst_requests", description="Look for the requests that cost a worker most."
+    )
     parser.add_argument("--seed", type=int, default=1, help="the same seed makes the same requests (default: 1)")
     parser.add_argument("--requests", type=int, default=300, help="requests after the filling (default: 300)")
     parser.add_argument("--additions", type=int, default=8, help="additions to each conversation (default: 8)")
-    parser.add_argument("--engine", choices=["sqlite", "postgres", "mariadb"], default="sqlite")
+    parser.add_argument("--engine", choices=["sqlite", "postgres", "mariadb"], default="sqlite", help="the database")
     parser.add_argument("--verbose", action="store_true", help="print each request when it is answered")
     return parser.parse_args()
 

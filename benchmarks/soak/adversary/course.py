@@ -1,4 +1,4 @@
-"""The course of an act that nothing disturbs: its points, the states that others see, and its answer."""
+"""The course of an undisturbed act: its points, the states that others see, and its answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Course:
     points: list[str] = field(default_factory=list)
 
     states: list[Stored] = field(default_factory=list)
-    """What others see, from before to after, whenever it changes."""
+    """The different states that others see, from before the act to after it."""
 
     answer: Any = None
 
@@ -38,7 +38,7 @@ class Course:
         return course
 
     def problems(self, act: Act) -> list[str]:
-        """Return what is wrong though nothing went wrong."""
+        """Return what is wrong with the undisturbed act."""
         first, last = self.states[0], self.states[-1]
         found = broken(last) + ([] if act.forgets else changed_past(first, last))
         if len(self.states) - 1 > act.steps:
@@ -49,11 +49,11 @@ class Course:
         return found
 
     def allows(self, act: Act, state: Stored) -> bool:
-        """Return whether an act that was cut short may leave a state."""
+        """Return whether a disturbed act may leave this state."""
         return state in (self.states if act.steps > 1 else (self.states[0], self.states[-1]))
 
     def describe(self, state: Stored) -> str:
-        """Return what distinguishes a state from the last one."""
+        """Return how a state differs from the last one."""
         return _difference(state, self.states[-1])
 
     def _note(self, point: str, go: Callable[[], Any]) -> Any:
@@ -72,7 +72,7 @@ class Course:
 
 
 def prepared(act: Act) -> Scene:
-    """Make what is there before an act."""
+    """Create the rows that an act begins with."""
     scene = new_scene()
     act.prepare(scene)
     return scene

@@ -1,4 +1,4 @@
-"""Every statement and every commit of every act goes wrong, in each way once."""
+"""Faults of each kind at every statement and every commit of every act."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def try_everything(acts: list[Act], ways: list[str], trial: Try, violations: Vio
     logging.disable()  # the package logs the errors that it meets, and these are on purpose
     counts = {"acts": 0, "points": 0, "tried": 0}
     for act in acts:
-        Course.of(act)  # what is read once in a process is read now
+        Course.of(act)  # so that what a process reads only once is read before the trials
         course = Course.of(act)
         violations.add(act.name, "undisturbed", course.problems(act))
         trials = list(trials_of(course, ways))

@@ -1,4 +1,4 @@
-"""Processes that are forks of this one, as the workers of a preforking server are."""
+"""Forks of this process, as a preforking server has for its workers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def fork(work: Callable[[], object], log: Path) -> int:
     """Start a fork of this process that does ``work`` and ends, and return its process ID.
 
     Args:
-        work: is done on connections of the fork's own.
-        log: what it prints, and why it failed.
+        work: what the fork does, on its own connections.
+        log: the file for what it prints, and why it failed.
     """
     from django.db import connections
 
@@ -47,7 +47,7 @@ def outcome(process: int, timeout: float = 600) -> int:
     """Wait for the end of a fork, and return its status, or minus the signal that killed it.
 
     Raises:
-        AssertionError: it does not end. It is killed.
+        AssertionError: it did not end in time, and was killed.
     """
     until = time.monotonic() + timeout
     while True:

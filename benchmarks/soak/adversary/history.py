@@ -29,7 +29,7 @@ class Operation:
     """When it began, by the clock that all processes share."""
 
     returned: float = inf
-    """When its answer was there; never, if its process was killed."""
+    """When its answer came; infinite if its process was killed."""
 
     result: dict[str, Any] | None = None
 

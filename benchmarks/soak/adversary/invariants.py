@@ -11,12 +11,12 @@ __all__ = ["broken", "changed_past"]
 
 
 def broken(stored: Stored) -> list[str]:
-    """Return what is wrong."""
+    """Return the invariants that stored conversations violate."""
     return [f"{one.memory_id}: {problem}" for one in stored.conversations for problem in _problems(one)]
 
 
 def changed_past(before: Stored, after: Stored) -> list[str]:
-    """Return the past memories that are others than they were."""
+    """Return the past memories that have changed."""
     return [
         f"{one.memory_id}: the memory of version {version} has changed"
         for one in before.conversations

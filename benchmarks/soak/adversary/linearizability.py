@@ -1,4 +1,4 @@
-"""Processes race on one conversation, one of them is killed, and a checker looks for an order that explains it all."""
+"""Races of processes on one conversation, one of which is killed; a checker looks for an order that explains them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ AUTOCOMMIT = "SET autocommit"
 sees."""
 
 Meet = Callable[[str, Callable[[], Any]], Any]
-"""Is called at a point with its name and the function that passes it, and returns what that returns."""
+"""A function that is called at a point with its name and a function that passes it; returns what passing returns."""
 
 
 @contextmanager

@@ -18,13 +18,13 @@ _LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 def work(conversation: Conversation, name: str, turns: int, log: Path) -> None:
-    """Take turns, and after each do everything else once.
+    """Run turns, and after each make all other calls once.
 
     Args:
-        conversation: the own one, of an owner of its own.
-        name: begins every text.
-        turns: how many.
-        log: gets a line for each call, with what was wrong with it, if anything was.
+        conversation: the worker's own conversation, of its own user.
+        name: the beginning of every text.
+        turns: the number of turns.
+        log: the file that gets a line for each call, with its problem, if any.
     """
     from django.db import connection
 

@@ -30,7 +30,7 @@ def run(folder: Path, minutes: float) -> dict[str, Any]:
     """Run rounds of six workers on two connections."""
     from django.db import connections
 
-    program("pgbouncer")  # that it is missing shall be said before a server is made
+    program("pgbouncer")  # fails early if it is not installed
     place = folder / "database"
     place.mkdir()
     with PostgresServer(place) as server, PgBouncer(place, server, _CONNECTIONS) as bouncer:

@@ -1,4 +1,4 @@
-"""A process that does an act is killed at every statement and every commit, before it and after it."""
+"""Kills of a process before and after every statement and every commit of every act."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["run"]
 
 
 def run(folder: Path, minutes: float, engine: str) -> dict[str, Any]:
-    """Kill a process at every point of every act, however long it takes; this one looks at what is left."""
+    """Kill a process at every point of every act, however long it takes; this process checks what is left."""
     with running(engine, folder):
         violations = Violations(folder)
         tried = try_everything(every_act(), list(KILLS), partial(_kill, folder / "killed.txt"), violations)

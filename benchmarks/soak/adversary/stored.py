@@ -1,4 +1,4 @@
-"""All that the database has of the package, as plain values that can be compared. Read by SQL of its own."""
+"""All rows of the package, as plain values that can be compared, read without the package's code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.soak.adversary.model import CALL, Said, State
 
 __all__ = ["Stored", "StoredConversation", "StoredMessage", "read_all", "remove_all"]
 
-# What differs each time: IDs that were drawn, and times.
+# Random IDs and times, which differ each time.
 _DRAWN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?")
 
@@ -95,7 +95,7 @@ class StoredConversation:
 
 @dataclass(frozen=True)
 class Stored:
-    """Everything, in an order that does not depend on what was drawn."""
+    """All rows, in an order that does not depend on random IDs."""
 
     conversations: tuple[StoredConversation, ...]
     others: tuple[tuple[str, int], ...]
@@ -107,7 +107,7 @@ class Stored:
 
 
 def read_all(connection: Any) -> Stored:
-    """Read everything on a connection of Django's."""
+    """Read all rows over a connection of Django."""
     messages: dict[str, list[StoredMessage]] = {}
     for key, *columns in _rows(connection, "chatmemory_message", _MESSAGE):
         values = dict(zip(_MESSAGE[1:], columns, strict=True))

@@ -1,4 +1,4 @@
-"""What was found to be wrong: counted for the report, and written down with all that is known."""
+"""Violations: counted for the report, and written to a file in full."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from pathlib import Path
 
 __all__ = ["Violations"]
 
-# What differs each time, though it is the same that is wrong.
+# The parts of a problem's text that differ from one time to the next.
 _DIFFERS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|(?<=port )\d+|(?<=_curs_)\w+|(?<=worker)\d+-\d+|(?<=question )\d+")
 
 
 class Violations:
-    """The violations of a run. Nothing ends at the first."""
+    """The violations of a run, which goes on after the first."""
 
     def __init__(self, folder: Path) -> None:
         """
         Args:
-            folder: gets a file ``violations.txt`` if there is one.
+            folder: gets the file ``violations.txt`` with the first violation.
         """
         self.counts: dict[str, int] = Counter()
-        """How often each was found, by its text."""
+        """The number of times that each was found, by its text."""
 
         self._file = folder / "violations.txt"
         self._by_name: Counter[str] = Counter()
 
     def add(self, name: str, where: str, problems: list[str]) -> None:
-        """Add what is wrong with something."""
+        """Add the problems of what has this name."""
         for problem in problems:
             self.counts[f"{name}: {_short(problem)}"] += 1
             self._by_name[name] += 1
@@ -35,7 +35,7 @@ class Violations:
                 file.write(f"{name}, {where}: {problem}\n")
 
     def of(self, name: str) -> int:
-        """Return how many there are of a name."""
+        """Return the number of violations of a name."""
         return self._by_name[name]
 
 
