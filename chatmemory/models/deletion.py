@@ -31,26 +31,26 @@ def cascade(collector: Collector, field: ForeignKey[Any, Any], rows: Any, using:
 cascade.lazy_sub_objs = True  # type: ignore[attr-defined]  # Django then does not read the rows before it calls
 
 
-class _Counted:
-    """A line of the admin's page that stands for many rows."""
+class _CountedRows:
+    """The number of rows of a model, in place of the rows on the admin's page."""
 
     def __init__(self, model: type[Model], count: int) -> None:
         self._count = count
-        self._meta = _Names(model)
+        self._meta = _PluralName(model)
 
     def __str__(self) -> str:
         return number_format(self._count, force_grouping=True)
 
 
-class _Names:
-    """The name of a kind of rows, as the admin's page asks for that of one row."""
+class _PluralName:
+    """The plural name of a model, where the admin's page reads the singular of a row."""
 
     def __init__(self, model: type[Model]) -> None:
         self.verbose_name = model._meta.verbose_name_plural
 
 
-class _Number(set[Any]):
-    """The set in which the admin's page wants all rows of a model, with those that are only counted."""
+class _CountedSet(set[Any]):
+    """The set of a model's rows whose length, which the admin's page shows, includes rows that are only counted."""
 
     more = 0
 
@@ -66,12 +66,12 @@ def _is_referred_to_by_nobody(model: type[Model]) -> bool:
 
 
 def _count(collector: Any, field: ForeignKey[Any, Any], rows: Any) -> None:
-    """Put the numbers of rows into what the admin's page shows, each below the object that the rows belong to."""
+    """Add the numbers of rows to the admin's page, each below the object that the rows belong to."""
     owner, model = field.remote_field.model, rows.model
     counts = rows.select_related(None).order_by().values_list(field.attname).annotate(count=Count("pk"))
     for key, count in counts:
-        collector.add_edge(owner(pk=key), _Counted(model, count))
+        collector.add_edge(owner(pk=key), _CountedRows(model, count))
         found = collector.model_objs[model]
-        if not isinstance(found, _Number):
-            found = collector.model_objs[model] = _Number(found)
+        if not isinstance(found, _CountedSet):
+            found = collector.model_objs[model] = _CountedSet(found)
         found.more += count

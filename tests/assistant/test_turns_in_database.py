@@ -326,7 +326,7 @@ class TestIdempotency:
         assistant.chat(1, "Hi")
         before = history(conversation)
         for _ in range(2):
-            with pytest.raises(AnswerDeletedError, match=r"key '1' .* was not asked again. To say .* take a new key"):
+            with pytest.raises(AnswerDeletedError, match=r"key '1' .* was not asked again. To add .* use a new key"):
                 assistant.chat(1, "Hi", idempotency_key="1")
         assert history(conversation) == before == [UserMessage("Hi"), AiMessage("Hello again")]
         assert assistant.chat(1, "Hi", idempotency_key="2") == AiMessage("Hello, hello")
