@@ -84,6 +84,51 @@ class TestOfTwoObjects:
         assert stored(conversation).updated_at > before
 
 
+class TestWhatIsSaved:
+    def test_names_may_come_from_an_iterator(self) -> None:
+        conversation = conversation_of()
+        conversation.title = "Title"
+        conversation.save(update_fields=iter(["title"]))
+        assert stored(conversation).title == "Title"
+
+    def test_an_owner_may_be_saved_after_it_was_set(self) -> None:
+        conversation = stored(conversation_of(owner=None))
+        conversation.owner = owner = UserFactory.build()
+        owner.save()
+        conversation.save()
+        assert stored(conversation).owner == owner
+
+    @pytest.mark.parametrize(("before", "after"), [(0, False), (1, True), (1, 1.5), (1, 1.0)])
+    def test_numbers_and_truth_values_differ_in_metadata(self, before: Any, after: Any) -> None:
+        conversation = stored(conversation_of(metadata={"deep": [before]}))
+        conversation.metadata["deep"][0] = after
+        conversation.save()
+        assert type(stored(conversation).metadata["deep"][0]) is type(after)
+
+    def test_what_was_created_in_bulk_can_be_saved(self) -> None:
+        (conversation,) = Conversation.objects.bulk_create([Conversation(title="A")])
+        conversation.title = "B"
+        conversation.save()
+        assert stored(conversation).title == "B"
+
+    def test_what_was_written_in_bulk_can_be_set_back(self) -> None:
+        conversation = conversation_of(title="A")
+        conversation.title = "B"
+        Conversation.objects.bulk_update(iter([conversation]), ["title"])
+        conversation.title = "A"
+        conversation.save()
+        assert stored(conversation).title == "A"
+
+    def test_what_was_written_in_bulk_and_rolled_back_is_saved_again(self) -> None:
+        conversation = conversation_of(title="A")
+        conversation.title = "B"
+        with transaction.atomic():
+            Conversation.objects.bulk_update([conversation], ["title"])
+            transaction.set_rollback(True)
+        conversation.save()
+        assert stored(conversation).title == "B"
+
+
 class TestTheWindow:
     @pytest.mark.parametrize(
         ("name", "value"),
