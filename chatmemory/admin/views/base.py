@@ -1,7 +1,7 @@
 """Pages about one conversation, in addition to the admin's own, and the record of who read what.
 
 A page or a file is had by following a link, so these GETs write to the log, although a GET is not meant to write; a
-HEAD does not, for it answers without words.
+HEAD does not, for it answers without words; but what it searched for is written, for its length tells what was found.
 """
 
 from __future__ import annotations
@@ -65,17 +65,17 @@ def conversation_page(
 
 def record_read(request: HttpRequest, *conversations: Conversation, what: Any = _READ) -> None:
     """Record that this request answers with what messages of conversations say."""
-    _record(request, what, conversations)
+    if request.method != "HEAD":
+        _record(request, what, conversations)
 
 
 def record_list(request: HttpRequest) -> None:
     """Record that this request lists or searches what messages say, of whatever conversations its query finds."""
-    if request.method == "GET":  # an action posts the selection of a list that was shown before
-        _record(request, format_lazy("{} ?{}", _("Listed or searched what messages say:"), request.GET.urlencode()))
+    # A POST answers with the list, too, if it has no action.
+    _record(request, format_lazy("{} ?{}", _("Listed or searched what messages say:"), request.GET.urlencode()))
 
 
 def _record(request: HttpRequest, what: Any, conversations: Iterable[Conversation] | None = None) -> None:
-    if request.method != "HEAD":
-        # All staff read the log, so it is not written in the language of the one who reads.
-        with translation.override(settings.LANGUAGE_CODE):
-            staff.record(request.user, str(what), conversations)
+    # All staff read the log, so it is not written in the language of the one who reads.
+    with translation.override(settings.LANGUAGE_CODE):
+        staff.record(request.user, str(what), conversations)
