@@ -257,11 +257,12 @@ class Conversation(models.Model):
     def _changed(self) -> set[str]:
         if (owner := self._state.fields_cache.get("owner")) is not None:
             self.owner = owner  # it may have got its primary key since
-        loaded, stored = vars(self), self._stored
+        loaded, stored, own = vars(self), self._stored, _saved_columns(Conversation)
         return {
             name
             for name, column in _saved_columns(type(self)).items()
-            if column in loaded and not (column in stored and _is_same(loaded[column], stored[column]))
+            # A subclass may have fields whose values come while they are saved, as those of auto_now do.
+            if column in loaded and not (name in own and column in stored and _is_same(loaded[column], stored[column]))
         }
 
     def _refuse_window_settings(self, names: set[str]) -> None:

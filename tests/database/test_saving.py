@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +18,35 @@ from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
+
+# In a process of its own, for a model that has a subclass has it for all tests.
+SUBCLASS = """
+import django
+from django.conf import settings
+from tests.settings import base as own
+
+names = {name: getattr(own, name) for name in dir(own) if name.isupper()}
+names["DATABASES"] = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}
+settings.configure(**names)
+django.setup()
+from django.core.management import call_command
+from django.db import connection, models
+from chatmemory.models import Conversation
+
+class Ticket(Conversation):
+    touched = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        app_label = "tests"
+
+call_command("migrate", verbosity=0)
+with connection.schema_editor() as editor:
+    editor.create_model(Ticket)
+ticket = Ticket.objects.create()
+before = ticket.touched
+ticket.save()
+assert Ticket.objects.get().touched > before
+"""
 
 WORDS = [UserMessage(f"u{number}") for number in range(6)]
 
@@ -127,6 +158,11 @@ class TestWhatIsSaved:
             transaction.set_rollback(True)
         conversation.save()
         assert stored(conversation).title == "B"
+
+
+def test_the_fields_of_a_subclass_are_all_saved() -> None:
+    done = subprocess.run([sys.executable, "-c", SUBCLASS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 class TestTheWindow:
