@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from weakref import ref
 
 from django.db import connections, models, transaction
 
@@ -25,20 +26,26 @@ def restore_on_rollback(instance: models.Model, names: Iterable[str], database: 
 
 
 class _Before:
-    """The values of before.
+    """The values of before, as long as somebody has the object: a transaction may save millions.
 
     Django calls it after the commit. At a rollback of its savepoint Django drops it uncalled, and it is deleted.
     """
 
+    __slots__ = ("_instance", "_missing", "_values")
+
     def __init__(self, instance: models.Model, values: dict[str, Any], missing: list[str]) -> None:
-        self._instance = instance
         self._values = values
         self._missing = missing
+        # Not a method of this object, which would refer to itself, and would not be deleted at once.
+        self._instance = ref(instance, lambda _gone: values.clear())
 
     def __call__(self) -> None:
         self._values, self._missing = {}, []
 
     def __del__(self) -> None:
-        vars(self._instance).update(self._values)
+        instance = self._instance()
+        if instance is None:
+            return
+        vars(instance).update(self._values)
         for name in self._missing:
-            vars(self._instance).pop(name, None)
+            vars(instance).pop(name, None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -253,6 +255,16 @@ class TestAfterARollback:
         assert stored(conversation).title != "Title"
         conversation.save()
         assert stored(conversation).title == "Title"
+
+    def test_a_long_transaction_keeps_no_object_alive(self) -> None:
+        conversation = stored(conversation_of())
+        conversation.title = "Title"
+        conversation.save()
+        conversation.memory.add(*WORDS)
+        object_of_the_row = weakref.ref(conversation)
+        del conversation
+        gc.collect()
+        assert object_of_the_row() is None
 
     @pytest.mark.django_db(transaction=True)
     def test_a_commit_keeps_what_was_changed(self) -> None:
