@@ -255,7 +255,7 @@ class Conversation(models.Model):
         }
 
     def _changed(self) -> set[str]:
-        if (owner := self._state.fields_cache.get("owner")) is not None:
+        if (owner := self._state.fields_cache.get("owner")) is not None and self.owner_id is None:
             self.owner = owner  # it may have got its primary key since
         loaded, stored, own = vars(self), self._stored, _saved_columns(Conversation)
         return {
