@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import tempfile
 from pathlib import Path
 
 from django.core.management.utils import get_random_secret_key
@@ -13,8 +13,9 @@ __all__ = ["secret_key"]
 
 def secret_key(path: Path) -> str:
     """Return the key that the file ``path`` holds; make the file, for its owner's eyes only, at the first start."""
-    with suppress(FileExistsError):
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    if not path.exists():
+        descriptor, whole = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}-")  # whole, or not there at all
         with os.fdopen(descriptor, "w") as file:
             file.write(get_random_secret_key())
+        os.replace(whole, path)
     return path.read_text()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from copy import deepcopy
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import models
+from django.db import models, router
 from django.db.models import F, Q
 from django.db.models.functions import Cast, Coalesce
 from django.utils.translation import gettext_lazy as _
@@ -82,6 +82,26 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
         """Return the conversations of which messages have left the memory; with False the others."""
         evicted = Q(next_position__gt=F("retained_count"))
         return self.filter(evicted if has else ~evicted)
+
+    def bulk_create(self, objs: Iterable[Conversation], *args: Any, **kwargs: Any) -> list[Conversation]:
+        """Insert conversations, and note on the objects what their rows have."""
+        created = super().bulk_create(objs, *args, **kwargs)
+        for conversation in created:
+            conversation.note_stored()
+        return created
+
+    bulk_create.alters_data = True  # type: ignore[attr-defined]
+
+    def bulk_update(self, objs: Iterable[Conversation], fields: Iterable[str], *args: Any, **kwargs: Any) -> int:
+        """Write columns of conversations, and note on the objects what their rows have."""
+        conversations, names = list(objs), list(fields)
+        count = super().bulk_update(conversations, names, *args, **kwargs)
+        for conversation in conversations:
+            restore_on_rollback(conversation, ["_stored"], self.db)
+            conversation.note_stored(names)
+        return count
+
+    bulk_update.alters_data = True  # type: ignore[attr-defined]
 
 
 class Conversation(models.Model):
@@ -184,14 +204,17 @@ class Conversation(models.Model):
         """Insert a new row, or write the columns that were changed on this object, and no other.
 
         Others may have changed the row since this object was read. For the same reason the window's settings and the
-        counters of a stored row are not written here: :attr:`memory` changes them.
+        counters of a stored row are not written here: :attr:`memory` changes them. What a receiver of ``pre_save``
+        changes is not written by this save.
 
         Raises:
             ValueError: a new row has an unknown window or a limit that is not above zero; or a setting of the window
                 was changed on an object that is stored already.
         """
         kwargs.update(zip(("force_insert", "force_update", "using", "update_fields"), args, strict=False))
-        names = kwargs.get("update_fields")
+        names: Collection[str] | None = kwargs.get("update_fields")
+        if names is not None:
+            names = kwargs["update_fields"] = frozenset(names)  # it may be an iterator
         if self._state.adding:
             check_kind(self.window)
             check_limit(self.limit, "limit")
@@ -200,11 +223,14 @@ class Conversation(models.Model):
             kwargs["force_insert"] = True  # a row that exists has counters
         elif not kwargs.get("force_insert"):
             changed = self._changed()
-            self._refuse_window_settings(changed if names is None else changed & set(names))
-            names = [*changed, "updated_at"] if names is None else [*set(names) - set(WINDOW_SETTINGS)]
+            self._refuse_window_settings(changed if names is None else changed & names)
+            names = [*changed, "updated_at"] if names is None else names - set(WINDOW_SETTINGS)
             kwargs["update_fields"] = names
+        database = kwargs.get("using") or router.db_for_write(type(self), instance=self)
+        restore_on_rollback(self, ["_stored"], database)
+        if self._state.adding:
+            restore_on_rollback(self._state, ["adding"], database)
         super().save(**kwargs)
-        restore_on_rollback(self, ["_stored"], self._state.db or "default")
         self.note_stored(names)
 
     @classmethod
@@ -233,11 +259,14 @@ class Conversation(models.Model):
         }
 
     def _changed(self) -> set[str]:
-        loaded, unknown = vars(self), object()
+        if (owner := self._state.fields_cache.get("owner")) is not None and self.owner_id is None:
+            self.owner = owner  # it may have got its primary key since
+        loaded, stored, own = vars(self), self._stored, _saved_columns(Conversation)
         return {
             name
             for name, column in _saved_columns(type(self)).items()
-            if column in loaded and loaded[column] != self._stored.get(column, unknown)
+            # A subclass may have fields whose values come while they are saved, as those of auto_now do.
+            if column in loaded and not (name in own and column in stored and _is_same(loaded[column], stored[column]))
         }
 
     def _refuse_window_settings(self, names: set[str]) -> None:
@@ -252,6 +281,12 @@ class Conversation(models.Model):
     def evicted_count(self) -> int:
         """The number of messages that were in the memory and left it, synthetic ones included."""
         return self.next_position - self.retained_count
+
+
+def _is_same(value: Any, stored: Any) -> bool:
+    if isinstance(value, (dict, list)):
+        return repr(value) == repr(stored)  # in JSON 1, 1.0 and true differ
+    return bool(value == stored)
 
 
 @cache

@@ -27,7 +27,10 @@ from chatmemory.models import (
 )
 from chatmemory.rest.problems import invalid
 
-__all__ = ["ConversationFilter", "MessageFilter", "StrictOrderingFilter"]
+__all__ = ["WORD_FILTERS", "ConversationFilter", "MessageFilter", "StrictOrderingFilter"]
+
+WORD_FILTERS = ("search", "metadata_key")
+"""The filters whose results tell what messages or metadata say."""
 
 _LONGEST_TEXT = 255
 _LONGEST_SEARCH = 100  # a database may compare the whole pattern at each character of a text

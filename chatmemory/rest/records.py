@@ -15,6 +15,7 @@ from chatmemory.database.change import Change
 from chatmemory.database.retry import retry
 from chatmemory.models import Conversation
 from chatmemory.rest.access import is_for_others, may_read_words
+from chatmemory.rest.filters import WORD_FILTERS
 from chatmemory.staff import Act
 
 __all__ = ["change_to_record", "record_change", "record_read", "recorded"]
@@ -25,8 +26,13 @@ _LONGEST_ENTRY = 2000
 
 
 def record_read(request: Request, conversation: Conversation | None = None) -> None:
-    """Record that staff read words of another owner: those of a conversation, by default of a list of conversations."""
-    if is_for_others(request) and may_read_words(request) and request.method != "HEAD":
+    """Record that staff read words of another owner: those of a conversation, by default of a list of conversations.
+
+    The answer to a HEAD has no words, but the length of the answer tells whether a search found something.
+    """
+    if request.method == "HEAD" and not any(map(request.query_params.get, WORD_FILTERS)):
+        return
+    if is_for_others(request) and may_read_words(request):
         staff.record(request.user, _call(request), None if conversation is None else [conversation])
 
 

@@ -83,9 +83,11 @@ def open_sources(path: Path) -> Iterator[list[Callable[[], Source]]]:
 
 def _member(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo, to_close: ExitStack) -> Callable[[], Source]:
     def open_it() -> Source:
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise BadRecordError(path.name, f"its compression is not supported; unpack it, and import {info.filename}")
         try:
             raw = archive.open(info)
-        except RuntimeError as error:  # a password, or a compression that Python does not know
+        except RuntimeError as error:  # it has a password
             problem = f"cannot be read: {error}; unpack it, and import {info.filename}"
             raise BadRecordError(path.name, problem) from error
         text = to_close.enter_context(_text(raw))

@@ -140,6 +140,12 @@ class TestTheRecord:
         signed_in(user).get(LISTS[model], {"q": "tea & cake"})
         assert self.entries() == [(user.pk, None, "Listed or searched what messages say: ?q=tea+%26+cake")]
 
+    @pytest.mark.parametrize("method", ["HEAD", "POST"])
+    @pytest.mark.parametrize("model", [Conversation, Message])
+    def test_says_it_of_every_method(self, user: Any, theirs: Conversation, model: Any, method: str) -> None:
+        assert signed_in(user).generic(method, f"{LISTS[model]}?q=tea").status_code == 200
+        assert self.entries() == [(user.pk, None, "Listed or searched what messages say: ?q=tea")]
+
     def test_no_page_with_words_goes_without_an_entry(self, user: Any, theirs: Conversation) -> None:
         client = signed_in(user)
         for address in pages(theirs):

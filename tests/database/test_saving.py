@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import subprocess
+import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +20,35 @@ from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
+
+# In a process of its own, for a model that has a subclass has it for all tests.
+SUBCLASS = """
+import django
+from django.conf import settings
+from tests.settings import base as own
+
+names = {name: getattr(own, name) for name in dir(own) if name.isupper()}
+names["DATABASES"] = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}
+settings.configure(**names)
+django.setup()
+from django.core.management import call_command
+from django.db import connection, models
+from chatmemory.models import Conversation
+
+class Ticket(Conversation):
+    touched = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        app_label = "tests"
+
+call_command("migrate", verbosity=0)
+with connection.schema_editor() as editor:
+    editor.create_model(Ticket)
+ticket = Ticket.objects.create()
+before = ticket.touched
+ticket.save()
+assert Ticket.objects.get().touched > before
+"""
 
 WORDS = [UserMessage(f"u{number}") for number in range(6)]
 
@@ -82,6 +115,56 @@ class TestOfTwoObjects:
             conversation.save()
         assert len(queries) == 1
         assert stored(conversation).updated_at > before
+
+
+class TestWhatIsSaved:
+    def test_names_may_come_from_an_iterator(self) -> None:
+        conversation = conversation_of()
+        conversation.title = "Title"
+        conversation.save(update_fields=iter(["title"]))
+        assert stored(conversation).title == "Title"
+
+    def test_an_owner_may_be_saved_after_it_was_set(self) -> None:
+        conversation = stored(conversation_of(owner=None))
+        conversation.owner = owner = UserFactory.build()
+        owner.save()
+        conversation.save()
+        assert stored(conversation).owner == owner
+
+    @pytest.mark.parametrize(("before", "after"), [(0, False), (1, True), (1, 1.5), (1, 1.0)])
+    def test_numbers_and_truth_values_differ_in_metadata(self, before: Any, after: Any) -> None:
+        conversation = stored(conversation_of(metadata={"deep": [before]}))
+        conversation.metadata["deep"][0] = after
+        conversation.save()
+        assert type(stored(conversation).metadata["deep"][0]) is type(after)
+
+    def test_what_was_created_in_bulk_can_be_saved(self) -> None:
+        (conversation,) = Conversation.objects.bulk_create([Conversation(title="A")])
+        conversation.title = "B"
+        conversation.save()
+        assert stored(conversation).title == "B"
+
+    def test_what_was_written_in_bulk_can_be_set_back(self) -> None:
+        conversation = conversation_of(title="A")
+        conversation.title = "B"
+        Conversation.objects.bulk_update(iter([conversation]), ["title"])
+        conversation.title = "A"
+        conversation.save()
+        assert stored(conversation).title == "A"
+
+    def test_what_was_written_in_bulk_and_rolled_back_is_saved_again(self) -> None:
+        conversation = conversation_of(title="A")
+        conversation.title = "B"
+        with transaction.atomic():
+            Conversation.objects.bulk_update([conversation], ["title"])
+            transaction.set_rollback(True)
+        conversation.save()
+        assert stored(conversation).title == "B"
+
+
+def test_the_fields_of_a_subclass_are_all_saved() -> None:
+    done = subprocess.run([sys.executable, "-c", SUBCLASS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 class TestTheWindow:
@@ -163,6 +246,19 @@ class TestAfterARollback:
             assert conversation.limit == 5
         assert conversation.limit == stored(conversation).limit == 5
 
+    def test_what_was_inserted_is_inserted_again(self) -> None:
+        conversation = Conversation(title="Title", window="messages", limit=10)
+        with transaction.atomic():
+            conversation.save()
+            conversation.memory.add(*WORDS)
+            transaction.set_rollback(True)
+        with pytest.raises(ValueError, match="save the conversation before"):
+            conversation.memory.add(*WORDS)
+        conversation.save()
+        conversation.memory.add(*WORDS)
+        assert stored(conversation).memory.messages() == WORDS
+        assert not list(verify())
+
     def test_what_was_saved_is_saved_again(self) -> None:
         conversation = conversation_of()
         conversation.title = "Title"
@@ -172,6 +268,16 @@ class TestAfterARollback:
         assert stored(conversation).title != "Title"
         conversation.save()
         assert stored(conversation).title == "Title"
+
+    def test_a_long_transaction_keeps_no_object_alive(self) -> None:
+        conversation = stored(conversation_of())
+        conversation.title = "Title"
+        conversation.save()
+        conversation.memory.add(*WORDS)
+        object_of_the_row = weakref.ref(conversation)
+        del conversation
+        gc.collect()
+        assert object_of_the_row() is None
 
     @pytest.mark.django_db(transaction=True)
     def test_a_commit_keeps_what_was_changed(self) -> None:

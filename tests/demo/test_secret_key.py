@@ -20,6 +20,7 @@ def test_each_checkout_has_a_key_of_its_own_and_keeps_it(tmp_path: Path) -> None
     assert len(key) == 50
     assert secret_key(here) == key
     assert secret_key(there) != key
+    assert sorted(tmp_path.iterdir()) == [here, there]
     assert stat.S_IMODE(here.stat().st_mode) == 0o600
 
 

@@ -65,6 +65,11 @@ class TestTheRecord:
             LogEntry.objects.order_by("pk").values_list("user_id", "object_id", "action_flag", "change_message")
         )
 
+    @pytest.mark.parametrize("path", ["", "{}/messages/"])
+    def test_says_who_asked_for_the_length_of_an_answer(self, user: Any, theirs: Conversation, path: str) -> None:
+        signed_in(user).head(f"/api/conversations/{path.format(theirs.pk)}?owner=*&search=tea")
+        assert [said.endswith("?owner=%2A&search=tea") for *_, said in self.entries()] == [True]
+
     def test_says_who_read_what(self, user: Any, theirs: Conversation) -> None:
         client, key = signed_in(user), str(theirs.pk)
         client.get(url(theirs, "messages/"), {"owner": "*", "search": "tea & cake"})

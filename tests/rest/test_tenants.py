@@ -100,6 +100,13 @@ class TestCreatingForTenants:
             answer = post(client, f"/api/conversations/?owner={stranger.pk}", sent, **key)
             assert (answer.status_code, made.json()["id"] in answer.content.decode()) == (404, False)
 
+    @pytest.mark.parametrize("header", [{"if_match": '"7"'}, {"if_none_match": "*"}])
+    def test_no_precondition_tells_of_others(self, header: dict[str, str]) -> None:
+        theirs = planted()
+        path = f"/api/stores/{theirs.memory_id}/?owner={theirs.owner_id}"
+        answer = put(signed_in(member()), path, [USER], **header)
+        assert (answer.status_code, "version" in answer.json()) == (404, False)
+
 
 @pytest.mark.parametrize("name", ["listed", "sliced"])
 def test_a_rule_that_returns_no_queryset_says_so(settings: Any, name: str) -> None:

@@ -304,7 +304,8 @@ class TestTheFile:
         ("place", "value", "problem"),
         [
             (6, 1, "is encrypted, password required for extraction; unpack it, and import conversations.json"),
-            (8, 99, "That compression method is not supported; unpack it, and import conversations.json"),
+            (8, 99, "its compression is not supported; unpack it, and import conversations.json"),
+            (8, zipfile.ZIP_LZMA, "its compression is not supported; unpack it, and import conversations.json"),
             (None, 0xFF, "export.zip: cannot be read: Error -3 while decompressing data"),
         ],
     )

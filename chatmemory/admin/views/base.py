@@ -1,7 +1,7 @@
 """Pages about one conversation, in addition to the admin's own, and the record of who read what.
 
-Pages and files are read by GET, so a GET writes to the log here, although a GET should not write. A HEAD does not: its
-answer has no words.
+Pages and files are read by GET, so a GET writes to the log here, although a GET should not write. A HEAD writes only
+what it searched for: its answer has no words, but the length of the answer tells what was found.
 """
 
 from __future__ import annotations
@@ -65,17 +65,17 @@ def conversation_page(
 
 def record_read(request: HttpRequest, *conversations: Conversation, what: Any = _READ) -> None:
     """Record that the answer to this request has words of these conversations."""
-    _record(request, what, conversations)
+    if request.method != "HEAD":
+        _record(request, what, conversations)
 
 
 def record_list(request: HttpRequest) -> None:
     """Record that this request lists or searches the words of all conversations that its query finds."""
-    if request.method == "GET":  # an action posts the selection of a list that was recorded before
-        _record(request, format_lazy("{} ?{}", _("Listed or searched what messages say:"), request.GET.urlencode()))
+    # A POST without an action answers with the list, too.
+    _record(request, format_lazy("{} ?{}", _("Listed or searched what messages say:"), request.GET.urlencode()))
 
 
 def _record(request: HttpRequest, what: Any, conversations: Iterable[Conversation] | None = None) -> None:
-    if request.method != "HEAD":
-        # All staff read the log, so it is not written in the language of the one who reads.
-        with translation.override(settings.LANGUAGE_CODE):
-            staff.record(request.user, str(what), conversations)
+    # All staff read the log, so it is not written in the language of the one who reads.
+    with translation.override(settings.LANGUAGE_CODE):
+        staff.record(request.user, str(what), conversations)

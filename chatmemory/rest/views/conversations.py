@@ -23,7 +23,7 @@ from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import WINDOW_SETTINGS, Conversation, ConversationQuerySet, IdempotencyKey
 from chatmemory.rest.access import is_for_others, may_read_words, require, require_reachable, single_owner
-from chatmemory.rest.filters import ConversationFilter, StrictOrderingFilter
+from chatmemory.rest.filters import WORD_FILTERS, ConversationFilter, StrictOrderingFilter
 from chatmemory.rest.memory_bounds import require_bounded
 from chatmemory.rest.pagination import ConversationPagination
 from chatmemory.rest.preconditions import conversation_tag, not_modified, precondition
@@ -34,9 +34,6 @@ from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.staff import READ_WORDS, WRITE_WORDS
 
 __all__ = ["ConversationViewSet"]
-
-# Filters whose results tell what messages or metadata say.
-_WORD_FILTERS = ("search", "metadata_key")
 
 
 class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
@@ -57,7 +54,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
     ordering = ["-updated_at", "-id"]
 
     def get_queryset(self) -> ConversationQuerySet:
-        if any(self.request.query_params.get(name) for name in _WORD_FILTERS):
+        if any(self.request.query_params.get(name) for name in WORD_FILTERS):
             require(self.request, *READ_WORDS)
         return self.conversations()
 

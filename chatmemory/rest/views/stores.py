@@ -74,16 +74,19 @@ class StoreViewSet(ChatMemoryViewSet):
             require_bounded(existing)
         messages = read_list(request.data, "", self.message_format, "MAX_MEMORY_MESSAGES")
         require_list_bounded(messages)
-        target = Target.named(
-            owner,
-            self.memory_id,
-            lambda: Conversation(owner=owner, memory_id=self.memory_id),
-            precondition(request, may_be_new=True),
-        )
+        demanded = precondition(request, may_be_new=True)
+
+        def check(row: Conversation) -> None:
+            if not row._state.adding:  # before anything tells of it, such as its version
+                require_reachable(request, target.key.database, row.pk)
+            if demanded:
+                demanded(row)
+
+        target = Target.named(owner, self.memory_id, lambda: Conversation(owner=owner, memory_id=self.memory_id), check)
 
         def rewrite() -> Change:
             change = operations.rewrite(target, messages, from_foreign_memory=True)
-            # Only now it is known which conversation it is: a new one, or one that staff may not reach.
+            # A conversation that was made just now has been checked by nobody.
             require_reachable(request, target.key.database, change.conversation.pk)
             record_change(request, change.conversation, change_to_record(change))
             return change
