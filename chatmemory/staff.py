@@ -1,4 +1,4 @@
-"""What staff may do with conversations of others, and the record of it: one rule for the admin and the REST API.
+"""The rule for staff, in the admin and over REST: what they may do with conversations of others, and its record.
 
 The setting ``STAFF_CONVERSATIONS`` says which conversations a member of staff reaches, and permissions say what they
 may do with them. *Words* are what messages say, and the metadata of a conversation; its title, owner and figures are

@@ -19,7 +19,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.admin.display.gauge import grouped, used_in_window
-from chatmemory.models import Conversation, ConversationQuerySet
+from chatmemory.models import LONGEST_SEARCH, Conversation, ConversationQuerySet
 
 if TYPE_CHECKING:
     Pages = Paginator[Conversation]
@@ -30,7 +30,6 @@ __all__ = ["CappedList", "CappedPaginator", "FullnessFilter", "HasEvictedFilter"
 
 _MOST_COUNTED = 10_000
 _MOST_WORDS = 5
-_MOST_CHARS = 100
 
 
 class CappedPaginator(Pages):
@@ -69,10 +68,10 @@ class CappedList(ChangeList):
 def words(search_term: str) -> list[str]:
     """Return the first few words of a search; words in quotation marks count as one.
 
-    Further words are ignored: each is a condition of its own, and databases bound their number. Further characters
-    are ignored, too: a database may compare the whole pattern at each character of a text.
+    Further words are ignored: each is a condition of its own, and databases bound their number. So are characters
+    after the first :data:`LONGEST_SEARCH`.
     """
-    return list(islice(smart_split(search_term[:_MOST_CHARS]), _MOST_WORDS))
+    return list(islice(smart_split(search_term[:LONGEST_SEARCH]), _MOST_WORDS))
 
 
 def is_offered(model_admin: Any, request: HttpRequest, lookup: str) -> bool:

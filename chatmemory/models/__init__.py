@@ -10,12 +10,13 @@ from chatmemory.models.conversation import (
     WindowSettings,
 )
 from chatmemory.models.idempotency_key import IdempotencyKey
-from chatmemory.models.message import EVICTION_REASONS, TYPES, Message, MessageQuerySet
+from chatmemory.models.message import EVICTION_REASONS, LONGEST_SEARCH, TYPES, Message, MessageQuerySet
 from chatmemory.models.owners import require_owner
 
 __all__ = [
     "COUNTERS",
     "EVICTION_REASONS",
+    "LONGEST_SEARCH",
     "MAX_LIMIT",
     "TYPES",
     "WINDOWS",

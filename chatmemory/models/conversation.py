@@ -167,7 +167,7 @@ class Conversation(models.Model):
     objects = ConversationQuerySet.as_manager()
 
     _stored: dict[str, Any] = {}
-    """What the row is known to have: the values of the columns that save() may write. Never changed in place."""
+    """The known values of the row, of the columns that save() may write. Never changed in place."""
 
     if TYPE_CHECKING:
         owner_id: Any

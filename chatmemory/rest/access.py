@@ -1,4 +1,4 @@
-"""Who reaches which conversations over REST: users their own, and staff who name another owner those of the admin."""
+"""The conversations that a request may reach: its user's own; for staff also those of the owner that they name."""
 
 from __future__ import annotations
 

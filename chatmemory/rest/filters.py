@@ -17,6 +17,7 @@ from rest_framework.request import Request
 
 from chatmemory.models import (
     EVICTION_REASONS,
+    LONGEST_SEARCH,
     MAX_LIMIT,
     TYPES,
     WINDOWS,
@@ -33,7 +34,6 @@ WORD_FILTERS = ("search", "metadata_key")
 """The filters whose results tell what messages or metadata say."""
 
 _LONGEST_TEXT = 255
-_LONGEST_SEARCH = 100  # a database may compare the whole pattern at each character of a text
 
 
 class _Text(filters.CharFilter):
@@ -96,7 +96,7 @@ class ConversationFilter(filters.FilterSet):
     title = _Text(lookup_expr="icontains", help_text="A part of the title.")
     search = _Text(
         method="filter_search",
-        max_length=_LONGEST_SEARCH,
+        max_length=LONGEST_SEARCH,
         help_text="A part of the title or of the text of a message.",
     )
     has_evicted = _Flag(method="filter_has_evicted", help_text="Whether any message has left the memory.")
@@ -142,7 +142,7 @@ class MessageFilter(filters.FilterSet):
     evicted_after = _Moment(field_name="evicted_at", lookup_expr="gte")
     evicted_before = _Moment(field_name="evicted_at", lookup_expr="lt")
     search = _Text(
-        field_name="text", lookup_expr="icontains", max_length=_LONGEST_SEARCH, help_text="A part of the text."
+        field_name="text", lookup_expr="icontains", max_length=LONGEST_SEARCH, help_text="A part of the text."
     )
 
     def filter_state(self, queryset: MessageQuerySet, name: str, value: list[str]) -> MessageQuerySet:

@@ -13,12 +13,13 @@ from rest_framework.request import Request
 from chatmemory import staff
 from chatmemory.database.change import Change
 from chatmemory.database.retry import retry
+from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from chatmemory.rest.access import is_for_others, may_read_words
 from chatmemory.rest.filters import WORD_FILTERS
 from chatmemory.staff import Act
 
-__all__ = ["change_to_record", "record_change", "record_read", "recorded"]
+__all__ = ["change_to_record", "record_change", "record_read", "recorded", "recorded_change"]
 
 T = TypeVar("T")
 
@@ -71,6 +72,23 @@ def recorded(request: Request, database: str, change: Callable[[], T]) -> T:
             return change()
 
     return retry(database, transact)
+
+
+def recorded_change(request: Request, target: Target, change_memory: Callable[[], Change]) -> Change:
+    """Change a memory, and record the figures of the change, as :func:`recorded` does.
+
+    Args:
+        request: the request.
+        target: the conversation.
+        change_memory: makes the change.
+    """
+
+    def change() -> Change:
+        made = change_memory()
+        record_change(request, made.conversation, change_to_record(made))
+        return made
+
+    return recorded(request, target.key.database, change)
 
 
 def _call(request: Request) -> str:

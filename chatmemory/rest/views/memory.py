@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from rest_framework import status
@@ -12,7 +11,6 @@ from rest_framework.response import Response
 from chatmemory.core.numbers import whole_number
 from chatmemory.database import operations
 from chatmemory.database.batches import rows_of
-from chatmemory.database.change import Change
 from chatmemory.database.operations.try_window import fit_rows
 from chatmemory.database.target import Target
 from chatmemory.database.to_format import written_memory
@@ -21,7 +19,7 @@ from chatmemory.rest.bodies import read_list, read_memory
 from chatmemory.rest.memory_bounds import require_bounded, require_room
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
-from chatmemory.rest.records import change_to_record, record_change, record_read, recorded
+from chatmemory.rest.records import record_read, recorded_change
 from chatmemory.rest.serializers import WindowSerializer, memory_to_data, message_items, trial_to_data
 from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.staff import READ_WORDS, WRITE_WORDS
@@ -62,7 +60,7 @@ class MemoryViewSet(ChatMemoryViewSet):
         messages = read_memory(request.data, self.message_format)
         require_bounded(found)
         require_room(found, messages, in_place=True)
-        change = self._recorded(target, lambda: operations.rewrite(target, messages))
+        change = recorded_change(request, target, lambda: operations.rewrite(target, messages))
         conversation = change.conversation
         rows = list(rows_of(conversation).in_memory_at(conversation.version))
         written = self.message_format.write([row.message for row in rows], None)
@@ -74,7 +72,7 @@ class MemoryViewSet(ChatMemoryViewSet):
     def destroy(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Clear the memory. History stays."""
         target = Target.of(self.conversation(), precondition(request))
-        self._recorded(target, lambda: operations.clear(target))
+        recorded_change(request, target, lambda: operations.clear(target))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     def preview(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
@@ -91,14 +89,6 @@ class MemoryViewSet(ChatMemoryViewSet):
         trial = conversation.memory.try_window(**serializer.validated_data, messages=messages)
         record_read(request, conversation)
         return Response(trial_to_data(trial, self.message_format))
-
-    def _recorded(self, target: Target, act: Callable[[], Change]) -> Change:
-        def do() -> Change:
-            change = act()
-            record_change(self.request, change.conversation, change_to_record(change))
-            return change
-
-        return recorded(self.request, target.key.database, do)
 
     def _tag(self, conversation: Conversation, version: int) -> str:
         return memory_tag(conversation, version, self.request.query_params.get("format"))

@@ -13,7 +13,6 @@ from rest_framework.response import Response
 from chatmemory.core.numbers import whole_number
 from chatmemory.database import operations
 from chatmemory.database.batches import rows_of
-from chatmemory.database.change import Change
 from chatmemory.database.idempotency import keys_of
 from chatmemory.database.target import Target
 from chatmemory.models import MAX_LIMIT, Conversation
@@ -22,7 +21,7 @@ from chatmemory.rest.filters import MessageFilter, StrictOrderingFilter
 from chatmemory.rest.memory_bounds import require_room
 from chatmemory.rest.pagination import MessagePagination
 from chatmemory.rest.preconditions import memory_tag, precondition
-from chatmemory.rest.records import change_to_record, record_change, record_read, recorded
+from chatmemory.rest.records import record_read, recorded_change
 from chatmemory.rest.serializers import MessageSerializer, change_to_data, message_items
 from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.staff import READ_WORDS, WRITE_WORDS
@@ -63,13 +62,7 @@ class MessageViewSet(ChatMemoryViewSet):
                 demanded(row)
 
         target = Target.of(conversation, demanded and check)
-
-        def add() -> Change:
-            change = operations.add(target, messages, idempotency_key=key)
-            record_change(request, change.conversation, change_to_record(change))
-            return change
-
-        change = recorded(request, target.key.database, add)
+        change = recorded_change(request, target, lambda: operations.add(target, messages, idempotency_key=key))
         tag = memory_tag(change.conversation, change.conversation.version, request.query_params.get("format"))
         answer = change_to_data(change, self.format_name)
         return Response(answer, status=status.HTTP_201_CREATED, headers={"ETag": tag})

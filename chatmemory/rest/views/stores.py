@@ -24,7 +24,7 @@ from chatmemory.rest.formats import DEFAULT_FORMAT
 from chatmemory.rest.memory_bounds import require_bounded, require_list_bounded
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
-from chatmemory.rest.records import change_to_record, record_change, record_read, recorded
+from chatmemory.rest.records import record_read, recorded_change
 from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.staff import READ_WORDS, WRITE_WORDS
 
@@ -88,10 +88,9 @@ class StoreViewSet(ChatMemoryViewSet):
             change = operations.rewrite(target, messages, from_foreign_memory=True)
             # A conversation that was made just now has been checked by nobody.
             require_reachable(request, target.key.database, change.conversation.pk)
-            record_change(request, change.conversation, change_to_record(change))
             return change
 
-        change = recorded(request, target.key.database, rewrite)
+        change = recorded_change(request, target, rewrite)
         return Response(status=status.HTTP_204_NO_CONTENT, headers={"ETag": self._tag(change.conversation)})
 
     def destroy(self, request: Request, memory_id: str, **kwargs: object) -> Response:
@@ -99,13 +98,8 @@ class StoreViewSet(ChatMemoryViewSet):
         conversation, demanded = self._existing(), precondition(request, may_be_new=True)
         if conversation is not None:
             target = Target.of(conversation, demanded)
-
-            def clear() -> None:
-                change = operations.clear(target)
-                record_change(request, change.conversation, change_to_record(change))
-
             with suppress(Conversation.DoesNotExist):
-                recorded(request, target.key.database, clear)
+                recorded_change(request, target, lambda: operations.clear(target))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     def _tag(self, conversation: Conversation | None) -> str:
