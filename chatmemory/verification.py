@@ -18,6 +18,7 @@ from chatmemory.core.json_text import loads
 from chatmemory.database.batches import ROWS_AT_ONCE, in_parts, on_primary, pages
 from chatmemory.database.change import Change
 from chatmemory.database.idempotency import scope_of
+from chatmemory.database.prefix import NOT_AT_THE_END
 from chatmemory.database.target import Target
 from chatmemory.models import EVICTION_REASONS, Conversation, IdempotencyKey, Message
 
@@ -125,6 +126,7 @@ def _examine(page: list[Conversation], accept_missing: bool) -> list[Finding]:
         first_version=Min("added_in"),
         last_added=Max("added_in"),
         last_evicted=Max("evicted_in"),
+        last_moved=Max("added_in", filter=NOT_AT_THE_END),
         whole=Count("pk", filter=_WHOLE),
     )
     found: dict[UUID, dict[str, Any]] = {one["conversation_id"]: dict(one) for one in sums}
@@ -148,6 +150,7 @@ _NOTHING = {
     "first_version": None,
     "last_added": None,
     "last_evicted": None,
+    "last_moved": None,
     "whole": 0,
 }
 
@@ -188,6 +191,8 @@ def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: b
     yield from counter("retained_count", rows["retained"], rows["retained"])
     yield from counter("retained_tokens", rows["tokens"] or 0, rows["tokens"] or 0)
     yield from counter("version", max(rows["last_added"] or 0, rows["last_evicted"] or 0), None)
+    changed = max(rows["last_moved"] or 0, rows["last_evicted"] or 0)
+    yield from counter("prefix_version", changed, max(changed, conversation.version))
     if rows["first_version"] == 0:
         yield _finding(conversation, "added_in of the first message", "at least 1", 0)
     if rows["orders"] != rows["retained"]:

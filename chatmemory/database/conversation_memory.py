@@ -14,7 +14,7 @@ from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.database.key import Key
 from chatmemory.database.operations.try_window import WindowTrial, try_window
-from chatmemory.database.read import read_window
+from chatmemory.database.read import read_fresh_window, read_window
 from chatmemory.database.target import Target
 from chatmemory.database.to_format import written_memory
 from chatmemory.models import Conversation, WindowSettings
@@ -141,7 +141,8 @@ class ConversationMemory(ChatMemory):
         Raises:
             ValueError: there is no such format, or it cannot express a message.
         """
-        return written_memory(self.conversation, self.messages(), name)
+        messages, fresh = read_fresh_window(Key.of(self.conversation, self._primary))
+        return written_memory(self.conversation, messages, fresh, name)
 
     async def ato_format(self, name: str) -> Any:
         """Async twin of :meth:`to_format`."""

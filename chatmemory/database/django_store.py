@@ -48,7 +48,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
 
     def get_messages(self, memory_id: Any) -> list[ChatMessage]:
         """Return the retained messages, in order."""
-        return [from_columns(*columns) for *columns, _, _, _, _ in read_memory(self._key(memory_id))]
+        return [from_columns(*row[:3]) for row in read_memory(self._key(memory_id))]
 
     async def aget_messages(self, memory_id: Any) -> list[ChatMessage]:
         """Async twin of :meth:`get_messages`."""

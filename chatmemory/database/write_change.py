@@ -13,6 +13,7 @@ from chatmemory import signals
 from chatmemory.conf import setting
 from chatmemory.database.batches import ROWS_AT_ONCE, chunks, rows_of
 from chatmemory.database.change import Change, Gone, MemorySize, mark_evicted
+from chatmemory.database.prefix import is_at_the_end
 from chatmemory.database.sql.raw_rows import Row, message_columns, primary_key, text_columns
 from chatmemory.database.sql.writes import MOST_ROWS, save
 from chatmemory.models import Conversation, Message
@@ -70,6 +71,8 @@ def update_counters(change: Change, added: list[Message], evicted: Sequence[Gone
             mark_evicted(gone, conversation.version, now, reason)
         else:
             conversation.retained_tokens -= message_columns(gone)[-1]
+    if evicted or not all(map(is_at_the_end, added)):
+        conversation.prefix_version = conversation.version
     change.added, change.gone = added, list(evicted)
     change.size, change.moment = MemorySize.of(conversation), now
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,16 +42,21 @@ class _Call:
 
 
 class _Ids:
-    """The IDs of calls: their own where the rules allow these, else new ones."""
+    """The IDs of calls: their own where the rules allow these, else new ones.
 
-    def __init__(self, given: Iterable[ChatMessage], rules: Rules) -> None:
+    What comes later changes no ID, so that all before it is sent as it was: caches and signatures depend on that.
+    """
+
+    def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._given = used_ids(given)
+        self._given: set[str | None] = set()
         self._new = unused_ids(self._given)
+        self._made: set[str] = set()
         self._taken: set[str] = set()
 
     def of(self, message: AiMessage) -> list[str | None]:
-        taken = self._taken if self._rules.unique_ids else set()
+        self._given |= used_ids([message])
+        taken = self._taken if self._rules.unique_ids else set(self._made)
         ids: list[str | None] = []
         for request in message.tool_execution_requests:
             if not (request.id or self._rules.needs_ids):
@@ -60,6 +65,7 @@ class _Ids:
             id = self._rules.ids.allowed(request.id or "")
             if not id or id in taken or (id != request.id and id in self._given):
                 id = next(new for new in self._new if new not in taken)
+                self._made.add(id)
             taken.add(id)
             ids.append(id)
         return ids
@@ -90,7 +96,7 @@ class _Waiting:
 
 def paired(given: Sequence[ChatMessage], rules: Rules, repairs: list[Repair]) -> Iterator[tuple[int, ChatMessage]]:
     """Yield the messages with every call directly followed by its results, and no other results."""
-    ids = _Ids(given, rules)
+    ids = _Ids(rules)
     waiting = _Waiting()
     calls: dict[int, list[_Call]] = {}
     results: defaultdict[int, list[tuple[int, ChatMessage]]] = defaultdict(list)

@@ -6,7 +6,7 @@ A project adds its own with the setting ``FORMATS``: ``{"acme": "acme.chat.FORMA
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,10 +39,17 @@ class MessageFormat:
     title: str
     """The name for people."""
 
-    write: Callable[[Sequence[ChatMessage], Callable[[Repair], object] | None], Any]
-    """The writer of a whole memory, made acceptable to a model; calls its second argument with each repair.
+    write: Callable[..., Any]
+    """The writer of a whole memory, made acceptable to a model: it is called with the messages, and with a function (or
+    None) that it calls with each repair.
 
     It raises ``UnsupportedContentError``.
+    """
+
+    binds_thinking: bool = False
+    """Whether the API binds thinking to all that was said before it.
+
+    Then ``write`` takes ``thinking=`` as well: the indexes of the messages before which nothing has changed.
     """
 
     write_each: Callable[[Sequence[ChatMessage]], list[Any]] | None = None
@@ -56,6 +63,24 @@ class MessageFormat:
 
     It raises ``InvalidMessageError``. REST passes a list of values such as ``write_each`` returns.
     """
+
+    def write_memory(
+        self,
+        messages: Sequence[ChatMessage],
+        fresh: Collection[int],
+        on_repair: Callable[[Repair], object] | None = None,
+    ) -> Any:
+        """Write a whole memory with the thinking that the API still takes.
+
+        Args:
+            messages: the memory.
+            fresh: the indexes of the messages before which nothing has changed since they were added.
+            on_repair: is called with each repair.
+
+        Raises:
+            UnsupportedContentError: the format cannot express a message.
+        """
+        return self.write(messages, on_repair, **({"thinking": fresh} if self.binds_thinking else {}))
 
 
 def _langchain4j(messages: Sequence[ChatMessage]) -> list[Any]:
@@ -77,7 +102,7 @@ BUILT_IN = {
         read=from_openai,
     ),
     "openai-responses": MessageFormat(title="OpenAI Responses", write=to_responses, read=from_responses),
-    "anthropic": MessageFormat(title="Anthropic", write=to_anthropic, read=from_anthropic),
+    "anthropic": MessageFormat(title="Anthropic", write=to_anthropic, binds_thinking=True, read=from_anthropic),
     "gemini": MessageFormat(title="Gemini", write=to_gemini, read=from_gemini),
 }
 

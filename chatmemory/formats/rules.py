@@ -26,6 +26,7 @@ class RepairReason(StrEnum):
     FIRST_TURN = "first_turn"
     TRAILING_SPACE = "trailing_space"
     REASONING = "reasoning"
+    STALE_THINKING = "stale_thinking"
 
 
 @dataclass(frozen=True)

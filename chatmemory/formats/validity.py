@@ -22,8 +22,8 @@ tool result without its call, a call without its result, and more. What is chang
 The kind of the last message is not changed: a memory that ends with an answer is sent so, and the caller decides
 whether the model goes on from there. The same messages always give the same result, and valid messages are not changed.
 
-Two more repairs belong to one API each: white space at the end of the last turn (:mod:`chatmemory.formats.anthropic`)
-and reasoning that is not encrypted (:mod:`chatmemory.formats.responses`).
+More repairs belong to one API each: white space at the end of the last turn and stale thinking
+(:mod:`chatmemory.formats.anthropic`), and reasoning that is not encrypted (:mod:`chatmemory.formats.responses`).
 """
 
 from __future__ import annotations

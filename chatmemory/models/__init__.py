@@ -10,7 +10,7 @@ from chatmemory.models.conversation import (
     WindowSettings,
 )
 from chatmemory.models.idempotency_key import IdempotencyKey
-from chatmemory.models.message import EVICTION_REASONS, LONGEST_SEARCH, TYPES, Message, MessageQuerySet
+from chatmemory.models.message import EVICTION_REASONS, LONGEST_SEARCH, ORDER_STEP, TYPES, Message, MessageQuerySet
 from chatmemory.models.owners import require_owner
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "EVICTION_REASONS",
     "LONGEST_SEARCH",
     "MAX_LIMIT",
+    "ORDER_STEP",
     "TYPES",
     "WINDOWS",
     "WINDOW_SETTINGS",

@@ -59,7 +59,15 @@ class WindowSettings(TypedDict, total=False):
 WINDOW_SETTINGS = tuple(WindowSettings.__annotations__)
 """The names of :class:`WindowSettings`."""
 
-COUNTERS = ("version", "next_position", "message_count", "retained_count", "retained_tokens", "purged_count")
+COUNTERS = (
+    "version",
+    "prefix_version",
+    "next_position",
+    "message_count",
+    "retained_count",
+    "retained_tokens",
+    "purged_count",
+)
 """The columns that every change writes, with ``updated_at``."""
 
 # The columns of a stored row that save() never writes, because another process may have changed them; with their values
@@ -149,6 +157,8 @@ class Conversation(models.Model):
     always_keep_system_message_first = models.BooleanField(_("always keep system message first"), default=False)
 
     version = models.PositiveIntegerField(_("version"), default=0, editable=False)
+    # The version of the last change that did more than add at the end of the memory: see chatmemory.database.prefix.
+    prefix_version = models.PositiveIntegerField(default=0, editable=False)
     next_position = models.PositiveIntegerField(_("next position"), default=0, editable=False)
     message_count = models.PositiveIntegerField(_("messages said"), default=0, editable=False)
     retained_count = models.PositiveIntegerField(_("messages retained"), default=0, editable=False)

@@ -16,7 +16,7 @@ from chatmemory.models.conversation import Conversation
 from chatmemory.models.deletion import cascade
 from chatmemory.models.message_columns import from_columns
 
-__all__ = ["EVICTION_REASONS", "LONGEST_SEARCH", "TYPES", "Message", "MessageQuerySet"]
+__all__ = ["EVICTION_REASONS", "LONGEST_SEARCH", "ORDER_STEP", "TYPES", "Message", "MessageQuerySet"]
 
 TYPES = [
     (ChatMessageType.SYSTEM.value, _("System")),
@@ -32,6 +32,9 @@ EVICTION_REASONS = [
     (EvictionReason.REWRITTEN.value, _("dropped by a rewrite")),
     (EvictionReason.CLEARED.value, _("the memory was cleared")),
 ]
+
+ORDER_STEP = 2**32
+"""The distance in ``memory_order`` of two messages added one after the other: room for 32 halvings."""
 
 LONGEST_SEARCH = 100
 """The most characters of a search: a database may compare all of them at each character of a text."""

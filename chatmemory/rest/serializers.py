@@ -14,6 +14,7 @@ from chatmemory.core.serialization.storable import require_json
 from chatmemory.database.change import Change
 from chatmemory.database.operations.try_window import WindowTrial
 from chatmemory.database.plain_data import MESSAGE_FIELDS, MessageData, messages_to_data
+from chatmemory.database.prefix import fresh_rows
 from chatmemory.formats.registry import MessageFormat
 from chatmemory.models import WINDOW_SETTINGS, Conversation, Message
 
@@ -213,7 +214,9 @@ def trial_to_data(trial: WindowTrial, format: MessageFormat) -> dict[str, Any]:
         row.evicted_in = trial.version + 1
         row.eviction_reason = reason.value
     return {
-        "messages": format.write([row.message for row in trial.retained], None),
+        "messages": format.write_memory(
+            [row.message for row in trial.retained], fresh_rows(trial.retained, trial.prefix_version)
+        ),
         "tokens": trial.tokens,
         "window": trial.window,
         "limit": trial.limit,

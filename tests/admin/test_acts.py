@@ -20,9 +20,8 @@ from django.utils import timezone, translation
 from chatmemory import AiMessage, CustomMessage, UserMessage
 from chatmemory.admin import ConversationAdmin
 from chatmemory.database import batches, operations
-from chatmemory.database.operations.positions import ORDER_STEP
 from chatmemory.database.target import Target
-from chatmemory.models import Conversation, Message
+from chatmemory.models import ORDER_STEP, Conversation, Message
 from tests.admin.test_conversation import LIST, conversation, html, page, staff, words  # noqa: F401
 from tests.support.factories import ConversationFactory, UserFactory
 

@@ -18,8 +18,7 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.database.operations.positions import ORDER_STEP
-from chatmemory.models import Conversation, Message
+from chatmemory.models import ORDER_STEP, Conversation, Message
 from tests.support.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
 from tests.support.factories import ConversationFactory
 

@@ -349,6 +349,26 @@ class TestDownloads:
         assert client.get(page(long, "memory") + "?download=openai").status_code == 403
         assert "download=" not in html(client, page(long, "memory"))
 
+    def test_have_the_thinking_that_was_sent_then(self, admin_client: Client) -> None:
+        made: Conversation = ConversationFactory(window="messages", limit=4)
+        answer = AiMessage("OK", thinking="Hm.", attributes={"thinking_signature": "signed"})
+        made.memory.add(UserMessage("Hi"), answer)
+        before = made.memory.to_format("anthropic")
+        made.memory.add(UserMessage("Hi"), AiMessage("OK"), UserMessage("Hi"))
+        for version, sent in (1, before), (2, made.memory.to_format("anthropic")):
+            path = page(made, "memory") + f"?version={version}"
+            assert admin_client.get(f"{path}&download=anthropic").json() == sent
+            assert ("&quot;signature&quot;" in html(admin_client, path)) is (version == 1)
+
+    def test_have_no_thinking_where_the_limit_was_made_smaller_by_other_hands(self, admin_client: Client) -> None:
+        made: Conversation = ConversationFactory(window="messages", limit=4)
+        answer = AiMessage("OK", thinking="Hm.", attributes={"thinking_signature": "signed"})
+        made.memory.add(UserMessage("Hi"), answer, UserMessage("Hi"))
+        Conversation.objects.update(limit=2)
+        sent = admin_client.get(page(made, "memory") + "?download=anthropic").json()
+        assert sent == made.memory.to_format("anthropic")
+        assert "signed" not in json.dumps(sent)
+
     def test_what_a_format_cannot_express_is_said(self, admin_client: Client, long: Conversation) -> None:
         long.memory.add(CustomMessage({"a": 1}))
         shown_page = html(admin_client, page(long, "memory") + "?download=openai")

@@ -13,9 +13,8 @@ from django.utils import timezone
 from chatmemory import AiMessage, SystemMessage, UserMessage
 from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.database.key import Key
-from chatmemory.database.operations.positions import ORDER_STEP
 from chatmemory.database.sql.statements import statements
-from chatmemory.models import Conversation, Message
+from chatmemory.models import ORDER_STEP, Conversation, Message
 from chatmemory.recounting import recount
 from tests.support.factories import ConversationFactory
 

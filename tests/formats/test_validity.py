@@ -130,8 +130,8 @@ PAIRED: dict[str, Case] = {
     ),
     "a made-up ID is nobody else's": (
         [_call(None), _result(None), _call("call_0"), _result("call_0")],
-        [_call("call_1"), _result("call_1"), _call("call_0"), _result("call_0")],
-        [(0, "tool_call_id")],
+        [_call("call_0"), _result("call_0"), _call("call_1"), _result("call_1")],
+        [(0, "tool_call_id"), (2, "tool_call_id")],
     ),
     "a long ID": (
         [_call("a" * 41), _result("a" * 41)],

@@ -62,6 +62,7 @@ def test_nothing_is_found_where_all_is_well(conversation: Conversation) -> None:
         ("retained_count", 1, "4"),
         ("retained_tokens", 10**10, "23"),
         ("version", 1, "at least 3"),
+        ("prefix_version", 1, "from 2 to 3"),
         ("next_position", 5, "at least 6"),
     ],
 )
@@ -287,6 +288,7 @@ def test_as_many_queries_for_many_conversations_as_for_one(conversation: Convers
             "retained_tokens": st.integers(0, 100),
             "next_position": st.integers(3, 20),
             "version": st.integers(0, 9),
+            "prefix_version": st.integers(0, 9),
             "purged_count": st.integers(0, 20),
         },
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.test import Client
 
 from chatmemory import AiMessage, SystemMessage, UserMessage
+from chatmemory.formats.registry import BUILT_IN
 from chatmemory.models import Conversation, Message
 from tests.support.api import ITEM, ai, post, put, url, user_message
 from tests.support.factories import ConversationFactory
@@ -47,6 +50,60 @@ def test_any_past_memory(api: Client, conversation: Conversation, query: str, ve
     assert (answer["version"], texts(answer["messages"])) == (version, expected)
     tokens = conversation.messages.in_memory_at(version).values_list("token_count", flat=True)
     assert answer["tokens"] == sum(tokens)
+
+
+def test_a_past_memory_has_the_thinking_that_was_sent_then(api: Client, user: Any) -> None:
+    made = ConversationFactory(owner=user, window="messages", limit=4)
+    sent = {}
+    for _ in range(4):
+        made.memory.add(UserMessage("Hi"))
+        made.memory.add(AiMessage("OK", thinking="Hm.", attributes={"thinking_signature": "signed"}))
+        sent[made.version] = made.memory.to_format("anthropic")
+    now = api.get(url(made, "memory/?format=anthropic")).json()["messages"]
+    assert now == sent[made.version] == made.memory.to_format("anthropic")
+    for version, request in sent.items():
+        assert api.get(url(made, f"memory/?format=anthropic&at={version}")).json()["messages"] == request
+    thoughts = [json.dumps(request).count('"thinking": "Hm."') for request in sent.values()]
+    assert thoughts == [1, 2, 0, 0]
+
+
+BOUND = replace(BUILT_IN["langchain4j"], write=BUILT_IN["anthropic"].write, binds_thinking=True)
+"""A format whose API binds thinking to what stands before it, and that has a value for each message."""
+
+
+@pytest.fixture
+def thoughtful(user: Any, settings: Any) -> Conversation:
+    settings.CHATMEMORY = {"FORMATS": {"bound": "tests.rest.test_memory.BOUND"}}
+    made = ConversationFactory(owner=user, window="messages", limit=4)
+    answer = AiMessage("OK", thinking="Hm.", attributes={"thinking_signature": "signed"})
+    made.memory.add(UserMessage("Hi"), answer, UserMessage("Hi"))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_sent"),
+    [
+        ({}, True),
+        ({"messages": [user_message("Go on")]}, True),
+        ({"limit": 2}, False),
+        ({"messages": [user_message("Go on"), user_message("Go on")]}, False),
+        ({"messages": [{"type": "SYSTEM", "text": "Be brief."}]}, False),
+    ],
+)
+def test_a_preview_has_the_thinking_that_would_be_sent(
+    api: Client, thoughtful: Conversation, asked: Any, is_sent: bool
+) -> None:
+    request = post(api, url(thoughtful, "memory/preview/?format=bound"), asked).json()["messages"]
+    assert ("Hm." in json.dumps(request)) is is_sent
+
+
+def test_a_rewrite_answers_without_stale_thinking(api: Client, thoughtful: Conversation) -> None:
+    messages = thoughtful.memory.to_format("langchain4j")
+    same = put(api, url(thoughtful, "memory/?format=bound"), {"messages": messages}).json()["messages"]
+    assert "Hm." in json.dumps(same)
+    messages[0] = user_message("Hello")
+    other = put(api, url(thoughtful, "memory/?format=bound"), {"messages": messages}).json()["messages"]
+    assert "Hm." not in json.dumps(other)
 
 
 @pytest.mark.parametrize(

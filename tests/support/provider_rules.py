@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable
@@ -13,7 +14,14 @@ from openai.types.chat import ChatCompletionMessageParam
 from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 
-__all__ = ["assert_anthropic_accepts", "assert_gemini_accepts", "assert_openai_accepts", "assert_responses_accept"]
+__all__ = [
+    "anthropic_signature",
+    "assert_anthropic_accepts",
+    "assert_gemini_accepts",
+    "assert_openai_accepts",
+    "assert_responses_accept",
+    "assert_thinking_is_bound",
+]
 
 _OPENAI = TypeAdapter(list[ChatCompletionMessageParam])
 _RESPONSES = TypeAdapter(list[ResponseInputItemParam])
@@ -137,6 +145,36 @@ def assert_anthropic_accepts(request: dict[str, Any]) -> None:
     assert not calls, "calls without their results"
     if turns[-1]["role"] == "assistant" and (last := _blocks(turns[-1]["content"])[-1])["type"] == "text":
         assert last["text"] == last["text"].rstrip()
+
+
+def anthropic_signature(request: dict[str, Any]) -> str:
+    """Return the signature of what a model thinks behind a request: a hash of all that it has been sent."""
+    return _signature(_said(request))
+
+
+def assert_thinking_is_bound(request: dict[str, Any]) -> None:
+    """Messages: each thinking block stands behind what it was written behind, but in the turn under way."""
+    said = _said(request)
+    under_way = len(said)
+    if said[-1][1]["type"] == "tool_result":
+        others = [
+            index for index, (role, block) in enumerate(said) if role == "user" and block["type"] != "tool_result"
+        ]
+        under_way = max(others, default=0)
+    for index, (_role, block) in enumerate(said[:under_way]):
+        if block["type"] in ("thinking", "redacted_thinking"):
+            signature = block["signature"] if block["type"] == "thinking" else block["data"]
+            assert signature == _signature(said[:index]), f"block {index} is bound to a different conversation"
+
+
+def _said(request: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    system = [("system", block) for block in _blocks(request.get("system", []))]
+    turns = request["messages"]
+    return system + [(turn["role"], block) for turn in turns for block in _blocks(turn["content"])]
+
+
+def _signature(said: list[tuple[str, dict[str, Any]]]) -> str:
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def assert_gemini_accepts(request: dict[str, Any]) -> None:

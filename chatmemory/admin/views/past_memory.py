@@ -19,6 +19,7 @@ from chatmemory.admin.views.base import conversation_or_404, conversation_page, 
 from chatmemory.core.json_text import dumps
 from chatmemory.core.numbers import whole_number
 from chatmemory.database.operations.try_window import fit_rows
+from chatmemory.database.prefix import fresh_rows, prefix_version_at
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.registry import message_format, message_formats
 from chatmemory.models import MAX_LIMIT, Conversation, Message
@@ -58,6 +59,7 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
     with_text = model_admin.has_read_text_permission(request, conversation)
     is_long = with_text and are_too_long(conversation.messages.in_memory_at(version))
     rows, over = _memory(conversation, version, with_text=with_text, is_long=is_long)
+    fresh = fresh_rows(rows, version if over else prefix_version_at(conversation, version))
     broken = unreadable(rows) if with_text and not is_long else []
     refused = {}
     wanted = request.GET.get("download")
@@ -65,7 +67,7 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
         if not with_text:
             raise PermissionDenied
         try:
-            file = _file(conversation, version, rows, wanted)
+            file = _file(conversation, version, rows, fresh, wanted)
         except UnsupportedContentError as error:
             refused[wanted] = str(error)
         else:
@@ -92,7 +94,7 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
         over=over,
         lacks_evicted=version > 0 and _lacks_evicted(conversation, version),
         unreadable=broken,
-        jsons=_jsons(rows, refused) if with_text and not (broken or is_long) else [],
+        jsons=_jsons(rows, fresh, refused) if with_text and not (broken or is_long) else [],
         with_text=with_text,
     )
 
@@ -128,8 +130,14 @@ def _lacks_evicted(conversation: Conversation, version: int) -> bool:
     return version < conversation.version and conversation.messages.count() < conversation.next_position
 
 
-def _jsons(rows: list[Message], refused: dict[str, str]) -> list[JsonText]:
-    """Return the JSON of each format; ``refused`` has the formats known to be unable to express it, and why."""
+def _jsons(rows: list[Message], fresh: list[int], refused: dict[str, str]) -> list[JsonText]:
+    """Return the JSON of each format.
+
+    Args:
+        rows: the memory.
+        fresh: the indexes of the messages before which nothing has changed.
+        refused: the formats known to be unable to express it, and why.
+    """
     # A format adds about a hundred characters to each message.
     is_long = sum(100 + len(row.text) + len(row.payload or "") for row in rows) > _MOST_JSON_CHARS
     messages = [] if is_long else [row.message for row in rows]
@@ -138,15 +146,15 @@ def _jsons(rows: list[Message], refused: dict[str, str]) -> list[JsonText]:
         text, problem = "", refused.get(key, "")
         if not (is_long or problem):
             try:
-                text = lay_out(dumps(format.write(messages, None)))
+                text = lay_out(dumps(format.write_memory(messages, fresh)))
             except UnsupportedContentError as error:
                 problem = str(error)
         found.append(JsonText(key=key, name=format.title, text=text, problem=problem))
     return found
 
 
-def _file(conversation: Conversation, version: int, rows: list[Message], key: str) -> HttpResponse:
-    text = dumps(message_format(key).write([row.message for row in rows], None))
+def _file(conversation: Conversation, version: int, rows: list[Message], fresh: list[int], key: str) -> HttpResponse:
+    text = dumps(message_format(key).write_memory([row.message for row in rows], fresh))
     headers = {
         "Content-Disposition": f'attachment; filename="conversation-{conversation.pk}-version-{version}-{key}.json"',
         "X-Content-Type-Options": "nosniff",

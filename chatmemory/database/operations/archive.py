@@ -17,10 +17,9 @@ from chatmemory.database.change import Change
 from chatmemory.database.estimators import estimator_for
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.operations.new_messages import NewMessages
-from chatmemory.database.operations.positions import ORDER_STEP
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write
-from chatmemory.models import Message, MessageQuerySet
+from chatmemory.models import ORDER_STEP, Message, MessageQuerySet
 
 __all__ = ["ARCHIVED", "add_archived", "empty_archive", "take_out"]
 

@@ -8,13 +8,12 @@ from chatmemory.core.eviction import Entry, Retained
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.change import Gone
-from chatmemory.database.operations.positions import ORDER_STEP
 from chatmemory.database.sql.raw_rows import Row, message_columns
 from chatmemory.database.sql.reads import read_oldest
-from chatmemory.models import Conversation, Message
+from chatmemory.models import ORDER_STEP, Conversation, Message
 from chatmemory.models.message_columns import from_columns
 
-__all__ = ["entries_of", "entry_of", "evicted_rows", "memory_of", "plan_addition"]
+__all__ = ["entries_of", "entry_of", "evicted_rows", "memory_of", "placed_rows", "plan_addition"]
 
 # The rows of the window's old end that are read at once when something must go. If they are not enough, the next chunks
 # are larger, so that a system message anywhere in a large window is found in a few statements.
@@ -56,16 +55,21 @@ def plan_addition(
         the rows that are added (a system message equal to the present one is not) and the rows that are evicted.
     """
     memory = memory_of(conversation, window, oldest_first)
-    first = window.always_keep_system_message_first
     for row in rows:
-        memory.add(entry_of(row, window), system_message_first=first)
-    added = [entry.row for entry in memory.added]
-    for row in added:
-        row.position = conversation.next_position
-        conversation.next_position += 1
-        to_front = first and row.type == ChatMessageType.SYSTEM
-        row.memory_order = (-row.position if to_front else row.position) * ORDER_STEP
+        memory.add(entry_of(row, window), system_message_first=window.always_keep_system_message_first)
+    added = placed_rows(memory, conversation, window)
+    conversation.next_position += len(added)
     return added, evicted_rows(memory)
+
+
+def placed_rows(memory: Retained, conversation: Conversation, window: Window) -> list[Message]:
+    """Return the rows that were added to ``memory``, with their places."""
+    rows = [entry.row for entry in memory.added]
+    for position, row in enumerate(rows, conversation.next_position):
+        to_front = window.always_keep_system_message_first and row.type == ChatMessageType.SYSTEM
+        row.position = position
+        row.memory_order = (-position if to_front else position) * ORDER_STEP
+    return rows
 
 
 def oldest_entries(conversation: Conversation, window: Window) -> Iterator[Entry]:

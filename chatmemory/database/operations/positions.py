@@ -6,10 +6,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
-__all__ = ["ORDER_STEP", "longest_common_subsequence", "orders_between"]
-
-ORDER_STEP = 2**32
-"""The distance in ``memory_order`` of two messages added one after the other: room for 32 halvings."""
+__all__ = ["longest_common_subsequence", "orders_between"]
 
 # If almost everything repeats, the longest common subsequence takes too long.
 _MOST_PAIRS = 200_000

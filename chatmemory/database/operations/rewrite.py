@@ -16,10 +16,10 @@ from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.operations.change_window import apply_window
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import entry_of, evicted_rows
-from chatmemory.database.operations.positions import ORDER_STEP, longest_common_subsequence, orders_between
+from chatmemory.database.operations.positions import longest_common_subsequence, orders_between
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write
-from chatmemory.models import Message
+from chatmemory.models import ORDER_STEP, Message
 
 __all__ = ["Rewrite", "plan_rewrite", "rewrite"]
 

@@ -15,7 +15,8 @@ from chatmemory.core.window import Window
 from chatmemory.database.estimators import estimator_for, window_of
 from chatmemory.database.operations.change_window import apply_window_settings, check_window_settings
 from chatmemory.database.operations.new_messages import NewMessages
-from chatmemory.database.operations.plan import entry_of
+from chatmemory.database.operations.plan import entry_of, placed_rows
+from chatmemory.database.prefix import is_at_the_end
 from chatmemory.database.read import read_rows
 from chatmemory.models import Conversation, Message, WindowSettings
 
@@ -34,6 +35,9 @@ class WindowTrial:
 
     version: int
     """The version of the memory that it was tried on."""
+
+    prefix_version: int
+    """The version of the last change, this one included, that does more than add at the end of the memory."""
 
     retained: list[Message]
     """The rows that would stay, in memory order."""
@@ -79,16 +83,17 @@ def _fit(conversation: Conversation, rows: list[Message], added: list[Message], 
     retained = bound.fit([entry_of(row, bound) for row in rows])
     for row in added:
         retained.add(entry_of(row, bound), system_message_first=bound.always_keep_system_message_first)
-    said = [entry.row for entry in retained.added]
-    for offset, row in enumerate(said):
+    said = placed_rows(retained, conversation, bound)
+    for row in said:
         row.conversation = conversation
-        row.position = conversation.next_position + offset
         row.added_in = conversation.version + 1
     stay = [entry.row for entry in retained.entries()]
+    only_adds = not retained.evicted and all(map(is_at_the_end, said))
     return WindowTrial(
         window=bound.kind.value,
         limit=bound.limit,
         version=conversation.version,
+        prefix_version=conversation.prefix_version if only_adds else conversation.version + 1,
         retained=stay,
         evicted=[(entry.row, reason) for entry, reason in retained.evicted],
         added=said,

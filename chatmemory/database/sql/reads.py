@@ -82,7 +82,7 @@ def read_oldest(conversation: Conversation, start: int, size: int) -> list[Row]:
 
 
 def read_memory(key: Key) -> list[Row]:
-    """Return the memory in order: type, text, payload, tokens of each message; model, window, limit of the row."""
+    """Return the memory in order: the columns that ``Statements.memory`` names, of each message."""
 
     def read() -> list[Row]:
         with connections[key.database].cursor() as cursor:

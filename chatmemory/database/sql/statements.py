@@ -38,7 +38,8 @@ class Statements:
     """Lock a conversation, and return all its columns."""
 
     memory: dict[str, str]
-    """Type, text, payload and tokens of each message, then model, window and limit of the conversation."""
+    """Type, text, payload, tokens and version of each message, then model, window, limit and prefix version of the
+    conversation."""
 
     size: str
     """The numbers of messages and characters of the memory, by primary key; characters are null if it is empty."""
@@ -119,8 +120,8 @@ def statements(database: str) -> Statements:
 
     (key,), (conversation,) = of_conversation("id"), of_message("conversation")
     read = [
-        *of_message("type", "text", "payload", "token_count", prefix="m."),
-        *of_conversation("model", "window", "limit", prefix="c."),
+        *of_message("type", "text", "payload", "token_count", "added_in", prefix="m."),
+        *of_conversation("model", "window", "limit", "prefix_version", prefix="c."),
     ]
     memory = f"SELECT {', '.join(read)} FROM {messages} m INNER JOIN {conversations} c ON m.{conversation} = c.{key}"
     whole = [field.attname for field in Message._meta.concrete_fields]

@@ -8,6 +8,7 @@ Anthropic wants the turns of the user and of the model to alternate, the user's 
 - neighbours of one role become one turn: results of tools and what the user says after them, above all
 - what :mod:`chatmemory.formats.validity` says is repaired, and reported
 - white space at the end of the last turn, if that is an answer, is left out, and reported
+- thinking that is stale is left out, and reported: see :mod:`chatmemory.formats.thinking`
 
 Not written, because Anthropic has no place for it and the model does not need it:
 

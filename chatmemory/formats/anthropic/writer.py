@@ -8,16 +8,24 @@ from typing import Any
 from chatmemory.core.arguments import tuple_of
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.formats import CannotExpressError
-from chatmemory.formats.anthropic.block_writer import answer_blocks, content_block
+from chatmemory.formats.anthropic.block_writer import (
+    REDACTED_THINKING,
+    THINKING_SIGNATURE,
+    answer_blocks,
+    content_block,
+)
 from chatmemory.formats.anthropic.reader import ATTRIBUTE, read_answer, read_contents
 from chatmemory.formats.kept_parts import is_same_answer, kept_pieces
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules
+from chatmemory.formats.thinking import Thinking, without_stale_thinking
 from chatmemory.formats.transcript import write_transcript
 from chatmemory.formats.validity import make_valid
 
 __all__ = ["to_anthropic"]
 
 _THINKING = ("thinking", "redacted_thinking")
+
+_OWN_ATTRIBUTES = (ATTRIBUTE, THINKING_SIGNATURE, REDACTED_THINKING)
 
 _NAMES = r"[^a-zA-Z0-9_-]"
 _RULES = Rules(
@@ -33,7 +41,10 @@ _RULES = Rules(
 
 
 def to_anthropic(
-    messages: Iterable[ChatMessage], on_repair: Callable[[Repair], object] | None = None
+    messages: Iterable[ChatMessage],
+    on_repair: Callable[[Repair], object] | None = None,
+    *,
+    thinking: Thinking = "all",
 ) -> dict[str, Any]:
     """Return ``messages`` and, with a system message, ``system``: ``create(model=…, max_tokens=…, **to_anthropic(…))``.
 
@@ -41,13 +52,17 @@ def to_anthropic(
 
     Args:
         on_repair: called with each repair, in the order of the messages.
+        thinking: the answers whose thinking may be sent: ``"all"``, if nothing before them was changed since they were
+            written; ``"none"``; or the indexes of those before which nothing was changed. With indexes, that of the
+            turn under way is sent as well.
 
     Raises:
+        ValueError: ``thinking`` is another text.
         UnsupportedContentError: a ``ValueError``; the format cannot express a message. Nothing is left out in silence.
         TypeError: something is no message.
     """
     given: tuple[ChatMessage, ...] = tuple_of(ChatMessage, messages, "messages")
-    valid = make_valid(given, _RULES)
+    valid = without_stale_thinking(make_valid(given, _RULES), given, thinking, _without_thinking)
     repairs = valid.repairs
     transcript = write_transcript(valid, given, _blocks)
     role, blocks = transcript.turns[-1]
@@ -77,12 +92,26 @@ def _user_blocks(message: UserMessage) -> list[dict[str, Any]]:
     return [content_block(content) for content in message.contents] if kept is None else _sayable(kept)
 
 
+def _kept_blocks(message: AiMessage) -> list[dict[str, Any]] | None:
+    return kept_pieces(message, ATTRIBUTE, "content", lambda blocks: is_same_answer(read_answer(blocks), message))
+
+
 def _answer_blocks(message: AiMessage) -> list[dict[str, Any]]:
-    kept = kept_pieces(message, ATTRIBUTE, "content", lambda blocks: is_same_answer(read_answer(blocks), message))
+    kept = _kept_blocks(message)
     blocks = _sayable(answer_blocks(message) if kept is None else kept)
     while blocks and blocks[-1]["type"] in _THINKING:
         blocks.pop()
     return blocks
+
+
+def _without_thinking(message: AiMessage) -> AiMessage | None:
+    if all(block["type"] not in _THINKING for block in _answer_blocks(message)):
+        return None
+    attributes = {key: value for key, value in message.attributes.items() if key not in _OWN_ATTRIBUTES}
+    kept = _kept_blocks(message)
+    if kept is not None:
+        attributes[ATTRIBUTE] = {"content": [block for block in kept if block["type"] not in _THINKING]}
+    return AiMessage(message.text, message.tool_execution_requests, attributes=attributes)
 
 
 def _sayable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:

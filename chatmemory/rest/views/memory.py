@@ -12,6 +12,7 @@ from chatmemory.core.numbers import whole_number
 from chatmemory.database import operations
 from chatmemory.database.batches import rows_of
 from chatmemory.database.operations.try_window import fit_rows
+from chatmemory.database.prefix import fresh_rows, prefix_version_at
 from chatmemory.database.target import Target
 from chatmemory.database.to_format import written_memory
 from chatmemory.models import MAX_LIMIT, Conversation
@@ -39,16 +40,20 @@ class MemoryViewSet(ChatMemoryViewSet):
         """Return the messages that the model gets now, or got at a past version."""
         conversation = self.conversation()
         version = self._version(conversation)
-        fresh = not_modified(request, self._tag(conversation, version))
-        if fresh:
-            return fresh
+        unchanged = not_modified(request, self._tag(conversation, version))
+        if unchanged:
+            return unchanged
         require_bounded(conversation, None if version == conversation.version else version)
         if version == conversation.version:
-            rows = fit_rows(conversation).retained
+            now = fit_rows(conversation)
             version = conversation.version
+            rows, prefix_version = now.retained, now.prefix_version
         else:
             rows = list(rows_of(conversation).in_memory_at(version))
-        messages = written_memory(conversation, [row.message for row in rows], self.format_name)
+            binds = self.message_format.binds_thinking  # otherwise nobody asks, and the rows may be many
+            prefix_version = prefix_version_at(conversation, version) if binds else version
+        fresh = fresh_rows(rows, prefix_version)
+        messages = written_memory(conversation, [row.message for row in rows], fresh, self.format_name)
         answer = memory_to_data(rows, messages, conversation, version)
         record_read(request, conversation)
         return Response(answer, headers={"ETag": self._tag(conversation, version)})
@@ -63,7 +68,8 @@ class MemoryViewSet(ChatMemoryViewSet):
         change = recorded_change(request, target, lambda: operations.rewrite(target, messages))
         conversation = change.conversation
         rows = list(rows_of(conversation).in_memory_at(conversation.version))
-        written = self.message_format.write([row.message for row in rows], None)
+        fresh = fresh_rows(rows, conversation.prefix_version)
+        written = self.message_format.write_memory([row.message for row in rows], fresh)
         answer = memory_to_data(rows, written, conversation, conversation.version)
         for name, changed in ("added", change.added), ("evicted", change.evicted):
             answer[name] = message_items(changed, self.message_format)
