@@ -24,9 +24,9 @@ NOT_AT_THE_END = Q(position__gt=0) & (
 
 
 def is_at_the_end(row: Message) -> bool:
-    """Return whether a row was added at the end of the memory, for a model as well.
+    """Return whether a row was added at the end of what the model gets.
 
-    APIs take a system message apart from the others, before all of them.
+    APIs take the system message apart, before all others, wherever it stands in the memory.
     """
     return row.position == 0 or (row.type != ChatMessageType.SYSTEM and row.memory_order == row.position * ORDER_STEP)
 
