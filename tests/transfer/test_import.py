@@ -207,9 +207,41 @@ class TestLangChain4j:
         file = tmp_path / "m.json"
         file.write_text('[\n{"type":"USER","contents":[{"type":"TEXT","text":"a"}]},\n{"type":"DOG"},\n{"text": x}]')
         text = run("--format", "langchain4j", str(file))
-        assert "m.json:3: type: expected one of" in text
-        assert "m.json:4: " in text
+        assert "m.json:3: item 2: type: expected one of" in text
+        assert "m.json:4: item 3: " in text
         assert history("m") == [UserMessage("a")]
+
+    def test_a_file_of_a_version_before_1(self, tmp_path: Path) -> None:
+        """As 0.24 and 0.25 wrote them; half of it would be worse than nothing."""
+        call = {"name": "calculator", "arguments": "{}"}
+        result = {"toolName": "calculator", "text": "4", "type": "TOOL_EXECUTION_RESULT"}
+        old = [
+            {"text": "Be kind.", "type": "SYSTEM"},
+            {"text": "2+2?", "type": "USER"},
+            {"name": "Klaus", "text": "3+1?", "type": "USER"},
+            {"toolExecutionRequest": call, "type": "AI"},
+            result,
+            {"toolExecutionRequests": [{"id": "c1", **call}], "type": "AI"},
+            {"id": "c1", **result},
+            {"text": "4", "type": "AI"},
+        ]
+        (tmp_path / "m.json").write_text(json.dumps(old))
+        run("--format", "langchain4j", str(tmp_path / "m.json"))
+        assert history("m") == [
+            SystemMessage("Be kind."),
+            UserMessage("2+2?"),
+            UserMessage("3+1?", name="Klaus"),
+            AiMessage(None, [ToolExecutionRequest(None, "calculator", "{}")]),
+            ToolExecutionResultMessage(None, "calculator", "4"),
+            AiMessage(None, [ToolExecutionRequest("c1", "calculator", "{}")]),
+            ToolExecutionResultMessage("c1", "calculator", "4"),
+            AiMessage("4"),
+        ]
+
+    @pytest.mark.parametrize("both", [{"text": "a", "contents": []}, {"text": 1}, {"text": None}])
+    def test_a_text_that_is_none_of_a_users_message_is_named(self, tmp_path: Path, both: dict[str, Any]) -> None:
+        (tmp_path / "m.json").write_text(json.dumps([{"type": "USER", **both}]))
+        assert "m.json:1: item 1: " in run("--format", "langchain4j", str(tmp_path / "m.json"))
 
     @pytest.mark.parametrize(
         ("text", "problem"),
@@ -281,11 +313,15 @@ class TestOpenAi:
             ("m.json", '{"a": 1}', 'm.json: expected an object with the list "messages"'),
             ("m.jsonl", "[]\n{", 'm.jsonl:1: expected an object with the list "messages"'),
             ("m.jsonl", "\n{", "m.jsonl:2: not JSON"),
-            ("m.json", '[{"role": "user"}]', "m.json:1: content: expected a string or a list of parts, got nothing"),
+            (
+                "m.json",
+                '[{"role": "user"}]',
+                "m.json:1: item 1: content: expected a string or a list of parts, got nothing",
+            ),
             ("m.json", '{"messages": [{"role": "dog"}]}', "m.json: messages[0]: role: expected one of"),
             ("m.json", "[{]", "m.json: the item that begins on line 1 does not end"),
             ("m.json", "[{}] x", "m.json: line 1: something follows the end of the array"),
-            ("m.json", "[\n7]", "m.json:2: expected an object, got a number"),
+            ("m.json", "[\n7]", "m.json:2: item 1: expected an object, got a number"),
         ],
     )
     def test_what_is_wrong_is_named(self, tmp_path: Path, name: str, text: str, problem: str) -> None:
