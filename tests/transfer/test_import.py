@@ -31,6 +31,7 @@ from chatmemory import (
 )
 from chatmemory.formats.openai import to_openai
 from chatmemory.models import Conversation, Message
+from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.files import open_sources
 from chatmemory.transfer.found import FoundConversation, FoundMessage
 from chatmemory.transfer.importing import import_all
@@ -40,7 +41,7 @@ from chatmemory.transfer.sources import json_items
 from chatmemory.transfer.sources.json_items import items
 from chatmemory.transfer.sources.openai_chat import read_openai
 from chatmemory.verification import verify
-from tests.support.factories import ConversationFactory
+from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.strategies import json_values
 
 pytestmark = pytest.mark.django_db
@@ -188,6 +189,59 @@ class TestImporting:
         made = Conversation.objects.get()
         assert [row.message for row in made.messages.history()] == many
         assert made.version == 3
+
+
+class TestDryRun:
+    """It says what the import then says."""
+
+    @pytest.fixture
+    def files(self, tmp_path: Path) -> Any:
+        def files(*talks: list[ChatMessage]) -> list[str]:
+            """Files of the same name, so of the same memory ID."""
+            paths = [tmp_path / str(number) / "m.json" for number in range(len(talks))]
+            for path, talk in zip(paths, talks, strict=True):
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(messages_to_json(talk))
+            return list(map(str, paths))
+
+        return files
+
+    @pytest.mark.parametrize(
+        ("others", "account"),
+        [
+            ([TALK], "conversations: 1, messages: 5; there already: 1, left out: 0."),
+            ([TALK[:2]], "conversations: 1, messages: 5; there already: 0, left out: 1."),
+            (
+                [[*TALK, TALK[1]], [*TALK, TALK[1], TALK[4]]],
+                "conversations: 3, messages: 7; there already: 0, left out: 0.",
+            ),
+            ([TALK[1:]], "conversations: 1, messages: 5; there already: 0, left out: 1."),
+        ],
+    )
+    def test_of_an_id_that_comes_twice(self, files: Any, others: list[list[ChatMessage]], account: str) -> None:
+        arguments = ["--format", "langchain4j", *files(TALK, *others)]
+        would, does = run(*arguments, "--dry-run"), run(*arguments)
+        assert would.endswith(f"Would import {account}\n")
+        assert does == would.replace("Would import", "Imported")
+
+    def test_of_what_is_new_since_the_import(self, files: Any) -> None:
+        run("--format", "langchain4j", *files(TALK[:2]))
+        arguments = ["--format", "langchain4j", *files(TALK[:3], TALK, TALK)]
+        would, does = run(*arguments, "--dry-run"), run(*arguments)
+        assert would == "Would import conversations: 2, messages: 3; there already: 1, left out: 0.\n"
+        assert does == would.replace("Would import", "Imported")
+
+    def test_of_the_same_id_of_two_owners(self) -> None:
+        found = [
+            FoundConversation(place="p", memory_id="m", messages=said(*TALK), owner=UserFactory().username)
+            for _number in range(2)
+        ]
+        for dry_run in DryRun(), None:
+            reports = Reports(say=lambda problem: None)
+            owners = Owners("default")
+            steps = import_all("test", iter(found), reports, owners, database="default", settings={}, dry_run=dry_run)
+            assert len(list(steps)) == 4
+            assert (reports.conversations, reports.messages, reports.problems) == (2, 10, 0)
 
 
 class TestLangChain4j:
