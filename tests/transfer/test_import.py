@@ -292,9 +292,11 @@ class TestLangChain4j:
             AiMessage("4"),
         ]
 
-    @pytest.mark.parametrize("both", [{"text": "a", "contents": []}, {"text": 1}, {"text": None}])
-    def test_a_text_that_is_none_of_a_users_message_is_named(self, tmp_path: Path, both: dict[str, Any]) -> None:
-        (tmp_path / "m.json").write_text(json.dumps([{"type": "USER", **both}]))
+    @pytest.mark.parametrize(
+        "wrong", [{"text": "a", "contents": [{"type": "TEXT", "text": "b"}]}, {"text": 1}, {"text": None}]
+    )
+    def test_a_text_that_no_version_wrote_is_named(self, tmp_path: Path, wrong: dict[str, Any]) -> None:
+        (tmp_path / "m.json").write_text(json.dumps([{"type": "USER", **wrong}]))
         assert "m.json:1: item 1: " in run("--format", "langchain4j", str(tmp_path / "m.json"))
 
     @pytest.mark.parametrize(

@@ -168,6 +168,7 @@ class TestBranches:
         with sqlite3.connect(file) as database:
             database.execute("DROP TABLE message_structure")
             database.execute("CREATE TABLE message_structure (id INTEGER, session_id TEXT)")
+            database.execute("INSERT INTO message_structure VALUES (1, 's1')")
         assert "conversations: 2, messages: 12" in run_import("openai-agents-sql", "--from", source)
 
 
