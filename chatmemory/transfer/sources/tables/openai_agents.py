@@ -142,8 +142,8 @@ def _item(place: str, text: Any) -> Item:
     if _ENCRYPTED in item:
         raise BadRecordError(
             place,
-            "is encrypted; read the session with the SDK's EncryptedSession and its key, add its items to a session "
-            "that is not encrypted, and import that",
+            "is encrypted; read the session with the SDK's EncryptedSession, its key and a long ttl, add the items to "
+            "a session that is not encrypted, and import that",
         )
     if _MARKS.isdisjoint(item):
         raise BadRecordError(place, "no item of the Agents SDK: it has neither a type nor a role")
