@@ -32,6 +32,7 @@ from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
 from chatmemory.models.identifiers import memory_id_text
 from chatmemory.models.message_columns import to_columns
+from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.moments import as_stored
 from chatmemory.transfer.owners import Owners, UnknownOwnerError
@@ -62,7 +63,7 @@ def import_all(
     *,
     database: str,
     settings: dict[str, Any],
-    dry_run: bool = False,
+    dry_run: DryRun | None = None,
 ) -> Iterator[None]:
     """Add the conversations of a source, and yield after each batch.
 
@@ -73,7 +74,7 @@ def import_all(
         owners: finds the owners of the conversations.
         database: the alias of the database that is written to.
         settings: columns of new conversations: ``window``, ``limit``, ``model``.
-        dry_run: write nothing.
+        dry_run: write nothing, but remember here what would have been written.
     """
     whole = _Import(
         source=source, reports=reports, owners=owners, database=database, settings=settings, dry_run=dry_run
@@ -97,7 +98,7 @@ class _Import:
     owners: Owners
     database: str
     settings: dict[str, Any]
-    dry_run: bool
+    dry_run: DryRun | None
 
 
 class _ConversationImport:
@@ -113,6 +114,7 @@ class _ConversationImport:
             require_json(found.metadata, "metadata")
         except (UnknownOwnerError, InvalidMessageError, ValueError) as error:
             raise BadRecordError(found.place, str(error)) from error
+        self._key = (None if self._owner is None else self._owner.pk, self._memory_id)
         self._last_said = found.created_at
         self._digest = b""
         self._taken = 0
@@ -121,7 +123,9 @@ class _ConversationImport:
     def run(self) -> Iterator[None]:
         rows = Conversation.objects.using(self._import.database).owned_by(self._owner)
         present = rows.filter(memory_id=self._memory_id).first()
-        mark = self._mark_of(present)
+        dry_run = self._import.dry_run
+        mark = dry_run.marks.get(self._key) if dry_run is not None else None
+        mark = mark or self._mark_of(present)
         messages = self._storable()
         if mark is not None:
             self._pass_over(messages, mark)
@@ -214,7 +218,10 @@ class _ConversationImport:
         new = {"source": self._import.source, "messages": self._taken, "digest": self._digest.hex(), "version": 0}
         times = [self._time_of(item) for item in batch]
         self._import.reports.messages += len(batch)
-        if self._import.dry_run:
+        if self._import.dry_run is not None:
+            if mark is not None:
+                new["version"] = mark["version"]
+            self._import.dry_run.marks[self._key] = new
             return new
         native = NativeForms(self._found.framework, [item.native for item in batch])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,22 @@ class TestLongestCommonSubsequence:
         assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(pairs))
         assert len(pairs) == naive_length(old, new)
 
+    @given(SEQUENCES, SEQUENCES)
+    def test_ends_first_in_the_new_and_last_in_the_old(self, old: list[int], new: list[int]) -> None:
+        pairs = longest_common_subsequence(old, new)
+        if old != new[: len(old)] and pairs:
+            (first, _place), (_index, last) = pairs[0], pairs[-1]
+            assert naive_length(old, new[:last]) < len(pairs)
+            assert naive_length(old[first + 1 :], new[: last + 1]) < len(pairs)
+
+    @given(st.lists(st.integers(0, 2), min_size=1, max_size=12), st.integers(0, 2))
+    def test_of_a_window_that_goes_on_is_what_stays(self, window: list[int], said: int) -> None:
+        """The system message, and all but the oldest; what is said comes after them."""
+        old, new = [9, *window], [9, *window[1:], said]
+        if old != new:
+            stay = [(0, 0), *((index + 1, index) for index in range(1, len(window)))]
+            assert longest_common_subsequence(old, new) == stay
+
     @given(SEQUENCES)
     def test_of_a_sequence_with_itself_is_all_of_it(self, sequence: list[int]) -> None:
         assert longest_common_subsequence(sequence, sequence) == [(i, i) for i in range(len(sequence))]
@@ -44,11 +61,17 @@ class TestLongestCommonSubsequence:
         old = list(range(10_000))
         assert len(longest_common_subsequence(old, old[5_000:] + old[:5_000])) == 5_000
 
-    def test_thousands_of_equal_elements_are_matched_in_order(self) -> None:
-        assert longest_common_subsequence([0] * 3000, [1, *[0] * 2000, 2]) == [(i, i + 1) for i in range(2000)]
-        pairs = longest_common_subsequence([3, *[0, 1] * 1500], [*[1, 0] * 1500, 4])
-        assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(pairs))
-        assert len(pairs) >= 2900
+    @pytest.mark.parametrize("old", [[0] * 3000, [0, 1] * 1500, [*range(1, 1501), *[0] * 1500]])
+    def test_thousands_of_equal_elements(self, old: list[int]) -> None:
+        for before, after, kept in (
+            (old, [-1, *old[1000:], -2], range(1, 2001)),
+            (["system", *old, "X"], ["system", *old[1:], "X", "X"], range(3001)),
+            (old, [*old[:1000], -1, *old[1002:]], [*range(1000), *range(1001, 2999)]),
+        ):
+            pairs = longest_common_subsequence(before, after)
+            assert all(before[i] == after[j] for i, j in pairs)
+            assert all(a[0] < b[0] for a, b in pairwise(pairs))
+            assert [place for _index, place in pairs] == list(kept)
 
 
 class TestOrdersBetween:

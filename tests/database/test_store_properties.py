@@ -10,15 +10,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chatmemory import (
+    AiMessage,
     ChatMessage,
     InMemoryChatMemoryStore,
     MessageWindowChatMemory,
     OpenAiTokenCountEstimator,
+    SystemMessage,
     TokenWindowChatMemory,
+    UserMessage,
     messages_to_json,
 )
 from chatmemory.database.django_store import DjangoChatMemoryStore
-from chatmemory.models import Conversation
+from chatmemory.models import Conversation, Message
 from tests.database.test_conversations import check_invariants
 from tests.support.strategies import messages, tool_groups
 
@@ -66,6 +69,38 @@ def test_in_memory_and_on_the_orm_the_same(
         for conversation in Conversation.objects.all():
             check_invariants(conversation)
             assert conversation.memory.messages() == memories[1].messages()
+        transaction.set_rollback(True)
+
+
+class ElsewhereStore:
+    """The store of a memory that runs elsewhere: it is sent whole lists."""
+
+    def __init__(self) -> None:
+        store = DjangoChatMemoryStore()
+        self.get_messages, self.delete_messages = store.get_messages, store.delete_messages
+        self.update_messages = store.update_messages
+
+
+@examples
+@given(
+    limit=st.integers(1, 5),
+    system=st.booleans(),
+    said=st.lists(st.sampled_from([UserMessage("ok"), AiMessage("ok"), UserMessage("no")]), max_size=16),
+)
+def test_what_a_memory_elsewhere_adds_to_a_full_window_was_said(
+    limit: int, system: bool, said: list[ChatMessage]
+) -> None:
+    with transaction.atomic():
+        memory = MessageWindowChatMemory(max_messages=limit + system, store=ElsewhereStore())
+        expected: list[ChatMessage] = []
+        for message in [SystemMessage("Be kind.")] * system + said:
+            before = memory.messages()
+            memory.add(message)
+            if memory.messages() != before:  # a window of nothing but equal messages cannot be told apart
+                expected.append(message)
+        assert [row.message for row in Message.objects.history()] == expected
+        assert not Message.objects.filter(synthetic=True).exists()
+        assert [row.message for row in Message.objects.retained()] == memory.messages()
         transaction.set_rollback(True)
 
 

@@ -28,7 +28,9 @@ from chatmemory import (
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.formats.openai import from_openai
 from chatmemory.models import Conversation, IdempotencyKey, Message
+from chatmemory.models.identifiers import uuid7
 from chatmemory.retention import purge_evicted
+from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.json_lines.restore import restore
 from chatmemory.transfer.json_lines.write import conversation_lines
 from chatmemory.transfer.owners import Owners
@@ -268,6 +270,13 @@ class TestBadLines:
         assert said.startswith("f.jsonl:3: ")
         assert Conversation.objects.count() == 1
 
+    @pytest.mark.parametrize("is_dry", [True, False])
+    def test_metadata_that_are_nested_too_deep(self, lines: list[str], is_dry: bool) -> None:
+        lines[6] = lines[6].replace('"metadata":{}', f'"metadata":{{"deep":{"[" * 500}{"]" * 500}}}')
+        reports = imported("".join(lines), dry_run=DryRun() if is_dry else None)
+        assert reports.said == ["f.jsonl:7: metadata: nested more than 500 levels deep"]  # type: ignore[attr-defined]
+        assert reports.conversations == 1
+
     def test_a_file_that_was_cut_off(self, lines: list[str]) -> None:
         reports = imported("".join(lines[:5]))
         (said,) = reports.said  # type: ignore[attr-defined]
@@ -297,6 +306,18 @@ class TestBadLines:
         reports = imported("".join(lines))
         assert (reports.conversations, reports.unchanged, reports.problems) == (2, 2, 0)
         assert imported("".join(lines)).unchanged == 4
+
+    def test_a_dry_run_finds_what_comes_twice(self, lines: list[str]) -> None:
+        alone, key = [json.loads(line) for line in lines[6:]], str(uuid7())
+        named_alike = [json.dumps({**line, "conversation": key}) + "\n" for line in alone]
+        with_other_content = [*lines[6:7], json.dumps({**alone[1], "token_count": 77}) + "\n", *lines[8:]]
+        text = "".join([*lines, *lines[:6], *named_alike, *with_other_content])
+        would, does = imported(text, dry_run=DryRun()), imported(text)
+        assert (would.conversations, would.messages, would.unchanged, would.problems) == (2, 4, 1, 2)
+        assert (does.conversations, does.messages, does.unchanged, does.problems) == (2, 4, 1, 2)
+        of_would, of_does = would.said, does.said  # type: ignore[attr-defined]
+        assert of_would[0] == of_does[0]
+        assert of_would[1].partition("conversation ")[2] == of_does[1].partition("conversation ")[2]
 
     def test_strict_stops_at_the_first(self, lines: list[str], tmp_path: Path) -> None:
         file = tmp_path / "f.jsonl"

@@ -31,6 +31,7 @@ from chatmemory import (
 )
 from chatmemory.formats.openai import to_openai
 from chatmemory.models import Conversation, Message
+from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.files import open_sources
 from chatmemory.transfer.found import FoundConversation, FoundMessage
 from chatmemory.transfer.importing import import_all
@@ -40,7 +41,7 @@ from chatmemory.transfer.sources import json_items
 from chatmemory.transfer.sources.json_items import items
 from chatmemory.transfer.sources.openai_chat import read_openai
 from chatmemory.verification import verify
-from tests.support.factories import ConversationFactory
+from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.strategies import json_values
 
 pytestmark = pytest.mark.django_db
@@ -190,6 +191,59 @@ class TestImporting:
         assert made.version == 3
 
 
+class TestDryRun:
+    """It says what the import then says."""
+
+    @pytest.fixture
+    def files(self, tmp_path: Path) -> Any:
+        def files(*talks: list[ChatMessage]) -> list[str]:
+            """Files of the same name, so of the same memory ID."""
+            paths = [tmp_path / str(number) / "m.json" for number in range(len(talks))]
+            for path, talk in zip(paths, talks, strict=True):
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(messages_to_json(talk))
+            return list(map(str, paths))
+
+        return files
+
+    @pytest.mark.parametrize(
+        ("others", "account"),
+        [
+            ([TALK], "conversations: 1, messages: 5; there already: 1, left out: 0."),
+            ([TALK[:2]], "conversations: 1, messages: 5; there already: 0, left out: 1."),
+            (
+                [[*TALK, TALK[1]], [*TALK, TALK[1], TALK[4]]],
+                "conversations: 3, messages: 7; there already: 0, left out: 0.",
+            ),
+            ([TALK[1:]], "conversations: 1, messages: 5; there already: 0, left out: 1."),
+        ],
+    )
+    def test_of_an_id_that_comes_twice(self, files: Any, others: list[list[ChatMessage]], account: str) -> None:
+        arguments = ["--format", "langchain4j", *files(TALK, *others)]
+        would, does = run(*arguments, "--dry-run"), run(*arguments)
+        assert would.endswith(f"Would import {account}\n")
+        assert does == would.replace("Would import", "Imported")
+
+    def test_of_what_is_new_since_the_import(self, files: Any) -> None:
+        run("--format", "langchain4j", *files(TALK[:2]))
+        arguments = ["--format", "langchain4j", *files(TALK[:3], TALK, TALK)]
+        would, does = run(*arguments, "--dry-run"), run(*arguments)
+        assert would == "Would import conversations: 2, messages: 3; there already: 1, left out: 0.\n"
+        assert does == would.replace("Would import", "Imported")
+
+    def test_of_the_same_id_of_two_owners(self) -> None:
+        found = [
+            FoundConversation(place="p", memory_id="m", messages=said(*TALK), owner=UserFactory().username)
+            for _number in range(2)
+        ]
+        for dry_run in DryRun(), None:
+            reports = Reports(say=lambda problem: None)
+            owners = Owners("default")
+            steps = import_all("test", iter(found), reports, owners, database="default", settings={}, dry_run=dry_run)
+            assert len(list(steps)) == 4
+            assert (reports.conversations, reports.messages, reports.problems) == (2, 10, 0)
+
+
 class TestLangChain4j:
     def test_a_file(self, tmp_path: Path) -> None:
         file = tmp_path / "tea%2F7.json"
@@ -207,9 +261,43 @@ class TestLangChain4j:
         file = tmp_path / "m.json"
         file.write_text('[\n{"type":"USER","contents":[{"type":"TEXT","text":"a"}]},\n{"type":"DOG"},\n{"text": x}]')
         text = run("--format", "langchain4j", str(file))
-        assert "m.json:3: type: expected one of" in text
-        assert "m.json:4: " in text
+        assert "m.json:3: item 2: type: expected one of" in text
+        assert "m.json:4: item 3: " in text
         assert history("m") == [UserMessage("a")]
+
+    def test_a_file_of_a_version_before_1(self, tmp_path: Path) -> None:
+        """As 0.24 and 0.25 wrote them; half of it would be worse than nothing."""
+        call = {"name": "calculator", "arguments": "{}"}
+        result = {"toolName": "calculator", "text": "4", "type": "TOOL_EXECUTION_RESULT"}
+        old = [
+            {"text": "Be kind.", "type": "SYSTEM"},
+            {"text": "2+2?", "type": "USER"},
+            {"name": "Klaus", "text": "3+1?", "type": "USER"},
+            {"toolExecutionRequest": call, "type": "AI"},
+            result,
+            {"toolExecutionRequests": [{"id": "c1", **call}], "type": "AI"},
+            {"id": "c1", **result},
+            {"text": "4", "type": "AI"},
+        ]
+        (tmp_path / "m.json").write_text(json.dumps(old))
+        run("--format", "langchain4j", str(tmp_path / "m.json"))
+        assert history("m") == [
+            SystemMessage("Be kind."),
+            UserMessage("2+2?"),
+            UserMessage("3+1?", name="Klaus"),
+            AiMessage(None, [ToolExecutionRequest(None, "calculator", "{}")]),
+            ToolExecutionResultMessage(None, "calculator", "4"),
+            AiMessage(None, [ToolExecutionRequest("c1", "calculator", "{}")]),
+            ToolExecutionResultMessage("c1", "calculator", "4"),
+            AiMessage("4"),
+        ]
+
+    @pytest.mark.parametrize(
+        "wrong", [{"text": "a", "contents": [{"type": "TEXT", "text": "b"}]}, {"text": 1}, {"text": None}]
+    )
+    def test_a_text_that_no_version_wrote_is_named(self, tmp_path: Path, wrong: dict[str, Any]) -> None:
+        (tmp_path / "m.json").write_text(json.dumps([{"type": "USER", **wrong}]))
+        assert "m.json:1: item 1: " in run("--format", "langchain4j", str(tmp_path / "m.json"))
 
     @pytest.mark.parametrize(
         ("text", "problem"),
@@ -281,11 +369,15 @@ class TestOpenAi:
             ("m.json", '{"a": 1}', 'm.json: expected an object with the list "messages"'),
             ("m.jsonl", "[]\n{", 'm.jsonl:1: expected an object with the list "messages"'),
             ("m.jsonl", "\n{", "m.jsonl:2: not JSON"),
-            ("m.json", '[{"role": "user"}]', "m.json:1: content: expected a string or a list of parts, got nothing"),
+            (
+                "m.json",
+                '[{"role": "user"}]',
+                "m.json:1: item 1: content: expected a string or a list of parts, got nothing",
+            ),
             ("m.json", '{"messages": [{"role": "dog"}]}', "m.json: messages[0]: role: expected one of"),
             ("m.json", "[{]", "m.json: the item that begins on line 1 does not end"),
             ("m.json", "[{}] x", "m.json: line 1: something follows the end of the array"),
-            ("m.json", "[\n7]", "m.json:2: expected an object, got a number"),
+            ("m.json", "[\n7]", "m.json:2: item 1: expected an object, got a number"),
         ],
     )
     def test_what_is_wrong_is_named(self, tmp_path: Path, name: str, text: str, problem: str) -> None:

@@ -136,7 +136,7 @@ class TestTheBranch:
         made = conversation(said("user", "Hi"), said("assistant", "one"), current_node=current)
         made["mapping"]["n0"] = {"parent": None if current is None else "n2", "children": ["n1"]}
         made["mapping"]["n2"]["children"] = ["n1"]
-        assert "conversation c1: its messages go round in a circle" in load(made)
+        assert "conversation 'Tea' c1: its messages go round in a circle" in load(made)
 
     def test_without_messages(self, load: Any) -> None:
         load(conversation(), conversation(conversation_id="c2", mapping={}))
@@ -145,6 +145,15 @@ class TestTheBranch:
 
 CODE = said("assistant", {"content_type": "code", "language": "python", "text": "1+1"}, recipient="python")
 RESULT = said("tool", {"content_type": "execution_output", "text": "2"}, name="python")
+PICTURE = said(
+    "tool",
+    {
+        "content_type": "multimodal_text",
+        "parts": [{"content_type": "image_asset_pointer", "asset_pointer": "sediment://f1", "width": 9}],
+    },
+    name="python",
+)
+HIDDEN = {"is_visually_hidden_from_conversation": True}
 
 
 class TestTools:
@@ -158,15 +167,60 @@ class TestTools:
         ]
 
     def test_several_results_are_one(self, load: Any) -> None:
-        picture = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://f1", "width": 9}
-        shown = said("tool", {"content_type": "multimodal_text", "parts": [picture]}, name="python")
-        load(conversation(CODE, RESULT, thoughts("Hm."), shown, said("assistant", "Look")))
+        load(conversation(CODE, RESULT, thoughts("Hm."), PICTURE, said("assistant", "Look")))
         contents = [TextContent("2"), TextContent("[image_asset_pointer: sediment://f1]")]
         assert history()[1:] == [
             ToolExecutionResultMessage("m1", "python", contents=contents),
             AiMessage("Look", thinking="S\nHm."),
         ]
         assert len(Conversation.objects.get().messages.get(position=1).native_of("chatgpt")) == 2
+
+    def test_calls_at_once_are_one_answer_and_each_has_its_result(self, load: Any) -> None:
+        web = said("assistant", {"content_type": "code", "text": "{}"}, recipient="file_search.msearch")
+        found = said("tool", "found", name="file_search")
+        load(conversation(thoughts("Hm."), CODE, web, CODE, found, RESULT, PICTURE, found, said("assistant", "Look")))
+        assert history() == [
+            AiMessage(
+                None,
+                [
+                    ToolExecutionRequest("m2", "python", '{"input": "1+1"}'),
+                    ToolExecutionRequest("m3", "file_search.msearch", "{}"),
+                    ToolExecutionRequest("m4", "python", '{"input": "1+1"}'),
+                ],
+                thinking="S\nHm.",
+            ),
+            ToolExecutionResultMessage(
+                "m3", "file_search.msearch", contents=[TextContent("found"), TextContent("found")]
+            ),
+            ToolExecutionResultMessage("m2", "python", "2"),
+            ToolExecutionResultMessage("m4", "python", "[image_asset_pointer: sediment://f1]"),
+            AiMessage("Look"),
+        ]
+        rows = Conversation.objects.get().messages.order_by("position")
+        assert [[source["id"] for source in row.native_of("chatgpt")] for row in rows] == [
+            ["m1", "m2", "m3", "m4"],
+            ["m5", "m8"],
+            ["m6"],
+            ["m7"],
+            ["m9"],
+        ]
+
+    def test_a_result_that_comes_after_another_call(self, load: Any) -> None:
+        web = said("assistant", {"content_type": "code", "text": "{}"}, recipient="web.run")
+        load(conversation(CODE, thoughts("And?"), web, RESULT, said("tool", "found", name="web.run")))
+        assert history()[2:] == [
+            ToolExecutionResultMessage("m1", "python", "2"),
+            ToolExecutionResultMessage("m3", "web.run", "found"),
+        ]
+
+    def test_a_call_without_a_result_takes_none_of_the_next(self, load: Any) -> None:
+        load(conversation(CODE, thoughts("Again."), CODE, RESULT, PICTURE, said("assistant", "2")))
+        contents = [TextContent("2"), TextContent("[image_asset_pointer: sediment://f1]")]
+        assert history()[2:] == [ToolExecutionResultMessage("m3", "python", contents=contents), AiMessage("2")]
+
+    def test_a_result_of_a_tool_by_another_name(self, load: Any) -> None:
+        load(conversation(CODE, said("tool", "2", name="a8km123")))
+        assert history()[1] == ToolExecutionResultMessage("m1", "python", "2")
 
     @pytest.mark.parametrize(
         ("text", "arguments"), [('{"q": [1]}', '{"q": [1]}'), ("", "{}"), ("[1]", '{"input": "[1]"}')]
@@ -209,6 +263,17 @@ class TestWhatIsSaid:
                 said("system", {"content_type": "model_editable_context", "model_set_context": "likes tea"}),
                 CustomMessage({"role": "system", "kind": "model_editable_context", "text": "likes tea"}),
             ),
+            (said("assistant", "Hm.", channel="analysis"), AiMessage(thinking="Hm.")),
+            (said("assistant", "I look.", channel="commentary"), AiMessage("I look.")),
+            (
+                said("assistant", "psst", metadata=HIDDEN),
+                CustomMessage({"role": "assistant", "kind": "text", "text": "psst", "hidden": True}),
+            ),
+            (
+                said("user", "psst", metadata=HIDDEN),
+                CustomMessage({"role": "user", "kind": "text", "text": "psst", "hidden": True}),
+            ),
+            (said("system", "Be kind.", metadata=HIDDEN), SystemMessage("Be kind.")),
             (thoughts("Hm.", "Well."), AiMessage(thinking="S\nHm.\n\nS\nWell.")),
             (
                 said("assistant", {"content_type": "reasoning_recap", "content": "Thought"}),
@@ -262,9 +327,23 @@ class TestWhatIsSaid:
         (source, *_rest) = Conversation.objects.get().messages.get().native_of("chatgpt")
         assert source == {"id": "m1", "create_time": START + 1, **message}
 
+    def test_analysis_is_the_thinking_of_the_answer(self, load: Any) -> None:
+        analysis = said("assistant", "Easy.", channel="analysis")
+        load(conversation(said("user", "1+1?"), analysis, said("assistant", "2", channel="final")))
+        assert history() == [UserMessage("1+1?"), AiMessage("2", thinking="Easy.")]
+
+    def test_what_is_hidden_comes_between_nothing(self, load: Any) -> None:
+        hidden = said("user", "psst", metadata=HIDDEN)
+        load(conversation(CODE, hidden, RESULT, thoughts("Hm."), hidden, said("assistant", "2")))
+        assert [message for message in history() if not isinstance(message, CustomMessage)] == [
+            AiMessage(None, [ToolExecutionRequest("m1", "python", '{"input": "1+1"}')]),
+            ToolExecutionResultMessage("m1", "python", "2"),
+            AiMessage("2", thinking="S\nHm."),
+        ]
+
     def test_what_no_database_holds_is_named(self, load: Any) -> None:
         text = load(conversation(said("user", "Hi"), said("assistant", "a\x00b")))
-        assert "conversations.json:2: conversation c1, message m2: text: has U+0000 at index 1" in text
+        assert "conversations.json:2: item 1: conversation 'Tea' c1, message m2: text: has U+0000 at index 1" in text
         assert history() == [UserMessage("Hi")]
 
 
@@ -273,9 +352,14 @@ class TestTheFile:
         ("text", "problem"),
         [
             ("{}", "conversations.json: expected a JSON array"),
-            ('[\n{"id": "x"}]', "conversations.json:2: expected a conversation of ChatGPT"),
-            ('[{"mapping": {}}]', 'conversations.json:1: the conversation has no "conversation_id"'),
-            ("[{x}]", "conversations.json:1: not JSON"),
+            ('[\n{"id": "x"}]', "conversations.json:2: item 1: conversation x: expected a conversation of ChatGPT"),
+            ("[[]]", "conversations.json:1: item 1: expected a conversation of ChatGPT"),
+            ('[{"mapping": {}}]', 'conversations.json:1: item 1: the conversation has no "conversation_id"'),
+            (
+                '[{"id": 7, "mapping": {}, "title": "Tea"}]',
+                "item 1: conversation 'Tea' 7: the conversation has no \"conversation_id\"",
+            ),
+            ("[{x}]", "conversations.json:1: item 1: not JSON"),
         ],
     )
     def test_of_something_else(self, load: Any, text: str, problem: str) -> None:

@@ -15,31 +15,21 @@ _MOST_PAIRS = 200_000
 def longest_common_subsequence(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Return pairs of indexes ``(in old, in new)``, both ascending, of the most elements that keep their order.
 
+    If there are several ways, the pairs end as early in ``new`` as possible, and begin as late in ``old``: a window
+    evicts its oldest messages, and what is said is added at the end. So after "a b X" the last X of "b X X" is new.
+
     If elements repeat thousands of times each, the pairs may be fewer than the most.
 
     Source: Hunt and Szymanski, "A fast algorithm for computing longest common subsequences", 1977. Fast where few
     elements repeat, as in conversations.
     """
-    start, end = 0, 0  # usually they share most at both ends, and repeated elements there would cost most
-    shortest = min(len(old), len(new))
-    while start < shortest and old[start] == new[start]:
-        start += 1
-    while end < shortest - start and old[-1 - end] == new[-1 - end]:
-        end += 1
-    middle = _between(old[start : len(old) - end], new[start : len(new) - end])
-    return [
-        *((index, index) for index in range(start)),
-        *((start + index, start + place) for index, place in middle),
-        *((len(old) - end + index, len(new) - end + index) for index in range(end)),
-    ]
-
-
-def _between(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
+    if old == new[: len(old)]:  # usually nothing had to go
+        return [(index, index) for index in range(len(old))]
     places: dict[Hashable, list[int]] = defaultdict(list)
     for index in range(len(new) - 1, -1, -1):
         places[new[index]].append(index)  # descending, so that one old element never pairs twice
     if sum(len(places.get(element, ())) for element in old) > _MOST_PAIRS:
-        return _greedy(old, places)
+        return _start_and_end(old, new)
     ends: list[int] = []  # ends[k]: the smallest index in new at which a common subsequence of length k + 1 ends
     chains: list[tuple[int, int, tuple | None]] = []  # type: ignore[type-arg]
     for index, element in enumerate(old):
@@ -60,18 +50,28 @@ def _between(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int
     return pairs[::-1]
 
 
-def _greedy(old: Sequence[Hashable], places: dict[Hashable, list[int]]) -> list[tuple[int, int]]:
-    """Return a common subsequence, perhaps not the longest: each element takes the first place after the last taken."""
-    pairs: list[tuple[int, int]] = []
-    last = -1
-    for index, element in enumerate(old):
-        left = places.get(element, [])
-        while left and left[-1] <= last:
-            left.pop()
-        if left:
-            last = left.pop()
-            pairs.append((index, last))
-    return pairs
+def _start_and_end(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Return the pairs of the start that both share, and of the longest end of ``old`` that ``new`` has after it.
+
+    Source: Knuth, Morris and Pratt, "Fast pattern matching in strings", 1977.
+    """
+    start, shortest = 0, min(len(old), len(new))
+    while start < shortest and old[start] == new[start]:
+        start += 1
+    text = [*reversed(old[start:]), object(), *reversed(new[start:])]
+    lengths = [0] * len(text)  # of the longest part of the text that ends at an index, and with which the text begins
+    for index in range(1, len(text)):
+        length = lengths[index - 1]
+        while length and text[index] != text[length]:
+            length = lengths[length - 1]
+        lengths[index] = length + (text[index] == text[length])
+    ends = lengths[: len(old) - start : -1]
+    end = max(ends, default=0)
+    place = start + ends.index(end) if ends else start
+    return [
+        *((index, index) for index in range(start)),
+        *((len(old) - end + index, place + index) for index in range(end)),
+    ]
 
 
 def orders_between(count: int, low: int, high: int) -> list[int] | None:

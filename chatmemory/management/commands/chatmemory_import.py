@@ -13,6 +13,7 @@ from chatmemory.database.estimators import check_model
 from chatmemory.management.arguments import chosen_database, chosen_user, positive
 from chatmemory.management.progress import Progress
 from chatmemory.models import MAX_LIMIT, WINDOWS
+from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.files import Source, numbered_lines, open_sources
 from chatmemory.transfer.found import Found
 from chatmemory.transfer.importing import import_all
@@ -95,7 +96,7 @@ class Command(BaseCommand):
 
     def handle(self, *, files: list[str], verbosity: int, dry_run: bool, strict: bool, **options: Any) -> None:
         _check(files, options)
-        self._database, self._dry_run = chosen_database(options["database"]), dry_run
+        self._database, self._dry_run = chosen_database(options["database"]), DryRun() if dry_run else None
         self._owners = _owners(options, self._database)
         self._settings = _settings(options)
         self._reports = Reports(say=self._say, strict=strict)

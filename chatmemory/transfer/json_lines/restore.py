@@ -7,20 +7,24 @@ no signals are sent.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from itertools import chain, zip_longest
 from typing import Any
+from uuid import UUID
 
 from django.core.exceptions import ValidationError
 from django.db import DataError, IntegrityError, transaction
 
 from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.json_text import MAX_NESTING, levels
 from chatmemory.core.serialization.reader import read_message
 from chatmemory.core.serialization.storable import require_storable
 from chatmemory.database.idempotency import scope_of, scope_of_owner
 from chatmemory.models import Conversation, IdempotencyKey, Message
 from chatmemory.models.message_columns import to_columns
+from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.json_lines.lines import Line, blocks
 from chatmemory.transfer.json_lines.write import DESCRIBED, conversation_lines
 from chatmemory.transfer.owners import Owners, UnknownOwnerError
@@ -34,7 +38,12 @@ _CHARS = 1_000_000
 
 
 def restore(
-    lines: Iterable[tuple[str, str | None]], reports: Reports, owners: Owners, *, database: str, dry_run: bool = False
+    lines: Iterable[tuple[str, str | None]],
+    reports: Reports,
+    owners: Owners,
+    *,
+    database: str,
+    dry_run: DryRun | None = None,
 ) -> Iterator[None]:
     """Create the conversations of ``lines``, and yield after each.
 
@@ -45,7 +54,7 @@ def restore(
         reports: counts what was restored, and what was left out.
         owners: finds the owners of the conversations.
         database: the alias of the database that is written to.
-        dry_run: write nothing.
+        dry_run: write nothing, but remember here what would have been written.
     """
     for block in blocks(lines):
         try:
@@ -61,8 +70,9 @@ def restore(
 class _Block:
     """The lines of one conversation."""
 
-    def __init__(self, lines: Iterator[Line], owners: Owners, database: str, dry_run: bool) -> None:
-        self._lines = lines
+    def __init__(self, lines: Iterator[Line], owners: Owners, database: str, dry_run: DryRun | None) -> None:
+        self._digest = b""
+        self._lines = lines if dry_run is None else self._digested(lines)
         self._owners = owners
         self._database = database
         self._dry_run = dry_run
@@ -80,15 +90,23 @@ class _Block:
             self._compare(found, first, owner)
             reports.unchanged += 1
             return
+        if self._dry_run is not None and key in self._dry_run.restored:
+            self._compare_digests(self._dry_run.restored[key], first)
+            reports.unchanged += 1
+            return
         conversation, created_at, updated_at = self._conversation(first, owner)
         named = Conversation.objects.using(self._database).owned_by(owner)
-        if named.filter(memory_id=conversation.memory_id).exists():
+        named_here = (conversation.owner_id, conversation.memory_id)
+        is_named_here = self._dry_run is not None and named_here in self._dry_run.memory_ids
+        if is_named_here or named.filter(memory_id=conversation.memory_id).exists():
             raise first.bad(
                 f"the owner has another conversation with the memory ID {conversation.memory_id!r}; "
                 "erase that one, or import for another owner"
             )
-        if self._dry_run:
+        if self._dry_run is not None:
             messages = self._contents(conversation)
+            self._dry_run.restored[key] = self._digest
+            self._dry_run.memory_ids.add(named_here)
         else:
             try:
                 with transaction.atomic(using=self._database):
@@ -116,6 +134,8 @@ class _Block:
             known = getattr(conversation, name)
             if name == "metadata":
                 value = line.take(name, dict, "an object")
+                if sum(1 for _level in levels(value)) > MAX_NESTING:  # Django fails to copy it
+                    raise line.bad(f"metadata: nested more than {MAX_NESTING} levels deep")
             elif isinstance(known, bool):
                 value = line.flag(name)
             else:
@@ -161,7 +181,7 @@ class _Block:
         raise BadRecordError(str(conversation.pk), "the end of this conversation is missing; is the file cut off?")
 
     def _insert(self, rows: list[Message]) -> None:
-        if not self._dry_run:
+        if self._dry_run is None:
             Message.objects.using(self._database).bulk_create(rows)
         rows.clear()
 
@@ -183,11 +203,29 @@ class _Block:
         )
         created_at = line.moment("created_at")
         line.done()
-        if self._dry_run:
+        if self._dry_run is not None:
             return
         records = IdempotencyKey.objects.using(self._database)
         records.bulk_create([record])
         records.filter(scope=scope, key=record.key).update(created_at=created_at)
+
+    def _digested(self, lines: Iterator[Line]) -> Iterator[Line]:
+        """Yield ``lines``, and keep a digest of those read so far."""
+        for line in lines:
+            self._digest = hashlib.sha256(self._digest + json.dumps(line.data, sort_keys=True).encode()).digest()
+            yield line
+
+    def _compare_digests(self, restored: bytes, first: Line) -> None:
+        """Compare the lines with those of the same conversation that came before them.
+
+        Raises:
+            BadRecordError: they differ.
+        """
+        for line in self._lines:
+            if line.problem:
+                raise line.bad(line.problem)
+        if self._digest != restored:
+            raise _other_content(first.place, first.uuid())
 
     def _compare(self, found: Conversation, first: Line, owner: Any) -> None:
         """Compare the stored conversation with the lines.
@@ -210,10 +248,12 @@ class _Block:
                 if "creator" in own:
                     own["creator"] = line.data.get("creator")
             if not same or own != line.data:
-                raise BadRecordError(
-                    place,
-                    f"conversation {found.pk} exists already with other content; erase it to restore it from this file",
-                )
+                raise _other_content(place, found.pk)
+
+
+def _other_content(place: str, key: UUID) -> BadRecordError:
+    problem = f"conversation {key} exists already with other content; erase it to restore it from this file"
+    return BadRecordError(place, problem)
 
 
 def _message(line: Line, conversation: Conversation) -> Message:

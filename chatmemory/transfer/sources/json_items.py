@@ -9,15 +9,25 @@ import re
 from collections.abc import Iterator
 from typing import TextIO
 
-from chatmemory.transfer.files import MAX_RECORD_CHARS, TOO_LONG
+from chatmemory.transfer.files import MAX_RECORD_CHARS, TOO_LONG, Source
 
-__all__ = ["items"]
+__all__ = ["items", "placed_items"]
 
 _CHUNK = 1 << 20
 
 # The characters with a meaning outside of strings, and inside.
 _OUTSIDE = re.compile(r'[\[\]{},"]')
 _INSIDE = re.compile(r'["\\]')
+
+
+def placed_items(source: Source) -> Iterator[tuple[str, str]]:
+    """Yield the unparsed text of each item of a file, after its place: ``conversations.json:1: item 3``.
+
+    Raises:
+        ValueError: as :func:`items` does.
+    """
+    for number, (line, text) in enumerate(items(source.text), 1):
+        yield f"{source.name}:{line}: item {number}", text
 
 
 def items(text: TextIO, chunk: int = _CHUNK) -> Iterator[tuple[int, str]]:

@@ -17,7 +17,7 @@ from chatmemory.formats.openai.reader import ATTRIBUTE, from_openai
 from chatmemory.transfer.files import MAX_RECORD_CHARS, TOO_LONG, Source, numbered_lines
 from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.reports import BadRecordError
-from chatmemory.transfer.sources.json_items import items
+from chatmemory.transfer.sources.json_items import placed_items
 
 __all__ = ["read_openai"]
 
@@ -50,8 +50,7 @@ def read_openai(source: Source, memory_id: str) -> Found:
 
 def _array(source: Source) -> Iterator[_Item]:
     try:
-        for line, text in items(source.text):
-            place = f"{source.name}:{line}"
+        for place, text in placed_items(source):
             try:
                 yield place, json.loads(text)
             except (ValueError, RecursionError) as error:

@@ -18,7 +18,7 @@ from chatmemory.transfer.found import Found, FoundConversation
 from chatmemory.transfer.moments import from_seconds
 from chatmemory.transfer.reports import BadRecordError
 from chatmemory.transfer.sources.chatgpt.messages import messages_of
-from chatmemory.transfer.sources.json_items import items
+from chatmemory.transfer.sources.json_items import placed_items
 
 __all__ = ["FRAMEWORK", "read_chatgpt"]
 
@@ -38,8 +38,7 @@ _KEPT = (
 def read_chatgpt(source: Source) -> Found:
     """Yield the conversations of a file, reading one at a time."""
     try:
-        for line, text in items(source.text):
-            place = f"{source.name}:{line}"
+        for place, text in placed_items(source):
             try:
                 yield _conversation(place, json.loads(text))
             except (ValueError, RecursionError) as error:
@@ -51,18 +50,21 @@ def read_chatgpt(source: Source) -> Found:
 
 
 def _conversation(place: str, data: Any) -> FoundConversation:
-    if not isinstance(data, dict) or not isinstance(data.get("mapping"), dict):
+    if not isinstance(data, dict):
         raise BadRecordError(place, 'expected a conversation of ChatGPT, an object with "mapping"')
-    memory_id = data.get("conversation_id") or data.get("id")
+    memory_id, title = data.get("conversation_id") or data.get("id"), data.get("title")
+    # A file is often a single line.
+    known = [repr(title)[:100] if isinstance(title, str) and title else "", str(memory_id or "")[:100]]
+    here = " ".join([f"{place}: conversation", *filter(None, known)]) if any(known) else place
+    if not isinstance(data.get("mapping"), dict):
+        raise BadRecordError(here, 'expected a conversation of ChatGPT, an object with "mapping"')
     if not isinstance(memory_id, str):
-        raise BadRecordError(place, 'the conversation has no "conversation_id"')
-    here = f"{place}: conversation {memory_id[:100]}"
+        raise BadRecordError(here, 'the conversation has no "conversation_id"')
     branch = _branch(here, data["mapping"], data.get("current_node"))
     messages = messages_of(here, branch)
     written = sum(1 for node in data["mapping"].values() if isinstance(node, dict) and node.get("message"))
     kept = {name: data[name] for name in _KEPT if data.get(name)}
     counts = {"other_branches": written - len(branch), "without_content": messages.empty}
-    title = data.get("title")
     return FoundConversation(
         place=here,
         memory_id=memory_id,

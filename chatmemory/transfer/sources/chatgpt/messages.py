@@ -5,11 +5,15 @@ in the export                         here
 ====================================  ==================================================================
 user                                  a user message; a text for each part
 assistant, to all                     an answer, with the thoughts before it as its thinking
+assistant, on the channel "analysis"  a thought
 assistant, to a tool                  an answer that calls the tool; arguments that are no JSON object are
-                                      put into one, under ``input``
-tool, after a call                    the result of the call; several are one result with several texts
+                                      put into one, under ``input``. Calls without anything in between are
+                                      one answer
+tool, after a call                    the result of a call of this tool, of the first that has none yet;
+                                      several of one call are one result with several texts
 system, and custom instructions       a system message
-everything else                       a custom message, with ``role``, ``name``, ``kind`` and ``text``
+everything else                       a custom message, with ``role``, ``name``, ``kind`` and ``text``; with
+                                      ``hidden`` if ChatGPT does not show it
 no content at all                     none; it is counted
 ====================================  ==================================================================
 
@@ -21,7 +25,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chatmemory.core.arguments import is_blank
@@ -44,6 +48,8 @@ __all__ = ["Messages", "messages_of"]
 _THINKING = {"thoughts", "reasoning_recap"}
 _INSTRUCTIONS = "user_editable_context"
 _CONTEXT = "model_editable_context"
+_ANALYSIS = "analysis"
+_HIDDEN = "is_visually_hidden_from_conversation"
 
 
 @dataclass
@@ -58,10 +64,16 @@ class Messages:
 
 @dataclass
 class _Call:
-    """The call that a tool's next message answers."""
+    """A call whose result may follow."""
 
     id: str
-    name: str
+    tool: str
+
+    index: int | None = None
+    """The index of its result among the messages found."""
+
+    contents: list[TextContent] = field(default_factory=list)
+    """The contents of its result."""
 
 
 def messages_of(place: str, branch: Iterable[dict[str, Any]]) -> Messages:
@@ -78,7 +90,8 @@ class _Reader:
         self._place = place
         self.messages = Messages()
         self._thoughts: list[dict[str, Any]] = []
-        self._call: _Call | None = None
+        self._calls: list[_Call] = []  # of the last answer
+        self._unanswered: list[_Call] = []  # of answers before it
 
     def read(self, data: dict[str, Any]) -> None:
         author, recipient = _object(data, "author"), data.get("recipient")
@@ -88,11 +101,11 @@ class _Reader:
             texts += attachments_of(data)
         if role == "assistant" and isinstance(recipient, str) and recipient not in ("all", ""):
             self._call_of(recipient, data, texts)
-        elif role == "tool" and self._call is not None:
-            self._result(data, texts or [""], self._call)
+        elif role == "tool" and self._calls:
+            self._result(data, texts or [""], self._called(author.get("name")))
         elif not texts:
             self.messages.empty += 1
-        elif role == "assistant" and kind in _THINKING:
+        elif role == "assistant" and (kind in _THINKING or data.get("channel") == _ANALYSIS):
             self._thoughts.append(data)
         else:
             self._say(role, author.get("name"), kind, data, texts)
@@ -107,39 +120,65 @@ class _Reader:
         return "\n\n".join(text for data in self._thoughts for text in texts_of(data)) or None
 
     def _call_of(self, tool: str, data: dict[str, Any], texts: list[str]) -> None:
-        self._call = _Call(str(data.get("id") or tool), tool)
-        request = ToolExecutionRequest(self._call.id, tool, _arguments("\n".join(texts)))
+        call = _Call(str(data.get("id") or tool), tool)
+        request = ToolExecutionRequest(call.id, tool, _arguments("\n".join(texts)))
+        last = self.messages.found[-1] if self._calls else None
+        if last is not None and isinstance(last.message, AiMessage) and not self._thoughts:
+            requests = [*last.message.tool_execution_requests, request]
+            message = AiMessage(None, requests, thinking=last.message.thinking)
+            self.messages.found[-1] = replace(last, message=message, native=[*last.native, data])
+            self._calls.append(call)
+            return
         self._answer(AiMessage(None, [request], thinking=self._thinking()), data)
+        self._unanswered = [call for call in (*self._unanswered, *self._calls) if call.index is None]
+        self._calls = [call]
+
+    def _called(self, tool: Any) -> _Call:
+        """Return the call that a message of a tool answers: the first of this tool that has no result, or its last."""
+        for calls in self._calls, self._unanswered:
+            if of_tool := [call for call in calls if _is_of(call.tool, tool)]:
+                break
+        else:
+            of_tool = self._calls
+        return next((call for call in of_tool if call.index is None), of_tool[-1])
 
     def _say(self, role: Any, name: Any, kind: Any, data: dict[str, Any], texts: list[str]) -> None:
-        self._call = None
-        text = "\n".join(texts)
-        if role == "assistant":
+        text, hidden = "\n".join(texts), _object(data, "metadata").get(_HIDDEN) is True
+        if role == "assistant" and not hidden:
+            self._calls, self._unanswered = [], []
             self._answer(AiMessage(text, thinking=self._thinking()), data)
-            return
-        self.end()
-        if kind == _INSTRUCTIONS or (role == "system" and kind != _CONTEXT):
-            self._add(SystemMessage(text), [data])
-        elif role == "user" and kind != _CONTEXT:
-            self._add(UserMessage([TextContent(part) for part in texts]), [data])
+        elif kind == _INSTRUCTIONS or (role == "system" and kind != _CONTEXT):
+            self._interrupt(SystemMessage(text), data)
+        elif role == "user" and kind != _CONTEXT and not hidden:
+            self._interrupt(UserMessage([TextContent(part) for part in texts]), data)
         else:
             known = {"role": role, "name": name, "kind": kind, "text": text}
-            self._add(CustomMessage({key: value for key, value in known.items() if isinstance(value, str)}), [data])
+            attributes: dict[str, Any] = {key: value for key, value in known.items() if isinstance(value, str)}
+            if hidden:  # what ChatGPT put in between
+                self._add(CustomMessage({**attributes, "hidden": True}), [data])
+            else:
+                self._interrupt(CustomMessage(attributes), data)
+
+    def _interrupt(self, message: ChatMessage, data: dict[str, Any]) -> None:
+        """Add a message that ends the answer before it."""
+        self._calls, self._unanswered = [], []
+        self.end()
+        self._add(message, [data])
 
     def _answer(self, message: AiMessage, data: dict[str, Any]) -> None:
         self._add(message, [*self._thoughts, data])
         self._thoughts = []
 
     def _result(self, data: dict[str, Any], texts: list[str], call: _Call) -> None:
-        contents = [TextContent(text) for text in texts]
-        last = self.messages.found[-1]
-        if isinstance(last.message, ToolExecutionResultMessage):
-            message = ToolExecutionResultMessage(call.id, call.name, contents=[*last.message.contents, *contents])
-            self.messages.found[-1] = FoundMessage(
-                place=last.place, message=message, said_at=last.said_at, native=[*last.native, data]
-            )
+        call.contents += map(TextContent, texts)
+        message = ToolExecutionResultMessage(call.id, call.tool, contents=call.contents)
+        found = self.messages.found
+        if call.index is None:
+            call.index = len(found)
+            self._add(message, [data])
         else:
-            self._add(ToolExecutionResultMessage(call.id, call.name, contents=contents), [data])
+            before = found[call.index]
+            found[call.index] = replace(before, message=message, native=[*before.native, data])
 
     def _add(self, message: ChatMessage, sources: list[dict[str, Any]]) -> None:
         last = sources[-1]
@@ -156,6 +195,11 @@ class _Reader:
 def _object(data: dict[str, Any], name: str) -> dict[str, Any]:
     value = data.get(name)
     return value if isinstance(value, dict) else {}
+
+
+def _is_of(called: str, tool: Any) -> bool:
+    """Return whether a message of ``tool`` may answer a call: "file_search" answers "file_search.msearch"."""
+    return isinstance(tool, str) and (f"{called}.".startswith(f"{tool}.") or tool.startswith(f"{called}."))
 
 
 def _arguments(text: str) -> str:

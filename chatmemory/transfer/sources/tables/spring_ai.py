@@ -28,11 +28,13 @@ def read_spring_ai(database: str, table: str = "SPRING_AI_CHAT_MEMORY") -> Found
     """Yield the conversations, with their IDs as memory IDs."""
     messages = Table(database, table)
     messages.require("conversation_id", "content", "type")
-    order = next((name for name in ("sequence_id", "timestamp") if name in messages.columns), "")
-    messages.require(order or "sequence_id")
+    # A table that was migrated has 0 in every sequence_id of a conversation that was not written since.
+    order = [name for name in ("sequence_id", "timestamp") if name in messages.columns]
+    if not order:
+        messages.require("sequence_id")
     for id in messages.distinct("conversation_id"):
         place = f"{messages.place}: conversation {id!r:.100}"
-        rows = messages.where(messages.columns, "conversation_id", id, order)
+        rows = messages.where(messages.columns, "conversation_id", [id], *order)
         yield FoundConversation(place=place, memory_id=str(id), messages=_messages(place, rows))
 
 

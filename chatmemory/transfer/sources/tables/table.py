@@ -59,6 +59,12 @@ class Table:
             if column not in self.columns:
                 raise BadRecordError(self.place, f"has no column {column}, so it is not what this format reads")
 
+    def referenced_table(self, column: str) -> str | None:
+        """Return the name of the table that a foreign key of ``column`` refers to; None without one."""
+        with self._connection.cursor() as cursor:
+            relations = self._connection.introspection.get_relations(cursor, self.name)
+        return relations[column][1] if column in relations else None
+
     def count_nulls(self, column: str) -> int:
         """Return the number of rows that have no value in ``column``."""
         quote = self._connection.ops.quote_name
@@ -102,11 +108,12 @@ class Table:
             if len(page) < _ROWS:
                 return
 
-    def where(self, columns: Sequence[str], column: str, value: Any, order: str) -> list[Row]:
-        """Return all rows with a value in a column, in the order of another."""
+    def where(self, columns: Sequence[str], column: str, values: Sequence[Any], *order: str) -> list[Row]:
+        """Return all rows with one of ``values`` in a column, in the order of other columns."""
         quote = self._connection.ops.quote_name
         select = f"SELECT {', '.join(map(quote, columns))} FROM {quote(self.name)}"
-        rows = self._fetch(f"{select} WHERE {self._exact(column)} = %s ORDER BY {quote(order)}", [value])
+        there = f"{self._exact(column)} IN ({', '.join(['%s'] * len(values))})"
+        rows = self._fetch(f"{select} WHERE {there} ORDER BY {', '.join(map(quote, order))}", list(values))
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def _exact(self, column: str) -> str:
