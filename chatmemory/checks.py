@@ -15,6 +15,7 @@ from chatmemory.conf import DEFAULTS, setting
 from chatmemory.core.tokens.encodings import ENCODING_NAMES
 from chatmemory.core.window import WindowKind
 from chatmemory.formats.registry import MessageFormat
+from chatmemory.models.window_settings import MAX_LIMIT
 
 __all__ = ["check_settings"]
 
@@ -77,7 +78,12 @@ def _rates(rates: Any) -> bool:
 
 _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
     ("E003", "DEFAULT_WINDOW", lambda v: v in list(WindowKind), 'Set it to "messages" or "tokens".'),
-    ("E004", "DEFAULT_LIMIT", _positive, "Set it to a whole number above zero."),
+    (
+        "E004",
+        "DEFAULT_LIMIT",
+        lambda v: v is None or (_positive(v) and v <= MAX_LIMIT),
+        f"Set it to a whole number from 1 to {MAX_LIMIT}, or to None.",
+    ),
     ("E005", "DEFAULT_MODEL", lambda v: isinstance(v, str) and bool(v.strip()), 'Set it to a model such as "gpt-4o".'),
     ("E006", "FALLBACK_ENCODING", lambda v: v in ENCODING_NAMES, f"Set it to one of {', '.join(ENCODING_NAMES)}."),
     ("E007", "KEEP_HISTORY", lambda v: isinstance(v, bool), "Set it to True or False."),

@@ -33,6 +33,7 @@ def test_defaults_are_fine(settings: Any) -> None:
         ({"DEFAULT_WINDOW": "hours"}, "E003"),
         ({"DEFAULT_LIMIT": 0}, "E004"),
         ({"DEFAULT_LIMIT": True}, "E004"),
+        ({"DEFAULT_LIMIT": 2**31}, "E004"),
         ({"DEFAULT_MODEL": " "}, "E005"),
         ({"FALLBACK_ENCODING": "p50k_base"}, "E006"),
         ({"KEEP_HISTORY": "no"}, "E007"),
