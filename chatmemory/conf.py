@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
 __all__ = ["DEFAULTS", "default_limit", "default_model", "default_window", "setting"]
 
@@ -47,8 +48,15 @@ DEFAULTS: dict[str, Any] = {
 
 
 def setting(name: str) -> Any:
-    """Return the value of a setting; its default if the project does not set it."""
-    return getattr(settings, "CHATMEMORY", {}).get(name, DEFAULTS[name])
+    """Return the value of a setting; its default if the project does not set it.
+
+    Raises:
+        ImproperlyConfigured: ``CHATMEMORY`` is not a dict.
+    """
+    given = getattr(settings, "CHATMEMORY", {})
+    if not isinstance(given, dict):
+        raise ImproperlyConfigured(f"CHATMEMORY must be a dict, but is: {given!r:.100}")
+    return given.get(name, DEFAULTS[name])
 
 
 def default_window() -> str:
