@@ -69,7 +69,7 @@ class Elsewhere:
         return "elsewhere" if model._meta.label == self.label else None
 
 
-@pytest.mark.parametrize("label", ["chatmemory.Conversation", "chatmemory.Message", "chatmemory.IdempotencyKey"])
+@pytest.mark.parametrize("label", ["chatmemory.Conversation", "chatmemory.Message", "chatmemory_langgraph.Namespace"])
 def test_one_database_has_the_users_and_all_tables(settings: Any, label: str) -> None:
     settings.DATABASE_ROUTERS = [Elsewhere(label)]
     [error] = found()

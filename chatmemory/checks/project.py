@@ -11,8 +11,6 @@ from django.core.checks import CheckMessage, Error
 from django.db import router
 from django.urls import URLResolver, get_resolver
 
-from chatmemory.models import Conversation, IdempotencyKey, Message
-
 __all__ = ["check_apps", "check_databases"]
 
 _APPS_WITH_PAGES = ("rest_framework", "django_filters")
@@ -45,8 +43,8 @@ def check_databases(**kwargs: Any) -> list[CheckMessage]:
             "their rows refer to each other.",
             id="chatmemory.E025",
         )
-        for model in (Conversation, Message, IdempotencyKey)
-        if (database := router.db_for_write(model)) != users
+        for model in apps.get_models()
+        if model.__module__.startswith("chatmemory.") and (database := router.db_for_write(model)) != users
     ]
 
 
