@@ -57,4 +57,5 @@ def _has_pages() -> bool:
     from rest_framework.renderers import BrowsableAPIRenderer
     from rest_framework.settings import api_settings
 
-    return any(issubclass(renderer, BrowsableAPIRenderer) for renderer in api_settings.DEFAULT_RENDERER_CLASSES)
+    renderers: Any = api_settings.DEFAULT_RENDERER_CLASSES
+    return any(issubclass(renderer, BrowsableAPIRenderer) for renderer in renderers)

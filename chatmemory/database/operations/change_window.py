@@ -120,7 +120,7 @@ def _count_again(
         known: the counts of rows that were there before the lock; a message never changes.
         counted: the condition of the rows to count.
     """
-    rows = rows_of(conversation).filter(counted)
+    rows = rows_of(conversation).filter(counted).order_by()  # in any order, so by the index of the condition
     stored = list(rows.values_list("pk", "token_count", "evicted_in"))
     for keys in chunks([key for key, _count, _evicted_in in stored if key not in known]):
         known |= {row.pk: stored_count(row.message, estimator) for row in read_in_parts(rows.filter(pk__in=keys))}
