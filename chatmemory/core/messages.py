@@ -240,6 +240,15 @@ def require_messages(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     result = list(messages)
     for index, message in enumerate(result):
         if not isinstance(message, ChatMessage):
-            hint = "; add() takes each message as an argument of its own" if isinstance(message, (list, tuple)) else ""
-            raise TypeError(f"messages[{index}] is no message, but: {type(message).__name__}{hint}")
+            raise TypeError(f"messages[{index}] must be a message, but is: {type(message).__name__}{_hint(message)}")
     return result
+
+
+def _hint(value: Any) -> str:
+    if isinstance(value, str):
+        return '; for what a user said, write UserMessage("…")'
+    if isinstance(value, (list, tuple)):
+        return "; add() takes each message as an argument of its own"
+    if isinstance(value, Mapping) and "role" in value:
+        return "; from_openai() of chatmemory.formats.openai reads messages of OpenAI's API"
+    return "; take its attribute message" if isinstance(getattr(value, "message", None), ChatMessage) else ""

@@ -8,7 +8,7 @@ from chatmemory.conf import setting
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.messages import ChatMessage
 from chatmemory.database.operations.new_messages import NewMessages
-from chatmemory.formats.registry import MessageFormat
+from chatmemory.formats.registry import BUILT_IN, MessageFormat
 from chatmemory.rest.problems import TooLarge, invalid
 
 __all__ = ["read_batch", "read_list", "read_memory"]
@@ -22,6 +22,8 @@ def read_batch(data: Any, format: MessageFormat) -> NewMessages:
         TooLarge: there are more than ``MAX_BATCH`` messages.
         ValidationError: there is none, or one is too long.
     """
+    if isinstance(data, list):
+        raise InvalidMessageError('expected an object, got a list; several messages are sent as {"messages": [...]}')
     if not (isinstance(data, dict) and "messages" in data and not {"type", "role"} & set(data)):
         return _bounded(_read_one(data, format), "")
     messages = read_list(_only_messages(data), "messages", format, "MAX_BATCH")
@@ -76,7 +78,20 @@ def _read_one(data: Any, format: MessageFormat) -> list[ChatMessage]:
 
 def _read(data: Any, place: str, format: MessageFormat) -> list[ChatMessage]:
     assert format.read is not None  # it was asked for before anything was done
-    return format.read(data, place)
+    try:
+        return format.read(data, place)
+    except InvalidMessageError as error:
+        raise InvalidMessageError(f"{error.problem}{_hint(data, format)}", error.place) from error
+
+
+def _hint(data: list[Any], format: MessageFormat) -> str:
+    """Return what to do with messages that look like those of another format; empty if they do not."""
+    keys = [set(item) & {"role", "type"} for item in data if isinstance(item, dict)]
+    if format is BUILT_IN["langchain4j"] and {"role"} in keys:
+        return ". This looks like OpenAI's format: conversations/ takes it with ?format=openai, stores/ does not"
+    if format is BUILT_IN["openai"] and {"type"} in keys:
+        return ". This looks like LangChain4j's format: leave out ?format=openai"
+    return ""
 
 
 def _bounded(messages: list[ChatMessage], place: str) -> NewMessages:

@@ -109,6 +109,8 @@ class ConversationSerializer(_StrictSerializer):
 
     def to_representation(self, instance: Conversation) -> dict[str, Any]:
         data = super().to_representation(instance)
+        if self.context.get("with_owner"):
+            data["owner"] = instance.owner_id
         return data if self.context.get("with_words", True) else {**data, "metadata": {}}
 
     def validate_memory_id(self, value: str) -> str:

@@ -246,7 +246,7 @@ def test_only_what_is_asked_for(conversation: Conversation) -> None:
     [
         (["--owner", "123456"], "there is no user with the primary key '123456'"),
         (["--owner", "ann"], "there is no user with the primary key 'ann'"),
-        (["--conversation", "7"], "'7' is no UUID"),
+        (["--conversation", "7"], "'7' is not a UUID"),
         (["--conversation", "01234567-89ab-7def-8123-456789abcdef"], "there is no conversation"),
         (["--database", "nowhere"], "there is no 'nowhere' in DATABASES; take one of default, other"),
     ],

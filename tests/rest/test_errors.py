@@ -38,7 +38,7 @@ def problem(answer: Any) -> Any:
         (b"\xff\xfe", "not UTF-8"),
         ("[" * 5000 + "]" * 5000, "levels deep"),
         ('{"a":' * 600 + "1" + "}" * 600, "levels deep"),
-        ("[1]", "expected an object, got a list"),
+        ("[1]", 'expected an object, got a list; several messages are sent as {"messages": [...]}'),
         ("null", "expected an object, got null"),
         ("{}", "type: expected one of"),
         ({"messages": []}, "messages: expected at least one message"),
@@ -56,6 +56,8 @@ def problem(answer: Any) -> Any:
         ('{"type": "AI", "\\ud800": 1}', "unknown field"),
         ('{"\\ud800": 1}', "type"),
         ({"role": "user", "content": "x"}, "type: expected one of"),
+        ({"role": "user", "content": "x"}, "This looks like OpenAI's format"),
+        ({"messages": [USER, {"role": "user", "content": "x"}]}, "takes it with ?format=openai"),
     ],
 )  # fmt: skip
 def test_bad_messages_are_refused_with_the_place(api: Client, user: Any, body: Any, says: str) -> None:
@@ -79,6 +81,7 @@ def test_bad_openai_messages_are_refused_with_the_place(api: Client, user: Any, 
     answer = post(api, url(ConversationFactory(owner=user), "messages/?format=openai"), body)
     assert answer.status_code == 400
     assert [error["place"] for error in problem(answer)["errors"]] == [place]
+    assert ("leave out ?format=openai" in answer.json()["detail"]) is (body == USER)
 
 
 BAD_CONVERSATIONS = [
