@@ -72,9 +72,7 @@ LANGCHAIN4J: dict[str, Schema] = {
         {
             "id": or_null(text("Of the call.")),
             "toolName": or_null(text()),
-            "text": or_null(
-                text("In place of contents, as LangChain4j up to 1.12 has it. Only stores/ answers with it.")
-            ),
+            "text": or_null(text("In place of contents: LangChain4j up to 1.12. In answers of stores/ only.")),
             "contents": {**list_of(ref("Content")), "type": ["array", "null"]},
             "isError": {"type": ["boolean", "null"]},
             "attributes": _ATTRIBUTES,
