@@ -15,7 +15,6 @@ from chatmemory.admin.display.message import UNREADABLE, unreadable
 from chatmemory.admin.display.strip import Strip
 from chatmemory.admin.display.timeline import MOST_SHOWN, MemoryMap, memory_entries
 from chatmemory.admin.views.base import conversation_or_404, conversation_page, record_read
-from chatmemory.conf import default_limit
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import WindowKind
 from chatmemory.database.estimators import window_of
@@ -29,19 +28,12 @@ class WindowForm(forms.Form):
     """A window."""
 
     window = forms.ChoiceField(label=_("Window"), choices=WINDOWS)
-    limit = forms.IntegerField(label=_("Limit"), min_value=1, max_value=MAX_LIMIT, required=False)
+    limit = forms.IntegerField(label=_("Limit"), min_value=1, max_value=MAX_LIMIT)
 
     @classmethod
     def of(cls, conversation: Conversation, data: Any = None) -> WindowForm:
         """Return the form, by default with the window of the conversation."""
         return cls(data or None, initial={"window": conversation.window, "limit": conversation.limit})
-
-    def clean(self) -> dict[str, Any]:
-        """Put what will be the limit in place of a missing one."""
-        window, limit = self.cleaned_data.get("window"), self.cleaned_data.get("limit")
-        if limit is None and window is not None:
-            limit = self.initial["limit"] if window == self.initial["window"] else default_limit(window)
-        return {**self.cleaned_data, "limit": limit}
 
 
 def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:
