@@ -74,7 +74,7 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
             if name not in known:
                 raise invalid(name[:100], f"unknown parameter; this takes {', '.join(sorted(known))}")
             if len(values) > 1:
-                raise invalid(name, "given more than once")
+                raise invalid(name, "is given more than once; give it once")
             if "\x00" in values[0]:
                 raise invalid(name, "has U+0000; take it out")
         whole_memory = self.action in self.whole_memory

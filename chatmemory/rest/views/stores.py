@@ -43,7 +43,7 @@ class StoreViewSet(ChatMemoryViewSet):
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         super().initial(request, *args, **kwargs)
         if self.format_name != DEFAULT_FORMAT:
-            raise invalid("format", f"stores speak {DEFAULT_FORMAT} only")
+            raise invalid("format", f"stores/ takes {DEFAULT_FORMAT} only; leave format out")
         try:
             self.memory_id = memory_id_text(self.kwargs["memory_id"])
         except InvalidMessageError:
