@@ -127,7 +127,7 @@ def _media(kind: type[M], given: M | None, url: str | None, base64_data: str | N
     """Return the media from either form of the constructors below; None without any argument."""
     if given is not None:
         if not isinstance(given, kind):
-            raise TypeError(f"expected {kind.__name__}, got {type(given).__name__}")
+            raise TypeError(f"expected {kind.__name__}, but is: {type(given).__name__}")
         if (url, base64_data, mime_type) != (None, None, None):
             raise ValueError(f"Either {kind.__name__} or its fields must be provided, not both")
         return given
