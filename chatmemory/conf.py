@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
 __all__ = ["DEFAULTS", "default_limit", "default_model", "default_window", "setting"]
 
 DEFAULTS: dict[str, Any] = {
-    # The window of a new conversation: "messages" or "tokens", the limit, and the model whose tokens are counted.
+    # The window of a new conversation: "messages" or "tokens", its limit (None: 20 messages or 4,000 tokens), and the
+    # model whose tokens are counted.
     "DEFAULT_WINDOW": "tokens",
-    "DEFAULT_LIMIT": 4000,
+    "DEFAULT_LIMIT": None,
     "DEFAULT_MODEL": "gpt-4o",
     # The encoding for models that tiktoken does not know: "o200k_base" or "cl100k_base".
     "FALLBACK_ENCODING": "o200k_base",
@@ -46,8 +48,15 @@ DEFAULTS: dict[str, Any] = {
 
 
 def setting(name: str) -> Any:
-    """Return the value of a setting; its default if the project does not set it."""
-    return getattr(settings, "CHATMEMORY", {}).get(name, DEFAULTS[name])
+    """Return the value of a setting; its default if the project does not set it.
+
+    Raises:
+        ImproperlyConfigured: ``CHATMEMORY`` is not a dict.
+    """
+    given = getattr(settings, "CHATMEMORY", {})
+    if not isinstance(given, dict):
+        raise ImproperlyConfigured(f"CHATMEMORY must be a dict, but is: {given!r:.100}")
+    return given.get(name, DEFAULTS[name])
 
 
 def default_window() -> str:
@@ -55,9 +64,19 @@ def default_window() -> str:
     return str(setting("DEFAULT_WINDOW"))
 
 
-def default_limit() -> int:
-    """Return ``DEFAULT_LIMIT``, for the model field."""
-    return int(setting("DEFAULT_LIMIT"))
+def default_limit(window: str | None = None) -> int:
+    """Return the limit of a window for which no limit is given.
+
+    For a window of the kind ``DEFAULT_WINDOW`` that is ``DEFAULT_LIMIT``. A limit of the other kind would be of another
+    order, so that kind has its own: 20 messages or 4,000 tokens.
+
+    Args:
+        window: the kind; by default ``DEFAULT_WINDOW``.
+    """
+    limit, usual = setting("DEFAULT_LIMIT"), default_window()
+    if limit is not None and window in (None, usual):
+        return int(limit)
+    return 20 if (window or usual) == "messages" else 4000
 
 
 def default_model() -> str:

@@ -33,6 +33,7 @@ def test_defaults_are_fine(settings: Any) -> None:
         ({"DEFAULT_WINDOW": "hours"}, "E003"),
         ({"DEFAULT_LIMIT": 0}, "E004"),
         ({"DEFAULT_LIMIT": True}, "E004"),
+        ({"DEFAULT_LIMIT": 2**31}, "E004"),
         ({"DEFAULT_MODEL": " "}, "E005"),
         ({"FALLBACK_ENCODING": "p50k_base"}, "E006"),
         ({"KEEP_HISTORY": "no"}, "E007"),
@@ -45,6 +46,8 @@ def test_defaults_are_fine(settings: Any) -> None:
         ({"MAX_PAGE_CHARS": "many"}, "E021"),
         ({"PAGE_SIZE": 0}, "E013"),
         ({"MAX_PAGE_SIZE": None}, "E014"),
+        ({"PAGE_SIZE": 201}, "E023"),
+        ({"MAX_PAGE_SIZE": 49}, "E023"),
         ({"THROTTLE_RATES": {"write": "1/day"}}, "E015"),
         ({"THROTTLE_RATES": {"writes": "often"}}, "E015"),
         ({"THROTTLE_RATES": {"writes": "0/day"}}, "E015"),
@@ -73,19 +76,47 @@ def test_each_mistake_has_its_code_and_a_hint(settings: Any, given: Any, code: s
 
 
 @pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("DEFAULT_LIMITS", "Did you mean 'DEFAULT_LIMIT'?"),
+        ("keep_history", "Did you mean 'KEEP_HISTORY'?"),
+        ("MAX_MESAGE_CHARS", "Did you mean 'MAX_MESSAGE_CHARS'?"),
+        (5, "use one of DEFAULT_WINDOW"),
+    ],
+)
+def test_the_right_key_is_suggested(settings: Any, key: Any, hint: str) -> None:
+    settings.CHATMEMORY = {key: 1}
+    [error] = [error for error in run_checks() if error.id == "chatmemory.E002"]
+    assert hint in error.hint
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        (lambda path: {"STAFF_CONVERSATIONS": path}, "['STAFF_CONVERSATIONS']"),
+        (
+            lambda path: {"PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated", path]},
+            "['PERMISSION_CLASSES'][1]",
+        ),
+        (lambda path: {"FORMATS": {"mine": path}}, "['FORMATS']['mine']"),
+    ],
+)
+@pytest.mark.parametrize(
     ("path", "says"),
     [
         ("nobody.support.tenants.acme", "'nobody' raises ModuleNotFoundError"),
         ("tests.suport.tenants.acme", "'tests.suport' raises ModuleNotFoundError"),
         ("tests.support.tenant.acme", "'tests.support.tenant' raises ModuleNotFoundError"),
-        ("tests.support.tenants.acmee", "'tests.support.tenants' has no 'acmee'"),
-        ("tests.support.tenants.not_callable", "'not_callable' cannot be called"),
-        ("tests..tenants.acme", "no dotted path of a function"),
+        ("tests.support.tenants.acmee", "'tests.support.tenants' has no 'acmee'; did you mean 'acme'?"),
+        ("tests.support.tenants.not_callable", "is not the path of a "),
+        ("tests..tenants.acme", "is not the dotted path of a "),
+        ("tests.support.broken.acme", "'tests.support.broken' raises LookupError: not ready"),
     ],
 )
-def test_it_says_which_part_of_a_path_is_wrong(settings: Any, path: str, says: str) -> None:
-    settings.CHATMEMORY = {"STAFF_CONVERSATIONS": path}
-    [error] = [error for error in run_checks() if error.id == "chatmemory.E022"]
+def test_it_says_which_part_of_a_path_is_wrong(settings: Any, given: Any, place: str, path: str, says: str) -> None:
+    settings.CHATMEMORY = given(path)
+    [error] = [error for error in run_checks() if error.id.startswith("chatmemory.")]
+    assert f"CHATMEMORY{place}, {path!r}, " in error.msg
     assert says in error.msg
     settings.CHATMEMORY = {"STAFF_CONVERSATIONS": "tests.support.tenants.acme"}
     assert ids() == []

@@ -76,7 +76,7 @@ class Assistant:
             ValueError: a number is not above zero, ``turn_timeout`` is infinite, or two tools have one name.
         """
         if not callable(memory) and not isinstance(memory, ChatMemory):
-            raise TypeError(f"memory must be a ChatMemory or a callable, but is: {type(memory).__name__}")
+            raise TypeError(f"memory must be a ChatMemory or a callable, but is: {_kind_of(memory)}")
         counts = {
             "max_sequential_tools_invocations": max_sequential_tools_invocations,
             "max_tool_result_chars": max_tool_result_chars,
@@ -119,7 +119,7 @@ class Assistant:
                 return self._memories[memory_id]
         memory = self._memory(memory_id)
         if not isinstance(memory, ChatMemory):
-            raise TypeError(f"the memory of {memory_id!r} must be a ChatMemory, but is: {type(memory).__name__}")
+            raise TypeError(f"the memory of {memory_id!r} must be a ChatMemory, but is: {_kind_of(memory)}")
         if not isinstance(open_turn(memory, self._turn_timeout), LocalTurn):
             return memory
         with self._memories_lock:
@@ -225,3 +225,9 @@ class Assistant:
             wait_timeout=self._wait_timeout,
         )
         return Driver(turn, turn_steps(turn, plan), self._model, self._tools, streaming=streaming)
+
+
+def _kind_of(value: Any) -> str:
+    """Return the type of what is no memory, with a hint if it has one."""
+    hint = "; pass conversation.memory" if isinstance(getattr(value, "memory", None), ChatMemory) else ""
+    return f"{type(value).__name__}{hint}"

@@ -174,7 +174,7 @@ class Toolbox:
         return self._bounded(self._unknown(request) if tool is None else await tool.arun(request))
 
     def _bounded(self, result: ToolExecutionResultMessage) -> ToolExecutionResultMessage:
-        text = result.text
+        text = result.text or ""
         if len(text) <= self._max_chars:
             return result
         cut = f"{text[: self._max_chars]}\n[The result was cut here: it had {len(text)} characters.]"

@@ -70,5 +70,6 @@ def tuple_of(kind: type | tuple[type, ...], values: Iterable[Any] | None, name: 
     result = tuple(values)
     for index, value in enumerate(result):
         if not isinstance(value, kind):
-            raise TypeError(f"{name}[{index}] has the wrong type: {type(value).__name__}")
+            expected = " or ".join(each.__name__ for each in (kind if isinstance(kind, tuple) else (kind,)))
+            raise TypeError(f"{name}[{index}] has the wrong type: {type(value).__name__}; expected {expected}")
     return result

@@ -78,6 +78,7 @@ class WindowChatMemory(ChatMemory):
 
     _kind: WindowKind
     _limit_name: str
+    _usual_limit: int
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class WindowChatMemory(ChatMemory):
             raise ValueError("id cannot be null")
         hash(id)  # a TypeError now rather than at the first add
         if limit is _REQUIRED:
-            raise ValueError(f"{self._limit_name}_provider cannot be null")
+            raise _missing(f"{self._limit_name}_provider", f"{self._limit_name}={self._usual_limit}")
         self._id = id
         self._limit = limit
         self._estimator = token_count_estimator
@@ -148,6 +149,7 @@ class MessageWindowChatMemory(WindowChatMemory):
 
     _kind = WindowKind.MESSAGES
     _limit_name = "max_messages"
+    _usual_limit = 20
 
     def __init__(
         self,
@@ -175,6 +177,7 @@ class TokenWindowChatMemory(WindowChatMemory):
 
     _kind = WindowKind.TOKENS
     _limit_name = "max_tokens"
+    _usual_limit = 4000
 
     def __init__(
         self,
@@ -198,4 +201,11 @@ class TokenWindowChatMemory(WindowChatMemory):
         """
         super().__init__(id, max_tokens, token_count_estimator, store, always_keep_system_message_first)
         if token_count_estimator is None or token_count_estimator is _REQUIRED:
-            raise ValueError("token_count_estimator cannot be null")
+            raise _missing("token_count_estimator", 'token_count_estimator=OpenAiTokenCountEstimator("gpt-4o")')
+
+
+def _missing(name: str, example: str) -> ValueError:
+    """Return LangChain4j's error, whose wording is fixed, with a note of what to write here."""
+    error = ValueError(f"{name} cannot be null")
+    error.add_note(f"An argument is missing. Pass one, for example {example}.")
+    return error

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from chatmemory.core.arguments import require_not_blank, require_optional_str, tuple_of
 from chatmemory.core.contents import Content, TextContent
@@ -45,6 +45,32 @@ class ChatMessage(ShortRepr):
 
     type: ClassVar[ChatMessageType]
 
+    if TYPE_CHECKING:  # a dataclass below would take a property for the default of its field
+
+        @property
+        def text(self) -> str | None:
+            """What the message says as plain text, its texts joined by line breaks; None if it has no text."""
+
+
+class _MessageWithContents(ChatMessage):
+    contents: tuple[Content, ...]
+
+    @property
+    def text(self) -> str | None:
+        """The texts of the contents, joined by line breaks; None if there is none."""
+        texts = [content.text for content in self.contents if isinstance(content, TextContent)]
+        return "\n".join(texts) if texts else None
+
+    def single_text(self) -> str:
+        """Return the text of a message that is nothing but one text.
+
+        Raises:
+            ValueError: it has other or several contents.
+        """
+        if len(self.contents) == 1 and isinstance(self.contents[0], TextContent):
+            return self.contents[0].text
+        raise ValueError(f"Expecting single text content, but got: {list(self.contents)}")
+
 
 def _attributes(value: Mapping[str, Any] | None) -> FrozenDict:
     if value is None:
@@ -71,7 +97,7 @@ class SystemMessage(ChatMessage):
 
 
 @dataclass(frozen=True, repr=False, init=False)
-class UserMessage(ChatMessage):
+class UserMessage(_MessageWithContents):
     """A user's message: ``UserMessage("Hi")`` or ``UserMessage(contents=[TextContent("Look"), ImageContent(url)])``.
 
     Raises:
@@ -101,16 +127,6 @@ class UserMessage(ChatMessage):
             raise ValueError("contents cannot be null or empty")
         require_optional_str(name, "name")
         vars(self).update(contents=parts, name=name, attributes=_attributes(attributes))
-
-    def single_text(self) -> str:
-        """Return the text of a message that is nothing but one text.
-
-        Raises:
-            ValueError: it has other or several contents.
-        """
-        if len(self.contents) == 1 and isinstance(self.contents[0], TextContent):
-            return self.contents[0].text
-        raise ValueError(f"Expecting single text content, but got: {list(self.contents)}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,7 +173,7 @@ class AiMessage(ChatMessage):
 
 
 @dataclass(frozen=True, repr=False, init=False)
-class ToolExecutionResultMessage(ChatMessage):
+class ToolExecutionResultMessage(_MessageWithContents):
     """The result of a tool call: ``ToolExecutionResultMessage(request_id, "weather", "sunny")``, or ``contents=[…]``.
 
     Raises:
@@ -197,17 +213,6 @@ class ToolExecutionResultMessage(ChatMessage):
         object.__setattr__(self, "is_error", is_error)
         object.__setattr__(self, "attributes", _attributes(attributes))
 
-    @property
-    def text(self) -> str:
-        """The text of a result that is nothing but one text.
-
-        Raises:
-            ValueError: it has other or several contents.
-        """
-        if len(self.contents) == 1 and isinstance(self.contents[0], TextContent):
-            return self.contents[0].text
-        raise ValueError("text cannot be read when contents has non-text or several elements. Use contents instead.")
-
 
 @dataclass(frozen=True, repr=False, init=False)
 class CustomMessage(ChatMessage):
@@ -218,6 +223,10 @@ class CustomMessage(ChatMessage):
 
     def __init__(self, attributes: Mapping[str, Any] | None = None) -> None:
         object.__setattr__(self, "attributes", _attributes(attributes))
+
+    @property
+    def text(self) -> None:
+        """None: what a custom message says is in its attributes."""
 
 
 def require_messages(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
@@ -231,6 +240,15 @@ def require_messages(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     result = list(messages)
     for index, message in enumerate(result):
         if not isinstance(message, ChatMessage):
-            hint = "; add() takes each message as an argument of its own" if isinstance(message, (list, tuple)) else ""
-            raise TypeError(f"messages[{index}] is no message, but: {type(message).__name__}{hint}")
+            raise TypeError(f"messages[{index}] must be a message, but is: {type(message).__name__}{_hint(message)}")
     return result
+
+
+def _hint(value: Any) -> str:
+    if isinstance(value, str):
+        return '; for what a user said, write UserMessage("…")'
+    if isinstance(value, (list, tuple)):
+        return "; add() takes each message as an argument of its own"
+    if isinstance(value, Mapping) and "role" in value:
+        return "; from_openai() of chatmemory.formats.openai reads messages of OpenAI's API"
+    return "; take its attribute message" if isinstance(getattr(value, "message", None), ChatMessage) else ""

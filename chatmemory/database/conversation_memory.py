@@ -106,7 +106,8 @@ class ConversationMemory(ChatMemory):
     def set_window(self, **settings: Unpack[WindowSettings]) -> Change:
         """Change the given settings of the window, and evict at once what no longer fits.
 
-        A wider window never brings messages back. Another ``model`` counts the retained messages again.
+        A wider window never brings messages back. Another ``model`` counts the retained messages again. A window of
+        another kind without a ``limit`` gets the default limit of that kind.
 
         Raises:
             TypeError: a setting that does not exist.

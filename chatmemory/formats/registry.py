@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from chatmemory.conf import setting
@@ -130,7 +131,10 @@ def known_names() -> list[str]:
 
     Django makes addresses of them before the check of the setting runs, which must get its chance to report it.
     """
-    own = setting("FORMATS")
+    try:
+        own = setting("FORMATS")
+    except ImproperlyConfigured:
+        own = None
     return [*{**BUILT_IN, **(own if isinstance(own, dict) else {})}]
 
 

@@ -79,7 +79,7 @@ def chosen_conversations(options: dict[str, Any]) -> QuerySet[Conversation]:
         try:
             chosen = chosen.filter(pk=UUID(options["conversation"]))
         except ValueError:
-            raise CommandError(f"--conversation: {options['conversation']!r} is no UUID.") from None
+            raise CommandError(f"--conversation: {options['conversation']!r} is not a UUID.") from None
         if not chosen.exists():
             raise CommandError(f"--conversation: there is no conversation {options['conversation']!r} among these.")
     return chosen

@@ -88,6 +88,7 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'message',
                 'verbose_name_plural': 'messages',
+                'ordering': ['conversation', 'position'],
                 'permissions': [('read_message_text', 'Can read what messages say'), ('write_message_text', "Can write messages in other users' conversations")],
                 'default_permissions': ('view',),
             },

@@ -1,17 +1,10 @@
 """The tables."""
 
-from chatmemory.models.conversation import (
-    COUNTERS,
-    MAX_LIMIT,
-    WINDOW_SETTINGS,
-    WINDOWS,
-    Conversation,
-    ConversationQuerySet,
-    WindowSettings,
-)
+from chatmemory.models.conversation import COUNTERS, Conversation, ConversationQuerySet
 from chatmemory.models.idempotency_key import IdempotencyKey
 from chatmemory.models.message import EVICTION_REASONS, LONGEST_SEARCH, ORDER_STEP, TYPES, Message, MessageQuerySet
 from chatmemory.models.owners import require_owner
+from chatmemory.models.window_settings import MAX_LIMIT, WINDOW_SETTINGS, WINDOWS, WindowSettings
 
 __all__ = [
     "COUNTERS",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from copy import deepcopy
 from functools import cache
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Self
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -15,49 +15,22 @@ from django.db.models.functions import Cast, Coalesce
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.conf import default_limit, default_model, default_window
-from chatmemory.core.window import WindowKind, check_kind, check_limit
+from chatmemory.core.window import check_kind, check_limit
 from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import ExactCharField
 from chatmemory.models.identifiers import MEMORY_ID_CHARS, new_memory_id, uuid7
 from chatmemory.models.owners import require_owner
 from chatmemory.models.rollback import restore_on_rollback
+from chatmemory.models.window_settings import MAX_LIMIT, WINDOW_SETTINGS, WINDOWS, DefaultLimit
 
 if TYPE_CHECKING:
     from chatmemory.database.conversation_memory import ConversationMemory
 
 __all__ = [
     "COUNTERS",
-    "MAX_LIMIT",
-    "WINDOWS",
-    "WINDOW_SETTINGS",
     "Conversation",
     "ConversationQuerySet",
-    "WindowSettings",
 ]
-
-MAX_LIMIT = 2_147_483_647  # of an integer column, everywhere
-
-WINDOWS = [(WindowKind.MESSAGES.value, _("messages")), (WindowKind.TOKENS.value, _("tokens"))]
-
-
-class WindowSettings(TypedDict, total=False):
-    """The columns that bound a memory, as keyword arguments. None, like a missing one, means: as it is."""
-
-    window: str | None
-    """``"messages"`` or ``"tokens"``."""
-
-    limit: int | None
-    """The most messages or tokens, above zero."""
-
-    model: str | None
-    """The model whose tokens are counted."""
-
-    always_keep_system_message_first: bool | None
-    """Whether a new system message goes to the front of the memory."""
-
-
-WINDOW_SETTINGS = tuple(WindowSettings.__annotations__)
-"""The names of :class:`WindowSettings`."""
 
 COUNTERS = (
     "version",
@@ -93,6 +66,9 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
 
     def bulk_create(self, objs: Iterable[Conversation], *args: Any, **kwargs: Any) -> list[Conversation]:
         """Insert conversations, and note on the objects what their rows have."""
+        objs = list(objs)
+        for conversation in objs:
+            conversation.take_default_limit()
         created = super().bulk_create(objs, *args, **kwargs)
         for conversation in created:
             conversation.note_stored()
@@ -207,6 +183,11 @@ class Conversation(models.Model):
             ),
         ]
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not args and "limit" not in kwargs:
+            kwargs["limit"] = DefaultLimit(default_limit(kwargs.get("window")))
+        super().__init__(*args, **kwargs)
+
     def __str__(self) -> str:
         return self.title or self.memory_id
 
@@ -227,6 +208,7 @@ class Conversation(models.Model):
             names = kwargs["update_fields"] = frozenset(names)  # it may be an iterator
         if self._state.adding:
             check_kind(self.window)
+            self.take_default_limit()
             check_limit(self.limit, "limit")
             for name, value in _NOT_SAVED.items():  # a copy of another conversation has none of its messages
                 setattr(self, name, value)
@@ -267,6 +249,11 @@ class Conversation(models.Model):
             for name, column in _saved_columns(type(self)).items()
             if column in loaded and (names is None or name in names or column in names)
         }
+
+    def take_default_limit(self) -> None:
+        """Give a new row without a limit of its own the default one of its window, which may have been set since."""
+        if isinstance(self.limit, DefaultLimit):
+            self.limit = default_limit(self.window)
 
     def _changed(self) -> set[str]:
         if (owner := self._state.fields_cache.get("owner")) is not None and self.owner_id is None:

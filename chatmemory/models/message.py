@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from django.db import models
 from django.db.models import F, Q
@@ -15,6 +15,7 @@ from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.models.conversation import Conversation
 from chatmemory.models.deletion import cascade
 from chatmemory.models.message_columns import from_columns
+from chatmemory.models.said_messages import SaidMessages, refuse_to_add
 
 __all__ = ["EVICTION_REASONS", "LONGEST_SEARCH", "ORDER_STEP", "TYPES", "Message", "MessageQuerySet"]
 
@@ -41,7 +42,12 @@ LONGEST_SEARCH = 100
 
 
 class MessageQuerySet(models.QuerySet["Message"]):
-    """Messages; ``conversation.messages`` are those of one conversation."""
+    """Messages; ``conversation.messages`` are those of one conversation, in the order said.
+
+    They are added and evicted by ``conversation.memory``, which updates the counters of the conversation. As everywhere
+    in Django, ``bulk_create()``, ``update()`` and ``delete()`` of a queryset change the rows and nothing else; after
+    them ``chatmemory_verify`` says what is wrong.
+    """
 
     def retained(self) -> MessageQuerySet:
         """Return the messages that the model gets now, in memory order."""
@@ -72,6 +78,7 @@ class Message(models.Model):
     conversation = models.ForeignKey(
         Conversation, verbose_name=_("conversation"), on_delete=cascade, related_name="messages", db_index=False
     )
+    conversation.related_accessor_class = SaidMessages
     position = models.PositiveIntegerField(_("position"), help_text=_("0, 1, 2 … in the order of arrival."))
     type = models.CharField(_("type"), max_length=32, choices=TYPES)
     text = models.TextField(_("text"), blank=True)
@@ -103,6 +110,7 @@ class Message(models.Model):
     class Meta:
         verbose_name = _("message")
         verbose_name_plural = _("messages")
+        ordering = ["conversation", "position"]  # the order of an index
         default_permissions = ("view",)
         permissions = [
             ("read_message_text", _("Can read what messages say")),
@@ -133,15 +141,27 @@ class Message(models.Model):
         # No text: the admin shows this to people who may not read what was said.
         return f"{self.position} {self.type}"
 
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        """Insert the row.
+    def save(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse to write the row: ``conversation.memory`` adds messages, and what was said stays said.
 
         Raises:
-            TypeError: it is there already, and what was said stays said.
+            TypeError: always.
         """
-        if not self._state.adding:
-            raise TypeError("a message never changes after it was said; conversation.memory.set() rewrites a memory")
-        super().save(*args, **kwargs)
+        if self._state.adding:
+            refuse_to_add()
+        raise TypeError("a message never changes after it was said; conversation.memory.set() rewrites a memory")
+
+    def delete(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse to delete the row.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            "a message is not deleted by itself, for the counters of its conversation would be wrong: "
+            "conversation.memory.set() and clear() evict messages, chatmemory_purge deletes what was evicted, and "
+            "conversation.delete() deletes everything"
+        )
 
     @cached_property
     def message(self) -> ChatMessage:

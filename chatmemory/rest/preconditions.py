@@ -83,7 +83,9 @@ def precondition(
     def check(conversation: Conversation) -> None:
         exists = conversation.version > 0 or not may_be_new
         if only_new and exists:
-            raise PreconditionFailed("It is there already.", version=conversation.version)
+            raise PreconditionFailed(
+                "It exists already, and If-None-Match: * asks that it does not.", version=conversation.version
+            )
         version = f'"{conversation.version}"'
         current = tag_of(conversation) if tag_of else version
         if tags and not any(

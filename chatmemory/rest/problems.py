@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 from collections.abc import Iterator
 from http import HTTPStatus
 from itertools import islice
@@ -11,7 +10,7 @@ from typing import Any
 
 from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
-from django.db import InterfaceError, OperationalError
+from django.db import DatabaseError
 from django.db.models import ProtectedError, RestrictedError
 from django.http import Http404, UnreadablePostError
 from rest_framework import status
@@ -23,6 +22,7 @@ from rest_framework.views import exception_handler
 from chatmemory.core.exceptions import IdempotencyConflictError, InvalidMessageError
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.models import Conversation
+from chatmemory.rest.database_errors import is_unavailable, lacks_migration
 
 __all__ = [
     "PROBLEM_JSON",
@@ -31,6 +31,7 @@ __all__ = [
     "LengthRequired",
     "MemoryTooLarge",
     "NotExpressible",
+    "NotMigrated",
     "PreconditionFailed",
     "TooLarge",
     "Unavailable",
@@ -48,11 +49,6 @@ _TITLES = {each.value: each.phrase for each in HTTPStatus} | {413: "Content Too 
 _LONGEST_PLACE = 300
 _LONGEST_DETAIL = 600
 _MOST_PLACES = 50
-
-# A table, a column or a right is missing, perhaps because of a migration. On SQLite 1 is any statement that does not
-# fit the database; PostgreSQL has another exception.
-_MYSQL_CODES_OF_DEFECTS = {1054, 1109, 1142, 1143, 1146, 1305, 1364, 1370}
-_SQLITE_CODE_OF_DEFECTS = 1
 
 _logger = logging.getLogger("chatmemory.rest")
 
@@ -134,6 +130,18 @@ class Unavailable(Problem):
         )
 
 
+class NotMigrated(Problem):
+    """The database has not all tables and columns of this version of the app."""
+
+    status_code = status.HTTP_500_INTERNAL_SERVER_ERROR
+    type = "urn:chatmemory:problem:not-migrated"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The database lacks a table or a column. On the server, run: python manage.py migrate. Its log says which."
+        )
+
+
 def invalid(place: str, problem: str) -> ValidationError:
     """Return a 400 about one place of the body, one parameter or one header."""
     return ValidationError({place: [problem]})
@@ -178,7 +186,10 @@ def _as_api_exception(error: Exception) -> Exception:
             return PermissionDenied(str(error) or None)
         case ProtectedError() | RestrictedError():
             return Conflict(f"Other data of this site need it: {error.args[0]}", type="about:blank")
-        case OperationalError() | InterfaceError() if _is_unavailable(error):
+        case DatabaseError() if lacks_migration(error):
+            _logger.error("A request failed because the database lacks a migration", exc_info=error)
+            return NotMigrated()
+        case Exception() if is_unavailable(error):
             _logger.error("A request failed for the database", exc_info=error)
             return Unavailable()
         case RequestDataTooBig():
@@ -212,11 +223,3 @@ def _detail(error: APIException, places: list[dict[str, str]]) -> str:
 def _cut(text: str, most: int) -> str:
     """Return ``text``, without its middle if it is too long: mostly its end says what is expected."""
     return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 2 + 1 :]}"
-
-
-def _is_unavailable(error: Exception) -> bool:
-    """Return whether the database is away or busy, so that a retry may help; otherwise the error is a defect."""
-    cause = error.__cause__
-    if isinstance(cause, sqlite3.Error):
-        return isinstance(error, OperationalError) and cause.sqlite_errorcode & 0xFF != _SQLITE_CODE_OF_DEFECTS
-    return not (error.args and error.args[0] in _MYSQL_CODES_OF_DEFECTS)

@@ -100,7 +100,7 @@ class ConversationSerializer(_StrictSerializer):
                 "Empty for staff who may not read what messages say."
             },
             "window": {"help_text": "What is bounded: the number of messages, or of their tokens."},
-            "limit": {"help_text": "At most so many messages or tokens."},
+            "limit": {"help_text": "At most so many messages or tokens. Each kind of window has a default of its own."},
             "always_keep_system_message_first": {"help_text": "Puts a new system message in front."},
             "version": {"help_text": "Of the memory: every change of it adds one."},
             "message_count": {"help_text": "Messages said."},
@@ -110,6 +110,8 @@ class ConversationSerializer(_StrictSerializer):
 
     def to_representation(self, instance: Conversation) -> dict[str, Any]:
         data = super().to_representation(instance)
+        if self.context.get("with_owner"):
+            data["owner"] = instance.owner_id
         return data if self.context.get("with_words", True) else {**data, "metadata": {}}
 
     def validate_memory_id(self, value: str) -> str:

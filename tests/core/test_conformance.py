@@ -286,7 +286,7 @@ class TestDeviations:
 
     def test_mw_add_null_message(self) -> None:
         memory = MessageWindowChatMemory(max_messages=3)
-        with pytest.raises(TypeError, match=r"messages\[0\] is no message"):
+        with pytest.raises(TypeError, match=r"messages\[0\] must be a message, but is: NoneType"):
             memory.add(None)  # type: ignore[arg-type]
         assert memory.messages() == []
 

@@ -230,7 +230,7 @@ class TestWrongArguments:
         assert store.writes == 1
 
     def test_the_error_names_the_place(self, make: Make) -> None:
-        with pytest.raises(TypeError, match=r"messages\[1\] is no message, but: str"):
+        with pytest.raises(TypeError, match=r"messages\[1\] must be a message, but is: str"):
             make(3).add(ONE, "two")  # type: ignore[arg-type]
 
     def test_an_iterator_that_fails_writes_nothing(self, make: Make) -> None:
@@ -297,7 +297,7 @@ class TestAsync:
         asyncio.run(use())
 
     def test_errors_come_through(self, make: Make) -> None:
-        with pytest.raises(TypeError, match="is no message"):
+        with pytest.raises(TypeError, match="must be a message"):
             asyncio.run(make(2).aadd(None))  # type: ignore[arg-type]
 
     def test_many_tasks_lose_nothing(self, make: Make) -> None:

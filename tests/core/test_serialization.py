@@ -346,7 +346,9 @@ CONSTRUCTORS: dict[str, Callable[[], Any]] = {
     'ToolExecutionResultMessage.builder().text("a").contents(List.of()).build()': lambda: ToolExecutionResultMessage(
         text="a", contents=[]
     ),
-    "ToolExecutionResultMessage(two contents).text()": lambda: ToolExecutionResultMessage(contents=TWO_CONTENTS).text,
+    "ToolExecutionResultMessage(two contents).text()": lambda: ToolExecutionResultMessage(
+        contents=TWO_CONTENTS
+    ).single_text(),
     "CustomMessage.from(null)": lambda: CustomMessage(None),
     "CustomMessage.from(Map.of())": lambda: CustomMessage({}),
     "new TextContent(null)": lambda: TextContent(None),  # type: ignore[arg-type]
@@ -387,7 +389,7 @@ OTHER_WORDING = {
     ),
     'ToolExecutionResultMessage.from("1", "t", null)': "Either text or contents must be provided",
     "ToolExecutionResultMessage(two contents).text()": (
-        "text cannot be read when contents has non-text or several elements. Use contents instead."
+        "Expecting single text content, but got: [TextContent(text='a'), TextContent(text='b')]"
     ),
     "ImageContent.from((String) null)": "image cannot be null",
     "ImageContent.from((URI) null)": "image cannot be null",

@@ -140,7 +140,7 @@ def test_evicted_messages_are_not_missed_where_no_history_is_kept(conversation: 
     settings.CHATMEMORY = {}
     conversation.memory.add(UserMessage("kept"), UserMessage("from now on"))
     assert run() == (0, [])
-    Message.objects.filter(evicted_in__isnull=False).first().delete()
+    Message.objects.filter(pk=Message.objects.filter(evicted_in__isnull=False)[0].pk).delete()
     assert whats() == ["missing messages"]
 
 
@@ -247,7 +247,7 @@ def test_only_what_is_asked_for(conversation: Conversation) -> None:
     [
         (["--owner", "123456"], "there is no user with the primary key '123456'"),
         (["--owner", "ann"], "there is no user with the primary key 'ann'"),
-        (["--conversation", "7"], "'7' is no UUID"),
+        (["--conversation", "7"], "'7' is not a UUID"),
         (["--conversation", "01234567-89ab-7def-8123-456789abcdef"], "there is no conversation"),
         (["--database", "nowhere"], "there is no 'nowhere' in DATABASES; take one of default, other"),
     ],

@@ -104,7 +104,7 @@ class TestLimits:
 
     def test_the_sites_own_limit_stays(self, api, user, window):
         conversation = said(user, window=window, limit=2**31 - 1)
-        for change in ({"title": "Tea", "model": "gpt-4"}, {"window": "tokens"}, {"limit": 2**31 - 1}):
+        for change in ({"title": "Tea", "model": "gpt-4"}, {"window": window}, {"limit": 2**31 - 1}):
             assert patch(api, url(conversation), change).status_code == 200
 
 

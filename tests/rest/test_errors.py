@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from rest_framework.settings import api_settings
 
 from chatmemory import UserMessage
 from chatmemory.models import Conversation, Message
+from chatmemory.rest.problems import problem_response
 from tests.support.api import USER, patch, post, send, url, user_message
 from tests.support.factories import ConversationFactory
 
@@ -35,7 +38,7 @@ def problem(answer: Any) -> Any:
         (b"\xff\xfe", "not UTF-8"),
         ("[" * 5000 + "]" * 5000, "levels deep"),
         ('{"a":' * 600 + "1" + "}" * 600, "levels deep"),
-        ("[1]", "expected an object, got a list"),
+        ("[1]", 'expected an object, got a list; several messages are sent as {"messages": [...]}'),
         ("null", "expected an object, got null"),
         ("{}", "type: expected one of"),
         ({"messages": []}, "messages: expected at least one message"),
@@ -53,6 +56,8 @@ def problem(answer: Any) -> Any:
         ('{"type": "AI", "\\ud800": 1}', "unknown field"),
         ('{"\\ud800": 1}', "type"),
         ({"role": "user", "content": "x"}, "type: expected one of"),
+        ({"role": "user", "content": "x"}, "This looks like OpenAI's format"),
+        ({"messages": [USER, {"role": "user", "content": "x"}]}, "takes it with ?format=openai"),
     ],
 )  # fmt: skip
 def test_bad_messages_are_refused_with_the_place(api: Client, user: Any, body: Any, says: str) -> None:
@@ -76,6 +81,7 @@ def test_bad_openai_messages_are_refused_with_the_place(api: Client, user: Any, 
     answer = post(api, url(ConversationFactory(owner=user), "messages/?format=openai"), body)
     assert answer.status_code == 400
     assert [error["place"] for error in problem(answer)["errors"]] == [place]
+    assert ("leave out ?format=openai" in answer.json()["detail"]) is (body == USER)
 
 
 BAD_CONVERSATIONS = [
@@ -364,18 +370,38 @@ def rename() -> Iterator[Any]:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(("table", "column"), [("chatmemory_message", ""), ("chatmemory_conversation", "title")])
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("chatmemory_message", ""), ("chatmemory_conversation", "title"), ("chatmemory_message", "native")],
+)
 def test_a_missing_migration_is_no_database_that_is_away(
     api: Client, user: Any, rename: Any, table: str, column: str
 ) -> None:
     conversation = ConversationFactory(owner=user)
-    api.raise_request_exception = False
     rename(table, column, "renamed")
-    for answer in (
-        api.get(url(conversation, "messages/")),
-        api.get(url(conversation, "memory/")),
-        post(api, url(conversation, "messages/"), USER),
-        api.get("/api/conversations/?search=tea"),
-    ):
-        assert answer.status_code == 500
+    answers = [api.get(url(conversation, "memory/"), headers={"accept": accept}) for accept in ("*/*", "text/html")]
+    answers.append(post(api, url(conversation, "messages/"), USER))
+    if column != "native":  # pages of the history leave it out
+        answers += [api.get(url(conversation, "messages/")), api.get("/api/conversations/?search=tea")]
+    for answer in answers:
+        said = problem(answer)
+        assert (said["status"], said["type"]) == (500, "urn:chatmemory:problem:not-migrated")
+        assert "python manage.py migrate" in said["detail"]
         assert "Retry-After" not in answer.headers
+
+
+@pytest.mark.parametrize(("trouble", "helps"), [("read only", False), ("interrupted", True), ("no function", False)])
+def test_a_retry_is_offered_only_where_it_may_help(trouble: str, helps: bool) -> None:
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE t (c)")
+        statement = "SELECT f()" if trouble == "no function" else "INSERT INTO t VALUES (1)"
+        if trouble == "read only":
+            database.execute("PRAGMA query_only = ON")
+        if trouble == "interrupted":
+            database.set_progress_handler(lambda: 1, 1)
+        with pytest.raises(sqlite3.OperationalError) as caught:
+            database.execute(statement)
+    error = OperationalError(*caught.value.args)
+    error.__cause__ = caught.value
+    answer = problem_response(error, {})
+    assert (answer is not None and answer.status_code == 503) is helps

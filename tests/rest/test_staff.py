@@ -6,6 +6,7 @@ The same words are asked of the admin's pages in tests/admin/test_staff.py, so t
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -19,7 +20,7 @@ from chatmemory.rest.views.messages import MessageViewSet
 from chatmemory.urls import urlpatterns
 from tests.rest.test_isolation import everything, path_of
 from tests.support.api import USER, patch, post, send, url
-from tests.support.factories import UserFactory
+from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.planted import (
     EVICTED,
     HIDDEN,
@@ -128,6 +129,23 @@ def test_words_are_for_those_who_may_read_and_acts_for_those_who_may_act(name: s
         assert bool(entries) == (is_change or (reads and bool(says & HIDDEN))), permissions
         assert all(entry[0] == user.pk for entry in entries)
     assert everything() == before
+
+
+def test_rows_of_others_say_whose_they_are() -> None:
+    theirs, nobodys, user = planted(), ConversationFactory(owner=None), member(PERMISSIONS)
+    mine = ConversationFactory(owner=user)
+    client = signed_in(user)
+    owners = {made.pk: made.owner_id for made in (theirs, nobodys, mine)}
+    listed = client.get("/api/conversations/?owner=*").json()["results"]
+    assert {UUID(row["id"]): row["owner"] for row in listed} == owners
+    named = f"?owner={theirs.owner_id}"
+    assert client.get(url(theirs, named)).json()["owner"] == theirs.owner_id
+    assert patch(client, url(theirs, named), {"title": "T"}).json()["owner"] == theirs.owner_id
+    assert post(client, f"/api/conversations/{named}", {}).json()["owner"] == theirs.owner_id
+    for address in ("/api/conversations/", f"/api/conversations/?owner={user.pk}"):
+        [row] = client.get(address).json()["results"]
+        assert "owner" not in row
+    assert patch(client, url(mine), {"owner": None}).json()["errors"][0]["place"] == "owner"
 
 
 @pytest.mark.parametrize(("name", "method"), CALLS, ids=map(" ".join, CALLS))

@@ -72,6 +72,46 @@ def test_what_is_written_is_what_langchain4j_writes(api: Client, user: Any) -> N
     assert answer.content.decode() == messages_to_json(messages)
 
 
+RESULT = {"type": "TOOL_EXECUTION_RESULT", "id": "1", "toolName": "f", "text": "r"}
+AS_CONTENTS = {**RESULT, "contents": [{"text": "r", "type": "TEXT"}], "attributes": {}}
+del AS_CONTENTS["text"]
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (RESULT, RESULT),
+        ({**RESULT, "text": ""}, {**RESULT, "text": ""}),
+        ({**RESULT, "isError": True}, {**RESULT, "isError": True}),
+        ({"type": "TOOL_EXECUTION_RESULT", "text": "r"}, {"type": "TOOL_EXECUTION_RESULT", "text": "r"}),
+        ({**RESULT, "attributes": {}}, RESULT),
+        ({**RESULT, "attributes": {"a": 1}}, {**AS_CONTENTS, "attributes": {"a": 1}}),
+        (AS_CONTENTS, AS_CONTENTS),
+    ],
+)
+def test_a_tool_result_goes_out_as_it_came(api: Client, user: Any, result: Any, expected: Any) -> None:
+    call = {**ai("a"), "toolExecutionRequests": [{"id": "1", "name": "f", "arguments": "{}"}]}
+    put(api, "/api/stores/x/", [USER, call, result])
+    assert api.get("/api/stores/x/").json() == [USER, call, expected]
+    read = messages_from_json(api.get("/api/stores/x/").content.decode())
+    assert DjangoChatMemoryStore(user).get_messages("x") == read
+
+
+def test_another_version_of_langchain4j_finds_the_same_message(api: Client, user: Any) -> None:
+    for memory, change in (("old", (RESULT, AS_CONTENTS)), ("new", (AS_CONTENTS, RESULT))):
+        for result in change:
+            assert put(api, f"/api/stores/{memory}/", [result]).status_code == 204
+        assert api.get(f"/api/stores/{memory}/").json() == [change[0]]
+        [row] = Conversation.objects.get(memory_id=memory).messages.all()
+        assert row.evicted_in is None
+
+
+def test_a_message_that_is_too_long_names_its_place(api: Client, settings: Any) -> None:
+    settings.CHATMEMORY = {"MAX_MESSAGE_CHARS": 10}
+    refused = put(api, "/api/stores/x/", [USER, ai("a" * 11)])
+    assert refused.json()["errors"] == [{"place": "[1]", "detail": "has 11 characters; at most 10 are stored"}]
+
+
 def test_an_unknown_memory_is_empty_and_stays_unknown(api: Client) -> None:
     assert api.get("/api/stores/nobody/").content == b"[]"
     assert api.delete("/api/stores/nobody/").status_code == 204

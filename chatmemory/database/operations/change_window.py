@@ -6,6 +6,7 @@ from typing import Any, Unpack
 
 from django.db.models import Q
 
+from chatmemory.conf import default_limit
 from chatmemory.core.tokens import TokenCountEstimator, stored_count
 from chatmemory.core.window import Window, check_kind, check_limit
 from chatmemory.database.batches import chunks, read_in_parts, rows_of
@@ -119,7 +120,7 @@ def _count_again(
         known: the counts of rows that were there before the lock; a message never changes.
         counted: the condition of the rows to count.
     """
-    rows = rows_of(conversation).filter(counted)
+    rows = rows_of(conversation).filter(counted).order_by()  # in any order, so by the index of the condition
     stored = list(rows.values_list("pk", "token_count", "evicted_in"))
     for keys in chunks([key for key, _count, _evicted_in in stored if key not in known]):
         known |= {row.pk: stored_count(row.message, estimator) for row in read_in_parts(rows.filter(pk__in=keys))}
@@ -149,8 +150,14 @@ def check_window_settings(settings: WindowSettings) -> None:
 
 
 def apply_window_settings(conversation: Conversation, settings: WindowSettings) -> bool:
-    """Set the given columns of ``conversation``, unsaved; return whether another model counts its tokens then."""
+    """Set the given columns of ``conversation``, unsaved; return whether another model counts its tokens then.
+
+    A window of another kind without a limit gets the default limit of that kind.
+    """
     counted_by = conversation.model
+    window = settings.get("window")
+    if window not in (None, conversation.window):
+        conversation.limit = default_limit(window)
     for name, value in settings.items():
         if value is not None:
             setattr(conversation, name, value)

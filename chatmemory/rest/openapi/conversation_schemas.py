@@ -41,6 +41,14 @@ def _sent() -> Schema:
     }
 
 
+_OWNER: Schema = {
+    "owner": {
+        "type": ["integer", "string", "null"],
+        "description": "Whose it is: with `?owner=` only. The user's primary key, or null for nobody.",
+    }
+}
+
+
 def resource_schemas(inspector: AutoSchema) -> dict[str, Schema]:
     """Return the schemas by name; some limits are settings."""
     batch, most = setting("MAX_BATCH"), setting("MAX_MEMORY_MESSAGES")
@@ -62,9 +70,10 @@ def resource_schemas(inspector: AutoSchema) -> dict[str, Schema]:
         "version": conversation["version"],
     }
     return {
-        "Conversation": closed(conversation, description="A conversation: its settings and counters."),
+        "Conversation": closed(conversation, _OWNER, description="A conversation: its settings and counters."),
         "ChangedConversation": closed(
             {**conversation, "evicted": _items("What no longer fits.")},
+            _OWNER,
             description="A conversation, and what a new window evicted.",
         ),
         "NewConversation": closed({}, {"memory_id": conversation["memory_id"], **described, **window}),

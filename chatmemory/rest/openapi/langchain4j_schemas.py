@@ -72,12 +72,12 @@ LANGCHAIN4J: dict[str, Schema] = {
         {
             "id": or_null(text("Of the call.")),
             "toolName": or_null(text()),
-            "text": or_null(text("In requests only, in place of contents.")),
+            "text": or_null(text("In place of contents: LangChain4j up to 1.12. In answers of stores/ only.")),
             "contents": {**list_of(ref("Content")), "type": ["array", "null"]},
             "isError": {"type": ["boolean", "null"]},
             "attributes": _ATTRIBUTES,
         },
-        "What a tool gave back: contents, or in requests also text.",
+        "What a tool gave back: contents, or text.",
         **{
             "if": {"required": ["contents"], "properties": {"contents": {"type": "array", "minItems": 1}}},
             "then": {"properties": {"text": {"type": "null"}}},

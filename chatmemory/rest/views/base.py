@@ -18,7 +18,7 @@ from rest_framework.throttling import BaseThrottle
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation, ConversationQuerySet
-from chatmemory.rest.access import may_read_words, reachable_conversations
+from chatmemory.rest.access import is_for_others, may_read_words, reachable_conversations
 from chatmemory.rest.formats import MessageFormatNegotiation, asked_format
 from chatmemory.rest.parsers import StrictJSONParser
 from chatmemory.rest.problems import LengthRequired, invalid
@@ -74,7 +74,7 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
             if name not in known:
                 raise invalid(name[:100], f"unknown parameter; this takes {', '.join(sorted(known))}")
             if len(values) > 1:
-                raise invalid(name, "given more than once")
+                raise invalid(name, "is given more than once; give it once")
             if "\x00" in values[0]:
                 raise invalid(name, "has U+0000; take it out")
         whole_memory = self.action in self.whole_memory
@@ -93,7 +93,8 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         return response
 
     def get_serializer_context(self) -> dict[str, Any]:
-        return {**super().get_serializer_context(), "with_words": may_read_words(self.request)}
+        with_owner, with_words = is_for_others(self.request), may_read_words(self.request)
+        return {**super().get_serializer_context(), "with_owner": with_owner, "with_words": with_words}
 
     def conversations(self) -> ConversationQuerySet:
         """Return the conversations on which the user may do what they ask."""

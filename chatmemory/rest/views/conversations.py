@@ -85,7 +85,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
                     break
                 self._refuse_taken(database, owner, given.get("memory_id"))
         else:
-            raise Conflict("A conversation with this memory_id comes and goes. Try again.")
+            raise Conflict("Others create and erase a conversation with this memory_id right now. Try again.")
         headers = {"Location": self._address(answer["id"])}
         return Response(answer, status=status.HTTP_201_CREATED, headers=headers)
 

@@ -102,7 +102,7 @@ class MemoryViewSet(ChatMemoryViewSet):
     def _version(self, conversation: Conversation) -> int:
         at, position = (self._number(name) for name in ("at", "at_message"))
         if at is not None and position is not None:
-            raise invalid("at_message", "give either at or at_message")
+            raise invalid("at_message", "give at or at_message, not both")
         if position is not None:
             added_in = rows_of(conversation).filter(position=position).values_list("added_in", flat=True).first()
             if added_in is None:

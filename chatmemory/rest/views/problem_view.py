@@ -44,7 +44,7 @@ class ProblemView(APIView):
         return problem_response
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        if response.status_code == status.HTTP_503_SERVICE_UNAVAILABLE:
+        if status.is_server_error(response.status_code):
             # A page for a browser would ask the database who is signed in.
             request.accepted_renderer, request.accepted_media_type = JSONRenderer(), JSONRenderer.media_type
         response = super().finalize_response(request, response, *args, **kwargs)

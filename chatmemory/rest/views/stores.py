@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chatmemory.core.exceptions import InvalidMessageError
-from chatmemory.core.serialization.codec import messages_to_json
+from chatmemory.core.json_text import dumps
 from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.database.read import read_rows
@@ -25,6 +25,7 @@ from chatmemory.rest.memory_bounds import require_bounded, require_list_bounded
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
 from chatmemory.rest.records import record_read, recorded_change
+from chatmemory.rest.tool_result_text import how_they_came, row_to_data
 from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.staff import READ_WORDS, WRITE_WORDS
 
@@ -42,7 +43,7 @@ class StoreViewSet(ChatMemoryViewSet):
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         super().initial(request, *args, **kwargs)
         if self.format_name != DEFAULT_FORMAT:
-            raise invalid("format", f"stores speak {DEFAULT_FORMAT} only")
+            raise invalid("format", f"stores/ takes {DEFAULT_FORMAT} only; leave format out")
         try:
             self.memory_id = memory_id_text(self.kwargs["memory_id"])
         except InvalidMessageError:
@@ -59,7 +60,7 @@ class StoreViewSet(ChatMemoryViewSet):
         if conversation:
             require_bounded(conversation)
         rows = read_rows(conversation) if conversation else []
-        text = messages_to_json(row.message for row in rows)
+        text = dumps([row_to_data(row) for row in rows])
         if conversation:
             record_read(request, conversation)
         return HttpResponse(text, content_type="application/json", headers={"ETag": self._tag(conversation)})
@@ -72,7 +73,7 @@ class StoreViewSet(ChatMemoryViewSet):
             require(request, "add")
         else:
             require_bounded(existing)
-        messages = read_list(request.data, "", self.message_format, "MAX_MEMORY_MESSAGES")
+        messages = read_list(request.data, "", self.message_format, "MAX_MEMORY_MESSAGES", how_they_came)
         require_list_bounded(messages)
         demanded = precondition(request, may_be_new=True)
 

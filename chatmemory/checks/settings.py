@@ -1,20 +1,21 @@
-"""The system checks of the settings. Each error says how to correct it."""
+"""The system check of the settings."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from importlib import import_module
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
 from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error
-from django.utils.module_loading import import_string
 
+from chatmemory.checks.paths import problem_of_path
 from chatmemory.conf import DEFAULTS, setting
 from chatmemory.core.tokens.encodings import ENCODING_NAMES
 from chatmemory.core.window import WindowKind
 from chatmemory.formats.registry import MessageFormat
+from chatmemory.models.window_settings import MAX_LIMIT
 
 __all__ = ["check_settings"]
 
@@ -26,47 +27,8 @@ def _positive(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _importable(paths: Any) -> bool:
-    if not isinstance(paths, (list, tuple)):
-        return False
-    for path in paths:
-        try:
-            import_string(path)
-        except (ImportError, AttributeError, TypeError):
-            return False
-    return True
-
-
-def _unimportable(path: Any) -> str | None:
-    """Return which part of the dotted path of a function cannot be imported; None if the function can."""
-    if not (isinstance(path, str) and all(part.isidentifier() for part in path.split(".")) and "." in path):
-        return "is no dotted path of a function"
-    module, _dot, name = path.rpartition(".")
-    parts = module.split(".")
-    for end in range(1, len(parts) + 1):
-        part = ".".join(parts[:end])
-        try:
-            found = import_module(part)
-        except ImportError as error:
-            return f"cannot be imported: {part!r} raises {type(error).__name__}: {error}"
-    if not hasattr(found, name):
-        return f"cannot be imported: {module!r} has no {name!r}"
-    return None if callable(getattr(found, name)) else f"is no function: {name!r} cannot be called"
-
-
-def _formats(formats: Any) -> bool:
-    if not isinstance(formats, dict):
-        return False
-    for name, path in formats.items():
-        if not (isinstance(name, str) and _NAME.fullmatch(name)):
-            return False
-        try:
-            found = import_string(path)
-        except (ImportError, AttributeError, TypeError):
-            return False
-        if not isinstance(found, MessageFormat):
-            return False
-    return True
+def _names(formats: Any) -> bool:
+    return isinstance(formats, dict) and all(isinstance(name, str) and _NAME.fullmatch(name) for name in formats)
 
 
 def _rates(rates: Any) -> bool:
@@ -75,15 +37,26 @@ def _rates(rates: Any) -> bool:
     return all(rate is None or (isinstance(rate, str) and _RATE.fullmatch(rate)) for rate in rates.values())
 
 
+# Dotted paths have a check of their own.
 _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
     ("E003", "DEFAULT_WINDOW", lambda v: v in list(WindowKind), 'Set it to "messages" or "tokens".'),
-    ("E004", "DEFAULT_LIMIT", _positive, "Set it to a whole number above zero."),
+    (
+        "E004",
+        "DEFAULT_LIMIT",
+        lambda v: v is None or (_positive(v) and v <= MAX_LIMIT),
+        f"Set it to a whole number from 1 to {MAX_LIMIT}, or to None.",
+    ),
     ("E005", "DEFAULT_MODEL", lambda v: isinstance(v, str) and bool(v.strip()), 'Set it to a model such as "gpt-4o".'),
     ("E006", "FALLBACK_ENCODING", lambda v: v in ENCODING_NAMES, f"Set it to one of {', '.join(ENCODING_NAMES)}."),
     ("E007", "KEEP_HISTORY", lambda v: isinstance(v, bool), "Set it to True or False."),
     ("E008", "MAX_MESSAGE_CHARS", _positive, "Set it to a whole number above zero."),
     ("E009", "MAX_BATCH", _positive, "Set it to a whole number above zero."),
-    ("E010", "PERMISSION_CLASSES", _importable, "Set it to a list of dotted paths of classes that can be imported."),
+    (
+        "E010",
+        "PERMISSION_CLASSES",
+        lambda v: isinstance(v, (list, tuple)),
+        "Set it to a list of dotted paths of permission classes.",
+    ),
     ("E011", "MAX_MEMORY_MESSAGES", _positive, "Set it to a whole number above zero."),
     ("E012", "MAX_BODY_BYTES", _positive, "Set it to a whole number above zero."),
     ("E013", "PAGE_SIZE", _positive, "Set it to a whole number above zero."),
@@ -96,7 +69,7 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
     (
         "E018",
         "FORMATS",
-        _formats,
+        _names,
         "Set it to a dict of names (small letters, digits, single - or _ between) and dotted paths of MessageFormats.",
     ),
     (
@@ -113,25 +86,54 @@ def check_settings(**kwargs: Any) -> list[CheckMessage]:
     given = getattr(settings, "CHATMEMORY", {})
     if not isinstance(given, dict):
         hint = "Set it to a dict, or leave it out."
-        return [Error("CHATMEMORY is not a dict.", hint=hint, id="chatmemory.E001")]
-    errors: list[CheckMessage] = [
-        Error(
-            f"CHATMEMORY has an unknown key: {key!r}.",
-            hint=f"Take it out, or use one of {', '.join(DEFAULTS)}.",
-            id="chatmemory.E002",
-        )
-        for key in given
-        if key not in DEFAULTS
-    ]
+        return [Error(f"CHATMEMORY is not a dict, but: {given!r:.100}.", hint=hint, id="chatmemory.E001")]
+    return [*_unknown_keys(given), *_wrong_values(), *_wrong_paths()]
+
+
+def _unknown_keys(given: dict[Any, Any]) -> Iterator[CheckMessage]:
+    for key in given:
+        if key not in DEFAULTS:
+            close = get_close_matches(str(key).upper(), DEFAULTS, n=1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"Take it out, or use one of {', '.join(DEFAULTS)}."
+            yield Error(f"CHATMEMORY has an unknown key: {key!r}.", hint=hint, id="chatmemory.E002")
+
+
+def _wrong_values() -> Iterator[CheckMessage]:
+    wrong = set()
     for code, name, holds, hint in _RULES:
         value = setting(name)
         if not holds(value):
-            errors.append(Error(f"CHATMEMORY[{name!r}] is {value!r}.", hint=hint, id=f"chatmemory.{code}"))
-    path = setting("STAFF_CONVERSATIONS")
-    problem = None if path is None else _unimportable(path)
-    if problem is not None:
-        hint = "Set it to the dotted path of a function that takes a user and returns a queryset of conversations."
-        errors.append(
-            Error(f"CHATMEMORY['STAFF_CONVERSATIONS'], {path!r}, {problem}.", hint=hint, id="chatmemory.E022")
+            wrong.add(name)
+            yield Error(f"CHATMEMORY[{name!r}] is {value!r}.", hint=hint, id=f"chatmemory.{code}")
+    size, most = setting("PAGE_SIZE"), setting("MAX_PAGE_SIZE")
+    if wrong.isdisjoint({"PAGE_SIZE", "MAX_PAGE_SIZE"}) and size > most:
+        yield Error(
+            f"CHATMEMORY['PAGE_SIZE'] is {size}, which is above MAX_PAGE_SIZE, {most}.",
+            hint="Set PAGE_SIZE to at most MAX_PAGE_SIZE, or raise that.",
+            id="chatmemory.E023",
         )
-    return errors
+
+
+def _wrong_paths() -> Iterator[CheckMessage]:
+    classes = setting("PERMISSION_CLASSES")
+    if isinstance(classes, (list, tuple)):
+        hint = "Set it to a list of dotted paths of permission classes."
+        for index, path in enumerate(classes):
+            yield from _wrong_path("E010", f"['PERMISSION_CLASSES'][{index}]", path, hint, "a permission class")
+    formats = setting("FORMATS")
+    if isinstance(formats, dict):
+        hint = "Set it to the dotted path of a chatmemory.formats.registry.MessageFormat."
+        for name, path in formats.items():
+            yield from _wrong_path("E018", f"['FORMATS'][{name!r}]", path, hint, "a MessageFormat", MessageFormat)
+    path = setting("STAFF_CONVERSATIONS")
+    if path is not None:
+        hint = "Set it to the dotted path of a function that takes a user and returns a queryset of conversations."
+        yield from _wrong_path("E022", "['STAFF_CONVERSATIONS']", path, hint, "a function")
+
+
+def _wrong_path(
+    code: str, place: str, path: Any, hint: str, kind: str, kinds: type | None = None
+) -> Iterator[CheckMessage]:
+    problem = problem_of_path(path, kind, kinds)
+    if problem is not None:
+        yield Error(f"CHATMEMORY{place}, {path!r}, {problem}.", hint=hint, id=f"chatmemory.{code}")

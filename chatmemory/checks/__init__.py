@@ -1,0 +1,6 @@
+"""The system checks. Each error says how to correct it."""
+
+from chatmemory.checks.project import check_apps, check_databases
+from chatmemory.checks.settings import check_settings
+
+__all__ = ["check_apps", "check_databases", "check_settings"]

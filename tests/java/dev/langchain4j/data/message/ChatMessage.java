@@ -1,0 +1,2 @@
+package dev.langchain4j.data.message;
+public interface ChatMessage {}
