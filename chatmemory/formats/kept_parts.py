@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from chatmemory.core.exceptions import InvalidMessageError
-from chatmemory.core.messages import AiMessage, ToolExecutionResultMessage, UserMessage
+from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
+from chatmemory.formats.rules import Repair, RepairReason
+from chatmemory.formats.validity import Valid
 
-__all__ = ["is_same_answer", "kept_pieces"]
+__all__ = ["given_up", "is_same_answer", "kept_pieces"]
+
+_GIVEN_UP = "Thoughts, and what else only this API has, were left out of an answer whose calls were changed."
 
 
 def kept_pieces(
@@ -35,6 +39,21 @@ def kept_pieces(
         return _plain(pieces) if is_same(_plain(pieces)) else None
     except (InvalidMessageError, TypeError, KeyError):
         return None  # not written by the format's reader
+
+
+def given_up(given: Sequence[ChatMessage], valid: Valid, kept: Callable[[AiMessage], object]) -> Iterator[Repair]:
+    """Yield a repair for each answer whose pieces are not written, for its calls had to be changed.
+
+    Args:
+        given: the messages that the valid ones were made of.
+        valid: the valid messages.
+        kept: returns the pieces of an answer, or nothing.
+    """
+    for position, message in zip(valid.positions, valid.messages, strict=True):
+        if isinstance(message, AiMessage) and not kept(message):
+            before = given[position]
+            if isinstance(before, AiMessage) and kept(before):
+                yield Repair(position, RepairReason.REASONING, _GIVEN_UP)
 
 
 def is_same_answer(read: AiMessage, message: AiMessage) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import add
 from typing import Any
 
 from chatmemory.core.messages import ChatMessage, SystemMessage
@@ -13,6 +14,10 @@ from chatmemory.formats.validity import Valid
 __all__ = ["Transcript", "write_transcript"]
 
 
+Parts = list[dict[str, Any]]
+"""The parts of a turn as JSON has them."""
+
+
 @dataclass
 class Transcript:
     """Written messages that only lack the frame of their format."""
@@ -20,12 +25,18 @@ class Transcript:
     system: list[str] = field(default_factory=list)
     """The texts of the system messages."""
 
-    turns: list[tuple[str, list[dict[str, Any]]]] = field(default_factory=list)
+    turns: list[tuple[str, Parts]] = field(default_factory=list)
     """The speaker and the parts of each turn; no two neighbours have the same speaker."""
+
+    rearranged: list[int] = field(default_factory=list)
+    """The index, among those to be written, of each message whose parts are not behind those before it."""
 
 
 def write_transcript(
-    valid: Valid, given: Sequence[ChatMessage], write: Callable[[ChatMessage], tuple[str, list[dict[str, Any]]]]
+    valid: Valid,
+    given: Sequence[ChatMessage],
+    write: Callable[[ChatMessage], tuple[str, Parts]],
+    join: Callable[[Parts, Parts], Parts] = add,
 ) -> Transcript:
     """Write a valid memory.
 
@@ -33,6 +44,7 @@ def write_transcript(
         valid: the memory.
         given: the messages that it was made of.
         write: returns the speaker and the parts of a message that is not the system's.
+        join: returns the parts of a turn, and those of the next message of its speaker, as one turn has them.
 
     Raises:
         UnsupportedContentError: ``write`` raised ``CannotExpressError``.
@@ -45,7 +57,11 @@ def write_transcript(
         with naming_message(given, position):
             speaker, parts = write(message)
         if transcript.turns and transcript.turns[-1][0] == speaker:
-            transcript.turns[-1][1].extend(parts)
+            before = transcript.turns.pop()[1]
+            turn = join(before, parts)
+            if turn != before + parts:
+                transcript.rearranged.append(position)
+            transcript.turns.append((speaker, turn))
         else:
             transcript.turns.append((speaker, parts))
     return transcript

@@ -28,7 +28,7 @@ and reasoning that is not encrypted (:mod:`chatmemory.formats.responses`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -82,7 +82,7 @@ def make_valid(messages: Iterable[ChatMessage], rules: Rules) -> Valid:
         if (said := _sayable(message, position, rules, repairs)) is not None
     ]
     if rules.user_first:
-        _begin_with_user(placed, repairs)
+        _begin_with_user(placed, rules.begins, repairs)
     repairs.sort(key=lambda repair: repair.position)
     return Valid([message for _, message in placed], [position for position, _ in placed], repairs)
 
@@ -98,6 +98,9 @@ def _sayable(message: ChatMessage, position: int, rules: Rules, repairs: list[Re
         if message.tool_execution_requests or not rules.says_nothing(message):
             return message
         repairs.append(Repair(position, RepairReason.BLANK, "An answer that says nothing was left out."))
+        return None
+    if isinstance(message, SystemMessage) and not rules.blank_texts and not message.text.strip():
+        repairs.append(Repair(position, RepairReason.BLANK, "A blank system message was left out."))
         return None
     if isinstance(message, UserMessage) and not rules.blank_texts:
         return _not_blank(message, _EMPTY, position, repairs)
@@ -135,12 +138,16 @@ def _text_error(
     return replace(message, contents=(TextContent(_ERROR), *message.contents), is_error=None)
 
 
-def _begin_with_user(placed: list[tuple[int, ChatMessage]], repairs: list[Repair]) -> None:
+def _begin_with_user(
+    placed: list[tuple[int, ChatMessage]], begins: Callable[[AiMessage], bool], repairs: list[Repair]
+) -> None:
     first = next((index for index, (_, message) in enumerate(placed) if not isinstance(message, SystemMessage)), None)
-    if first is not None and isinstance(placed[first][1], (UserMessage, CustomMessage)):
-        return
+    if first is not None:
+        message = placed[first][1]
+        if isinstance(message, (UserMessage, CustomMessage)) or (isinstance(message, AiMessage) and begins(message)):
+            return
     index = len(placed) if first is None else first
-    position = len(placed) if first is None else placed[first][0]
+    position = placed[first][0] if first is not None else placed[-1][0] + 1 if placed else 0
     what = "A user message that says that the beginning is missing was put before the first message."
     repairs.append(Repair(position, RepairReason.FIRST_TURN, what))
     placed.insert(index, (position, UserMessage(_NO_BEGINNING)))

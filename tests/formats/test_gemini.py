@@ -381,7 +381,7 @@ class TestWritten:
             ),
             (
                 _user(ImageContent(image=Image(base64_data="aGk="))),
-                "message 1 (USER): Gemini needs the MIME type of an image",
+                "message 1 (USER): Gemini needs the MIME type of an image that is given as data",
             ),
             (
                 _user(ImageContent(base64_data="aGk", mime_type="image/png")),

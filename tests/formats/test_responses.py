@@ -101,14 +101,14 @@ SAME_BOTH_WAYS: dict[str, tuple[list[ChatMessage], list[dict[str, Any]]]] = {
     ),
     "calls with text": (
         [
-            AiMessage("Let me see.", [NOW, ToolExecutionRequest("c2", "now", "")]),
+            AiMessage("Let me see.", [NOW, ToolExecutionRequest("c2", "now", "x")]),
             ToolExecutionResultMessage("c2", "now", ""),
             ToolExecutionResultMessage("c1", "now", contents=[TextContent("x"), PNG, PdfFileContent("http://x")]),
         ],
         [
             {"role": "assistant", "content": "Let me see."},
             CALL_ITEM,
-            CALL_ITEM | {"call_id": "c2", "arguments": ""},
+            CALL_ITEM | {"call_id": "c2", "arguments": "x"},
             {"type": "function_call_output", "call_id": "c2", "output": ""},
             {
                 "type": "function_call_output",
@@ -436,7 +436,7 @@ def _conversations(draw: st.DrawFn) -> list[ChatMessage]:
             given.append(SystemMessage(draw(_some) + "."))
         given.append(UserMessage(draw(several)))
         requests = [
-            ToolExecutionRequest(f"{turn}_{index}", "now", draw(texts(max_size=5)))
+            ToolExecutionRequest(f"{turn}_{index}", "now", "{" + draw(texts(max_size=5)))
             for index in range(draw(st.integers(0, 2)))
         ]
         given.append(AiMessage(draw((st.none() | _some) if requests else _some), requests))

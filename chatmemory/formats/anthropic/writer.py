@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 from typing import Any
 
 from chatmemory.core.arguments import tuple_of
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.formats import CannotExpressError
-from chatmemory.formats.anthropic.block_writer import answer_blocks, content_block
+from chatmemory.formats.anthropic.block_writer import answer_blocks, content_block, is_sendable, is_summary, is_thinking
 from chatmemory.formats.anthropic.reader import ATTRIBUTE, read_answer, read_contents
-from chatmemory.formats.kept_parts import is_same_answer, kept_pieces
-from chatmemory.formats.rules import Names, Repair, RepairReason, Rules
+from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces
+from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell
 from chatmemory.formats.transcript import write_transcript
-from chatmemory.formats.validity import make_valid
+from chatmemory.formats.validity import Valid, make_valid
 
 __all__ = ["to_anthropic"]
 
-_THINKING = ("thinking", "redacted_thinking")
-
+_MOVED = "Thinking was put before what another answer of its turn says."
 _NAMES = r"[^a-zA-Z0-9_-]"
 _RULES = Rules(
     ids=Names(_NAMES, 64),
@@ -28,6 +28,7 @@ _RULES = Rules(
     blank_texts=False,
     text_errors=True,
     user_first=True,
+    begins=lambda message: any(map(is_summary, (_kept_blocks(message) or [])[:1])),
     says_nothing=lambda message: not _answer_blocks(message),
 )
 
@@ -48,14 +49,13 @@ def to_anthropic(
     """
     given: tuple[ChatMessage, ...] = tuple_of(ChatMessage, messages, "messages")
     valid = make_valid(given, _RULES)
-    repairs = valid.repairs
-    transcript = write_transcript(valid, given, _blocks)
+    transcript = write_transcript(valid, given, _blocks, _thinking_first)
+    repairs = [*valid.repairs, *given_up(given, valid, _kept_blocks)]
+    repairs += [Repair(position, RepairReason.REASONING, _MOVED) for position in transcript.rearranged]
     role, blocks = transcript.turns[-1]
     if role == "assistant":
-        repairs = [*repairs, *_strip_end(blocks, valid.positions)]
-    if on_repair is not None:
-        for repair in repairs:
-            on_repair(repair)
+        repairs += _strip_end(blocks, valid)
+    tell(repairs, on_repair)
     system = [{"type": "text", "text": text} for text in transcript.system]
     turns = [{"role": role, "content": _content(blocks)} for role, blocks in transcript.turns]
     return ({"system": _content(system)} if system else {}) | {"messages": turns}
@@ -74,19 +74,32 @@ def _blocks(message: ChatMessage) -> tuple[str, list[dict[str, Any]]]:
 
 def _user_blocks(message: UserMessage) -> list[dict[str, Any]]:
     kept = kept_pieces(message, ATTRIBUTE, "content", lambda blocks: read_contents(blocks) == list(message.contents))
-    return [content_block(content) for content in message.contents] if kept is None else _sayable(kept)
+    return [content_block(content) for content in message.contents] if kept is None else _sendable(kept)
+
+
+def _kept_blocks(message: AiMessage) -> list[dict[str, Any]] | None:
+    """Return the blocks that ``from_anthropic`` kept aside; None if there are none to write."""
+    return kept_pieces(message, ATTRIBUTE, "content", lambda blocks: is_same_answer(read_answer(blocks), message))
 
 
 def _answer_blocks(message: AiMessage) -> list[dict[str, Any]]:
-    kept = kept_pieces(message, ATTRIBUTE, "content", lambda blocks: is_same_answer(read_answer(blocks), message))
-    blocks = _sayable(answer_blocks(message) if kept is None else kept)
-    while blocks and blocks[-1]["type"] in _THINKING:
+    kept = _kept_blocks(message)
+    blocks = _sendable(answer_blocks(message) if kept is None else kept)
+    while blocks and is_thinking(blocks[-1]):
         blocks.pop()
     return blocks
 
 
-def _sayable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [block for block in blocks if block["type"] != "text" or block["text"].strip()]
+def _sendable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [block for block in blocks if is_sendable(block)]
+
+
+def _thinking_first(before: list[dict[str, Any]], blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Join neighbours to one turn: Anthropic refuses one that has thinking and does not begin with it."""
+    summaries = list(takewhile(is_summary, before))
+    rest = before[len(summaries) :]
+    thinking = [] if not rest or is_thinking(rest[0]) else list(takewhile(is_thinking, blocks))
+    return [*summaries, *thinking, *rest, *blocks[len(thinking) :]]
 
 
 def _tool_result(message: ToolExecutionResultMessage) -> dict[str, Any]:
@@ -107,9 +120,11 @@ def _content(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
     return blocks
 
 
-def _strip_end(blocks: list[dict[str, Any]], positions: list[int]) -> Iterable[Repair]:
+def _strip_end(blocks: list[dict[str, Any]], valid: Valid) -> Iterable[Repair]:
     last = blocks[-1]
     if last["type"] == "text" and last["text"] != last["text"].rstrip():
         blocks[-1] = last | {"text": last["text"].rstrip()}
         what = "White space at the end of the last answer was left out."
-        yield Repair(positions[-1], RepairReason.TRAILING_SPACE, what)
+        said = zip(valid.positions, valid.messages, strict=True)
+        position = [position for position, message in said if isinstance(message, AiMessage)][-1]
+        yield Repair(position, RepairReason.TRAILING_SPACE, what)
