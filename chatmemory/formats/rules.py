@@ -26,6 +26,7 @@ class RepairReason(StrEnum):
     FIRST_TURN = "first_turn"
     TRAILING_SPACE = "trailing_space"
     REASONING = "reasoning"
+    SUMMARIZED = "summarized"
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ class Rules:
     user_first: bool = False
     """Whether the first message must be the user's."""
 
-    begins: Callable[[AiMessage], bool] = field(default=lambda message: False)
-    """Returns whether an answer stands for the beginning of the conversation, so that it may be the first message."""
+    must_be_first: Callable[[AiMessage], bool] = field(default=lambda message: False)
+    """Returns whether an answer stands for all that was said before it, which the API refuses beside it."""
 
     says_nothing: Callable[[AiMessage], bool] = field(default=lambda message: False)
     """Returns whether nothing of an answer would be sent, which the API refuses."""

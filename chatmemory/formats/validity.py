@@ -28,7 +28,7 @@ and reasoning that is not encrypted (:mod:`chatmemory.formats.responses`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -81,8 +81,10 @@ def make_valid(messages: Iterable[ChatMessage], rules: Rules) -> Valid:
         for position, message in placed
         if (said := _sayable(message, position, rules, repairs)) is not None
     ]
-    if rules.user_first:
-        _begin_with_user(placed, rules.begins, repairs)
+    if (summarized := _from_summary_on(placed, rules, repairs)) is not None:
+        placed = summarized
+    elif rules.user_first:
+        _begin_with_user(placed, repairs)
     repairs.sort(key=lambda repair: repair.position)
     return Valid([message for _, message in placed], [position for position, _ in placed], repairs)
 
@@ -138,14 +140,26 @@ def _text_error(
     return replace(message, contents=(TextContent(_ERROR), *message.contents), is_error=None)
 
 
-def _begin_with_user(
-    placed: list[tuple[int, ChatMessage]], begins: Callable[[AiMessage], bool], repairs: list[Repair]
-) -> None:
+def _from_summary_on(
+    placed: list[tuple[int, ChatMessage]], rules: Rules, repairs: list[Repair]
+) -> list[tuple[int, ChatMessage]] | None:
+    """Return the messages without what the last answer that must be first stands for; None without such an answer."""
+    first = max(
+        (i for i, (_, said) in enumerate(placed) if isinstance(said, AiMessage) and rules.must_be_first(said)),
+        default=None,
+    )
+    if first is None:
+        return None
+    gone = {position for position, message in placed[:first] if not isinstance(message, SystemMessage)}
+    what = "A message before a summary that stands for it was left out."
+    repairs += [Repair(position, RepairReason.SUMMARIZED, what) for position in gone]
+    return [item for item in placed[:first] if isinstance(item[1], SystemMessage)] + placed[first:]
+
+
+def _begin_with_user(placed: list[tuple[int, ChatMessage]], repairs: list[Repair]) -> None:
     first = next((index for index, (_, message) in enumerate(placed) if not isinstance(message, SystemMessage)), None)
-    if first is not None:
-        message = placed[first][1]
-        if isinstance(message, (UserMessage, CustomMessage)) or (isinstance(message, AiMessage) and begins(message)):
-            return
+    if first is not None and isinstance(placed[first][1], (UserMessage, CustomMessage)):
+        return
     index = len(placed) if first is None else first
     position = placed[first][0] if first is not None else placed[-1][0] + 1 if placed else 0
     what = "A user message that says that the beginning is missing was put before the first message."

@@ -197,6 +197,12 @@ DEMANDED: dict[str, Case] = {
         [HI, OK],
         [(0, "blank")],
     ),
+    "nothing is left before a system message": (
+        [AiMessage(""), SystemMessage("S")],
+        [SystemMessage("S"), BEGINNING],
+        [(0, "blank"), (2, "first_turn")],
+    ),
+    "a blank system message": ([SystemMessage("\u00a0"), HI], [HI], [(0, "blank")]),
     "only a system message": ([SystemMessage("S")], [SystemMessage("S"), BEGINNING], [(1, "first_turn")]),
     "nothing": ([], [BEGINNING], [(0, "first_turn")]),
 }
@@ -336,7 +342,7 @@ def test_providers_accept_any_memory(write: Any, accept: Any, read: Any, given: 
 
 
 @FORMATS
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(sent_media())
 def test_media_are_accepted_and_read_or_refused(write: Any, accept: Any, read: Any, message: ChatMessage) -> None:
     written, _ = _written(write, [message])
@@ -366,7 +372,7 @@ def _is_of(repair: Repair, message: ChatMessage) -> bool:
 
 
 @FORMATS
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(_memories())
 def test_repairs_come_in_order_and_name_what_was_changed(
     write: Any, accept: Any, read: Any, given: list[ChatMessage]

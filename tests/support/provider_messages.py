@@ -39,8 +39,12 @@ def _answer_from_anthropic() -> st.SearchStrategy[ChatMessage]:
     said = st.builds(lambda text: {"type": "text", "text": text}, st.sampled_from(["", " ", "x", "x "]))
     ids = st.sampled_from(["a", "b", "a.b"])
     calls = st.builds(lambda id: {"type": "tool_use", "id": id, "name": "now", "input": {}}, ids)
-    summaries = st.builds(lambda text: {"type": "compaction", "content": text}, st.sampled_from([None, "x"]))
-    lists = [st.lists(blocks, max_size=2) for blocks in (summaries, thoughts, said, calls)]
+    summaries = st.builds(
+        lambda text, signature: {"type": "compaction", "content": text, "signature": signature},
+        st.sampled_from([None, "x"]),
+        st.sampled_from([None, "s"]),
+    )
+    lists = [st.lists(summaries, max_size=1), *(st.lists(blocks, max_size=2) for blocks in (thoughts, said, calls))]
     return st.tuples(*lists).map(
         lambda some: from_anthropic([_turn([block for blocks in some for block in blocks])])[0]
     )

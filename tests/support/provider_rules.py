@@ -135,8 +135,11 @@ def assert_anthropic_accepts(request: dict[str, Any]) -> None:
         _assert_texts_are_not_blank(_blocks(request["system"]))
     turns = request["messages"]
     assert turns
-    # A summary of what was said before may begin in place of the user.
-    first = int(_is_summary(_blocks(turns[0]["content"])[0]))
+    # A signed summary stands for all that was said before it.
+    everything = [block for turn in turns for block in _blocks(turn["content"])]
+    signed = [_is_summary(block) and bool(block.get("signature")) for block in everything]
+    assert not any(signed[1:])
+    first = int(signed[0])
     assert [turn["role"] for turn in turns] == [("user", "assistant")[(first + i) % 2] for i in range(len(turns))]
     used: set[str] = set()
     calls: list[str] = []
@@ -157,7 +160,9 @@ def assert_anthropic_accepts(request: dict[str, Any]) -> None:
             assert {block["type"] for block in blocks} <= {"text", "image", "document", "tool_result"}
             calls = []
             continue
-        thinks = [block["type"] in ("thinking", "redacted_thinking") for block in blocks if not _is_summary(block)]
+        summaries = [index for index, block in enumerate(blocks) if _is_summary(block)]
+        seen = [block["type"] for block in blocks[max(summaries, default=0) :] if block["type"] != "compaction"]
+        thinks = [kind in ("thinking", "redacted_thinking") for kind in seen]
         assert not any(thinks[-1:])
         uses = [block for block in blocks if block["type"] == "tool_use"]
         assert thinks[:1] != [False] or not uses or not any(thinks), "thinking comes first"

@@ -15,6 +15,7 @@ __all__ = [
     "THINKING_SIGNATURE",
     "answer_blocks",
     "content_block",
+    "is_compaction",
     "is_sendable",
     "is_summary",
     "is_thinking",
@@ -57,9 +58,14 @@ def is_sendable(block: dict[str, Any]) -> bool:
     return True
 
 
+def is_compaction(block: dict[str, Any]) -> bool:
+    """Return whether a block is a summary, or the place of one that failed."""
+    return bool(block["type"] == "compaction")
+
+
 def is_summary(block: dict[str, Any]) -> bool:
     """Return whether a block stands for all that was said before it."""
-    return block["type"] == "compaction" and bool(block.get("content"))
+    return is_compaction(block) and bool(block.get("content"))
 
 
 def is_thinking(block: dict[str, Any]) -> bool:

@@ -9,7 +9,14 @@ from typing import Any
 from chatmemory.core.arguments import tuple_of
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.formats import CannotExpressError
-from chatmemory.formats.anthropic.block_writer import answer_blocks, content_block, is_sendable, is_summary, is_thinking
+from chatmemory.formats.anthropic.block_writer import (
+    answer_blocks,
+    content_block,
+    is_compaction,
+    is_sendable,
+    is_summary,
+    is_thinking,
+)
 from chatmemory.formats.anthropic.reader import ATTRIBUTE, read_answer, read_contents
 from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell
@@ -28,7 +35,9 @@ _RULES = Rules(
     blank_texts=False,
     text_errors=True,
     user_first=True,
-    begins=lambda message: any(map(is_summary, (_kept_blocks(message) or [])[:1])),
+    must_be_first=lambda message: any(
+        block.get("signature") for block in _kept_blocks(message) or () if is_summary(block)
+    ),
     says_nothing=lambda message: not _answer_blocks(message),
 )
 
@@ -96,10 +105,12 @@ def _sendable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _thinking_first(before: list[dict[str, Any]], blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Join neighbours to one turn: Anthropic refuses one that has thinking and does not begin with it."""
-    summaries = list(takewhile(is_summary, before))
-    rest = before[len(summaries) :]
-    thinking = [] if not rest or is_thinking(rest[0]) else list(takewhile(is_thinking, blocks))
-    return [*summaries, *thinking, *rest, *blocks[len(thinking) :]]
+    summaries = list(takewhile(is_compaction, before))
+    said = before[len(summaries) :]
+    first = list(takewhile(lambda block: is_thinking(block) or is_compaction(block), blocks))
+    if not said or is_thinking(said[0]) or not any(map(is_thinking, first)) or any(map(is_summary, first)):
+        return before + blocks
+    return [*summaries, *first, *said, *blocks[len(first) :]]
 
 
 def _tool_result(message: ToolExecutionResultMessage) -> dict[str, Any]:

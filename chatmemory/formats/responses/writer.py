@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from chatmemory.core.arguments import tuple_of
@@ -69,20 +68,24 @@ def _sendable(given: Sequence[ChatMessage], repairs: list[Repair]) -> Iterator[C
     """Yield the messages without the items that OpenAI refuses, each of which needs the others of its answer."""
     sent: set[str] = set()
     for position, message in enumerate(given):
-        items = _sent(message) if isinstance(message, AiMessage) else []
-        ids = [item["id"] for item in items if "id" in item]
-        if not _is_encrypted(items):
-            problem = _NOT_ENCRYPTED
-        elif not all(isinstance(id, str) and id for id in ids) or len({*ids}) < len(ids) or not sent.isdisjoint(ids):
-            problem = _SAME_ID
-        else:
-            sent.update(ids)
-            yield message
-            continue
-        repairs.append(Repair(position, RepairReason.REASONING, problem))
-        yield replace(
-            message, attributes={key: message.attributes[key] for key in message.attributes if key != ATTRIBUTE}
-        )
+        if isinstance(message, AiMessage) and (problem := _problem(_sent(message), sent)):
+            repairs.append(Repair(position, RepairReason.REASONING, problem))
+            others = {key: value for key, value in message.attributes.items() if key != ATTRIBUTE}
+            message = AiMessage(
+                message.text, message.tool_execution_requests, thinking=message.thinking, attributes=others
+            )
+        yield message
+
+
+def _problem(items: list[dict[str, Any]], sent: set[str]) -> str | None:
+    """Return what OpenAI would refuse; None if there is nothing, and then add the IDs of the items to those sent."""
+    if not _is_encrypted(items):
+        return _NOT_ENCRYPTED
+    ids = [item["id"] for item in items if "id" in item]
+    if not all(isinstance(id, str) and id for id in ids) or len({*ids}) < len(ids) or not sent.isdisjoint(ids):
+        return _SAME_ID
+    sent.update(ids)
+    return None
 
 
 def _items(message: ChatMessage, calls: CallIds, repair: bool) -> list[dict[str, Any]]:
