@@ -3,10 +3,10 @@
 A window cuts conversations wherever it is full, and a process may end between a call and its result; but APIs refuse a
 tool result without its call, a call without its result, and more. What is changed, in this order:
 
-1. A tool call has an ID that the API takes, and that no other call of the answer has (for Anthropic: no other call of
-   the conversation). One that is not unique, or is missing where IDs are
-   needed, is ``call_0`` and so on; characters that are not allowed become ``_``, and what is too long is cut. The
-   result gets the same ID.
+1. A tool call has an ID that the API takes, and that no other call of the answer has (for Anthropic and OpenAI's
+   Responses: no other call of the conversation). One that is not unique, or is missing where IDs are needed, is
+   ``call_0`` and so on; characters that are not allowed become ``_``, and what is too long is cut. The result gets the
+   same ID.
 2. A result answers the latest call of its ID that was made before it and has none. Results without an ID answer the
    calls without one, those of the latest message first, in order.
 3. A result that answers no call, for there is none or it has one already, is left out.
@@ -15,15 +15,21 @@ tool result without its call, a call without its result, and more. What is chang
 6. Names lose the characters that the API does not take, as IDs do. An empty name of a tool becomes ``_``.
 7. Arguments that are no JSON object, where one is demanded, become ``{"arguments": …}`` with the text as it was.
 8. Where blank texts are refused they are left out. A user message of nothing else becomes ``(empty)``, an error without
-   output ``(no output)``, and an answer that says nothing is left out.
+   output ``(no output)``, and a system message or an answer that says nothing is left out.
 9. Where an error may have nothing but text, one with more is no longer marked, but begins with ``(This is an error.)``.
-10. Where the user must begin, and another does, a user message that says that the beginning is missing comes first.
+10. An answer that the API refuses behind what it stands for (a summary that Anthropic signed) is first; the messages
+    before it, but for the system's, are left out.
+11. Where the user must begin, and another does, a user message that says that the beginning is missing comes first.
+
+What a format keeps aside of an answer (thoughts above all) is sent only with its calls as they were. Where these were
+changed it is left out, and reported.
 
 The kind of the last message is not changed: a memory that ends with an answer is sent so, and the caller decides
 whether the model goes on from there. The same messages always give the same result, and valid messages are not changed.
 
-Two more repairs belong to one API each: white space at the end of the last turn (:mod:`chatmemory.formats.anthropic`)
-and reasoning that is not encrypted (:mod:`chatmemory.formats.responses`).
+More repairs belong to one API each: white space at the end of the last turn, and thinking behind what another answer
+of its turn says (:mod:`chatmemory.formats.anthropic`); reasoning that is not encrypted, and items that were sent before
+(:mod:`chatmemory.formats.responses`); names of answers (:mod:`chatmemory.formats.openai`).
 """
 
 from __future__ import annotations

@@ -307,6 +307,15 @@ class TestWritten:
         (only,) = from_anthropic([_answer({"type": "redacted_thinking", "data": ""}, USE)])
         assert to_anthropic([HI, only, RESULT])["messages"][1] == _answer(USE)
 
+    def test_an_empty_summary_is_not_sent(self) -> None:
+        (answer,) = from_anthropic([_answer({"type": "compaction", "content": ""}, _text("x"))])
+        assert to_anthropic([HI, answer])["messages"][1] == _turn("x", "assistant")
+
+    def test_what_is_kept_outlives_a_blank_text(self) -> None:
+        document = KEPT["title of a document"]["content"][0]
+        read = from_anthropic([_turn([document, _text(" ")])])
+        assert to_anthropic(read)["messages"] == [_turn([document])]
+
     def test_thinking_comes_first_where_neighbours_become_one_turn(self) -> None:
         thinking = {"type": "thinking", "thinking": "hm", "signature": "s"}
         call = AiMessage(None, CALL.tool_execution_requests, thinking="hm", attributes={"thinking_signature": "s"})
@@ -314,6 +323,10 @@ class TestWritten:
         written = to_anthropic([HI, AiMessage("Let me see."), call, RESULT], found.append)
         assert written["messages"][1] == _answer(thinking, _text("Let me see."), USE)
         assert [(repair.position, repair.reason) for repair in found] == [(2, "reasoning")]
+        summary = {"type": "compaction", "content": "They said hello."}
+        (summarized,) = from_anthropic([_answer(summary, _text("Let me see."))])
+        written = to_anthropic([HI, summarized, call, RESULT])
+        assert written["messages"][1] == _answer(summary, thinking, _text("Let me see."), USE)
         written = to_anthropic([HI, call, RESULT, AiMessage("a"), AiMessage("b")], pytest.fail)
         assert written["messages"][1] == _answer(thinking, USE)
 

@@ -351,6 +351,29 @@ def test_media_are_accepted_and_read_or_refused(write: Any, accept: Any, read: A
         assert write(read(written)) == written
 
 
+@pytest.mark.parametrize(
+    ("write", "read", "arguments", "text", "is_error"),
+    [
+        (to_openai, from_openai, ["{}", "{}", '{ "a": 1e2 }'], "", None),
+        (to_responses, from_responses, ["{}", "{}", '{ "a": 1e2 }'], None, None),
+        (to_anthropic, from_anthropic, ["{}", "{}", '{"a":100.0}'], None, False),
+        (to_gemini, from_gemini, ["{}", "{}", '{"a":100.0}'], None, None),
+    ],
+    ids=["openai", "responses", "anthropic", "gemini"],
+)
+def test_small_things_that_do_not_come_back(
+    write: Any, read: Any, arguments: list[str], text: str | None, is_error: bool | None
+) -> None:
+    requests = [
+        ToolExecutionRequest(id, "now", given) for id, given in zip("abc", [None, " ", '{ "a": 1e2 }'], strict=True)
+    ]
+    results = [_result(id, is_error=False) for id in "abc"]
+    _, answer, *read_results = read(write([HI, AiMessage("", requests), *results], pytest.fail))
+    assert [request.arguments for request in answer.tool_execution_requests] == arguments
+    assert answer.text == text
+    assert {result.is_error for result in read_results} == {is_error}
+
+
 def _is_of(repair: Repair, message: ChatMessage) -> bool:
     """Whether a message can need a repair."""
     match repair.reason:

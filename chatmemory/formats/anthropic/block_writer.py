@@ -55,6 +55,8 @@ def is_sendable(block: dict[str, Any]) -> bool:
             return bool(block["signature"]) and "\n" not in block["signature"]
         case "redacted_thinking":
             return bool(block["data"])
+        case "compaction":
+            return block.get("content") != ""
     return True
 
 

@@ -82,7 +82,11 @@ def _blocks(message: ChatMessage) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _user_blocks(message: UserMessage) -> list[dict[str, Any]]:
-    kept = kept_pieces(message, ATTRIBUTE, "content", lambda blocks: read_contents(blocks) == list(message.contents))
+    def is_same(blocks: list[dict[str, Any]]) -> bool:
+        # The message has lost its blank texts already.
+        return read_contents(_sendable(blocks)) == list(message.contents)
+
+    kept = kept_pieces(message, ATTRIBUTE, "content", is_same)
     return [content_block(content) for content in message.contents] if kept is None else _sendable(kept)
 
 

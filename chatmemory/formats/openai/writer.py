@@ -39,13 +39,14 @@ def to_openai(
     """Return the messages as ``messages=`` of a chat completion takes them.
 
     OpenAI accepts whatever is returned: what :mod:`chatmemory.formats.validity` says is repaired, and
-    what is valid comes out one for one. Missing arguments are written as ``{}``: OpenAI wants a string, and servers
-    that parse it want JSON.
+    what is valid comes out one for one. Missing and blank arguments are written as ``{}``: OpenAI wants a string, and
+    servers that parse it want JSON.
 
     Args:
         on_repair: called with each repair, in the order of the messages.
         repair: False writes every message, one for one, for a record of what was said rather than a request.
-            Then only IDs are made up: a tool call without one (or with an empty one) gets ``call_0`` and so on, and the
+            Then images may be of any type and at any URL, blank arguments and names stay as they are, and only IDs are
+            made up: a tool call without one (or with an empty one) gets ``call_0`` and so on, and the
             results without an ID that follow it answer such calls in order.
         thinking_as: the field that thinking is written to, for servers that want it back: ``"reasoning_content"`` for
             DeepSeek. OpenAI refuses it.

@@ -39,7 +39,7 @@ def to_responses(
     Args:
         on_repair: called with each repair, in the order of the messages.
         repair: False writes every message, and all that was kept aside, for a record of what was said rather
-            than a request. Then only IDs are made up, as :func:`chatmemory.formats.openai.to_openai` does.
+            than a request, as :func:`chatmemory.formats.openai.to_openai` does.
 
     Raises:
         UnsupportedContentError: a ``ValueError``; the format cannot express a message. Nothing is left out in silence.
