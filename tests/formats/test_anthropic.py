@@ -307,6 +307,15 @@ class TestWritten:
         (only,) = from_anthropic([_answer({"type": "redacted_thinking", "data": ""}, USE)])
         assert to_anthropic([HI, only, RESULT])["messages"][1] == _answer(USE)
 
+    def test_what_ran_at_anthropic_is_sent_once(self) -> None:
+        turn = KEPT["a tool that ran at Anthropic"]
+        (answer,) = from_anthropic([turn])
+        found: list[Any] = []
+        written = to_anthropic([HI, answer, HI, answer], found.append)
+        assert written == {"messages": [_turn("Hi"), turn, _turn("Hi"), _turn("x", "assistant")]}
+        assert_anthropic_accepts(written)
+        assert [(repair.position, repair.reason) for repair in found] == [(3, "reasoning")]
+
     def test_an_empty_summary_is_not_sent(self) -> None:
         (answer,) = from_anthropic([_answer({"type": "compaction", "content": ""}, _text("x"))])
         assert to_anthropic([HI, answer])["messages"][1] == _turn("x", "assistant")

@@ -18,7 +18,7 @@ from chatmemory.formats.anthropic.block_writer import (
     is_thinking,
 )
 from chatmemory.formats.anthropic.reader import ATTRIBUTE, read_answer, read_contents
-from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces
+from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces, without_refused
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell
 from chatmemory.formats.transcript import write_transcript
 from chatmemory.formats.validity import Valid, make_valid
@@ -26,6 +26,7 @@ from chatmemory.formats.validity import Valid, make_valid
 __all__ = ["to_anthropic"]
 
 _MOVED = "Thinking was put before what another answer of its turn says."
+_SENT_BEFORE = "What ran at Anthropic was left out of an answer, for it was sent before."
 _NAMES = r"[^a-zA-Z0-9_-]"
 _RULES = Rules(
     ids=Names(_NAMES, 64),
@@ -57,9 +58,12 @@ def to_anthropic(
         TypeError: something is no message.
     """
     given: tuple[ChatMessage, ...] = tuple_of(ChatMessage, messages, "messages")
-    valid = make_valid(given, _RULES)
+    repairs: list[Repair] = []
+    sent: set[str] = set()
+    sendable = list(without_refused(given, ATTRIBUTE, lambda answer: _sent_before(answer, sent), repairs))
+    valid = make_valid(sendable, _RULES)
     transcript = write_transcript(valid, given, _blocks, _thinking_first)
-    repairs = [*valid.repairs, *given_up(given, valid, _kept_blocks)]
+    repairs += [*valid.repairs, *given_up(sendable, valid, _kept_blocks)]
     repairs += [Repair(position, RepairReason.REASONING, _MOVED) for position in transcript.rearranged]
     role, blocks = transcript.turns[-1]
     if role == "assistant":
@@ -93,6 +97,15 @@ def _user_blocks(message: UserMessage) -> list[dict[str, Any]]:
 def _kept_blocks(message: AiMessage) -> list[dict[str, Any]] | None:
     """Return the blocks that ``from_anthropic`` kept aside; None if there are none to write."""
     return kept_pieces(message, ATTRIBUTE, "content", lambda blocks: is_same_answer(read_answer(blocks), message))
+
+
+def _sent_before(message: AiMessage, sent: set[str]) -> str | None:
+    """Return what is left out if Anthropic has the IDs of what ran there already; otherwise add them to those sent."""
+    ids = {str(block.get("id")) for block in _kept_blocks(message) or () if block["type"] == "server_tool_use"}
+    if not sent.isdisjoint(ids):
+        return _SENT_BEFORE
+    sent.update(ids)
+    return None
 
 
 def _answer_blocks(message: AiMessage) -> list[dict[str, Any]]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from chatmemory.core.arguments import tuple_of
 from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.formats import CannotExpressError, naming_message
 from chatmemory.formats.call_ids import CallIds, unused_ids, used_ids
-from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces
+from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces, without_refused
 from chatmemory.formats.pairing import arguments_text
 from chatmemory.formats.responses.item_writer import answer_items, text_or_parts
 from chatmemory.formats.responses.reader import ATTRIBUTE, read_answer
-from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell
+from chatmemory.formats.rules import Names, Repair, Rules, tell
 from chatmemory.formats.validity import make_valid
 
 __all__ = ["to_responses"]
@@ -50,7 +50,8 @@ def to_responses(
     positions: Sequence[int] = range(len(given))
     repairs: list[Repair] = []
     if repair:
-        sendable = list(_sendable(given, repairs))
+        sent: set[str] = set()
+        sendable = list(without_refused(given, ATTRIBUTE, lambda answer: _problem(_sent(answer), sent), repairs))
         valid = make_valid(sendable, _RULES)
         written, positions = valid.messages, valid.positions
         repairs += [*valid.repairs, *given_up(sendable, valid, _kept)]
@@ -62,19 +63,6 @@ def to_responses(
             items += _items(message, calls, repair)
     tell(repairs, on_repair)
     return items
-
-
-def _sendable(given: Sequence[ChatMessage], repairs: list[Repair]) -> Iterator[ChatMessage]:
-    """Yield the messages without the items that OpenAI refuses, each of which needs the others of its answer."""
-    sent: set[str] = set()
-    for position, message in enumerate(given):
-        if isinstance(message, AiMessage) and (problem := _problem(_sent(message), sent)):
-            repairs.append(Repair(position, RepairReason.REASONING, problem))
-            others = {key: value for key, value in message.attributes.items() if key != ATTRIBUTE}
-            message = AiMessage(
-                message.text, message.tool_execution_requests, thinking=message.thinking, attributes=others
-            )
-        yield message
 
 
 def _problem(items: list[dict[str, Any]], sent: set[str]) -> str | None:
