@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
@@ -71,9 +71,12 @@ def given_up(given: Sequence[ChatMessage], valid: Valid, kept: Callable[[AiMessa
         kept: returns the pieces of an answer, or nothing.
     """
     for position, message in zip(valid.positions, valid.messages, strict=True):
-        if not isinstance(message, AiMessage) or message is (before := given[position]):
-            continue
-        if isinstance(before, AiMessage) and kept(before) and not kept(message):
+        # Only calls of an answer are changed, and what is kept has the calls as they were.
+        if (
+            isinstance(message, AiMessage)
+            and message is not (before := given[position])
+            and kept(cast(AiMessage, before))
+        ):
             yield Repair(position, RepairReason.REASONING, _GIVEN_UP)
 
 

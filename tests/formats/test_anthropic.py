@@ -336,6 +336,9 @@ class TestWritten:
         (summarized,) = from_anthropic([_answer(summary, _text("Let me see."))])
         written = to_anthropic([HI, summarized, call, RESULT])
         assert written["messages"][1] == _answer(summary, thinking, _text("Let me see."), USE)
+        (summarized,) = from_anthropic([_answer(summary, thinking, USE)])
+        written = to_anthropic([HI, AiMessage("a"), summarized, RESULT], pytest.fail)
+        assert written["messages"][1] == _answer(_text("a"), summary, thinking, USE)
         written = to_anthropic([HI, call, RESULT, AiMessage("a"), AiMessage("b")], pytest.fail)
         assert written["messages"][1] == _answer(thinking, USE)
 

@@ -374,6 +374,10 @@ class TestUnsupported:
             (_user(PdfFileContent()), "message 1 (USER): OpenAI needs the data of a PDF file; a URL is not enough"),
             (_user(ImageContent(image=Image())), "message 1 (USER): OpenAI needs the URL or the data of an image"),
             (
+                _user(ImageContent("data:image/png;base64,")),
+                "message 1 (USER): OpenAI needs the URL or the data of an image",
+            ),
+            (
                 _user(ImageContent(image=Image(base64_data="aGk="))),
                 "message 1 (USER): OpenAI needs the MIME type of an image that is given as data",
             ),

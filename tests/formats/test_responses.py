@@ -324,6 +324,7 @@ class TestRepaired:
         read = from_responses(items)
         assert self._repaired(read) == ([CALL_ITEM | more, RESULT_ITEM], [])
         assert to_responses(read, repair=False) == items
+        assert bool(read[0].attributes) == bool(more)
 
     def test_repairs_come_in_order(self) -> None:
         reasoning = _reasoning(encrypted_content=None)
