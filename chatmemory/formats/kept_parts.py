@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from chatmemory.core.exceptions import InvalidMessageError
-from chatmemory.core.messages import AiMessage, ToolExecutionResultMessage, UserMessage
+from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
+from chatmemory.formats.rules import Repair, RepairReason
+from chatmemory.formats.validity import Valid
 
-__all__ = ["is_same_answer", "kept_pieces"]
+__all__ = ["given_up", "is_same_answer", "kept_pieces", "without_refused"]
+
+_GIVEN_UP = "Thoughts, and what else only this API has, were left out of an answer whose calls were changed."
 
 
 def kept_pieces(
@@ -35,6 +39,45 @@ def kept_pieces(
         return _plain(pieces) if is_same(_plain(pieces)) else None
     except (InvalidMessageError, TypeError, KeyError):
         return None  # not written by the format's reader
+
+
+def without_refused(
+    given: Iterable[ChatMessage], attribute: str, problem: Callable[[AiMessage], str | None], repairs: list[Repair]
+) -> Iterator[ChatMessage]:
+    """Yield the messages, those answers whose pieces the API refuses without these.
+
+    Args:
+        given: the messages to be written.
+        attribute: the attribute of the format.
+        problem: returns what was left out and why, as a sentence; None if the API takes the pieces of an answer.
+        repairs: gets a repair for each answer that is changed.
+    """
+    for position, message in enumerate(given):
+        if isinstance(message, AiMessage) and (what := problem(message)):
+            repairs.append(Repair(position, RepairReason.REASONING, what))
+            others = {key: value for key, value in message.attributes.items() if key != attribute}
+            message = AiMessage(
+                message.text, message.tool_execution_requests, thinking=message.thinking, attributes=others
+            )
+        yield message
+
+
+def given_up(given: Sequence[ChatMessage], valid: Valid, kept: Callable[[AiMessage], object]) -> Iterator[Repair]:
+    """Yield a repair for each answer whose pieces are not written, for its calls had to be changed.
+
+    Args:
+        given: the messages that the valid ones were made of.
+        valid: the valid messages.
+        kept: returns the pieces of an answer, or nothing.
+    """
+    for position, message in zip(valid.positions, valid.messages, strict=True):
+        # Only calls of an answer are changed, and what is kept has the calls as they were.
+        if (
+            isinstance(message, AiMessage)
+            and message is not (before := given[position])
+            and kept(cast(AiMessage, before))
+        ):
+            yield Repair(position, RepairReason.REASONING, _GIVEN_UP)
 
 
 def is_same_answer(read: AiMessage, message: AiMessage) -> bool:

@@ -1,15 +1,44 @@
-"""Images and files, as several formats of models' APIs have them."""
+"""The media that models' APIs take, as data of some types or at addresses of some schemes, and images as OpenAI's."""
 
 from __future__ import annotations
 
+import base64
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import NamedTuple
 
-from chatmemory.core.contents import DetailLevel, ImageContent, PdfFileContent
+from chatmemory.core.contents import Audio, DetailLevel, ImageContent, Media, PdfFileContent
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.serialization.fields import Fields
 from chatmemory.formats import CannotExpressError
 
-__all__ = ["data_uri", "is_base64", "openai_image", "openai_image_url", "openai_pdf_file"]
+__all__ = [
+    "IMAGE_TYPES",
+    "PDF_TYPES",
+    "WEB",
+    "Data",
+    "MediaRule",
+    "data_of",
+    "data_uri",
+    "is_at",
+    "is_base64",
+    "openai_image",
+    "openai_image_url",
+    "openai_pdf_file",
+    "sendable",
+]
+
+WEB = ("http", "https")
+"""The schemes of addresses that every API fetches."""
+
+IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+"""The MIME types of images that Anthropic and OpenAI take as data."""
+
+PDF_TYPES = ("application/pdf",)
+
+_PLURALS = {"an image": "images", "a video": "videos", "a PDF file": "PDF files"}
 
 _BASE64 = re.compile("[A-Za-z0-9+/_-]*={0,2}")
 
@@ -21,6 +50,108 @@ _DETAIL_LEVELS = {
 }
 
 
+class Data(NamedTuple):
+    """Media that are here."""
+
+    mime_type: str
+    base64: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MediaRule:
+    """The media of one kind that an API takes."""
+
+    api: str
+
+    kind: str
+    """One of them, as errors call it: ``an image``."""
+
+    types: tuple[str, ...]
+    """The MIME types of data, or patterns of these: ``image/*``."""
+
+    schemes: tuple[str, ...] | None = WEB
+    """The schemes of the addresses that it fetches; none if it takes data only, None for any address."""
+
+    data_first: bool = False
+    """Whether media that have both are sent as data."""
+
+    def as_recorded(self) -> MediaRule:
+        """Return the rule for a record of what was said, which may have any type and address."""
+        return replace(self, types=("*",), schemes=None)
+
+    def require_type(self, mime_type: str) -> None:
+        """Raise ``CannotExpressError`` for a MIME type that the API does not take."""
+        if not any(fnmatchcase(_bare(mime_type), type) for type in self.types):
+            kinds, types = _PLURALS.get(self.kind, self.kind), ", ".join(self.types)
+            raise CannotExpressError(f"{self.api} takes {kinds} of {types}, but the MIME type is {mime_type!r:.100}")
+
+
+OPENAI_IMAGES = MediaRule(api="OpenAI", kind="an image", types=IMAGE_TYPES)
+
+
+def sendable(media: Media | None, rule: MediaRule) -> Data | str:
+    """Return the data of media, or the URL.
+
+    Raises:
+        CannotExpressError: there is neither, or nothing that the API takes.
+    """
+    ways: list[Callable[[Media, MediaRule], Data | str | None]] = [_at_url, _as_data]
+    problem = None
+    for way in reversed(ways) if rule.data_first else ways:
+        try:
+            found = way(media or Media(), rule)
+        except CannotExpressError as error:
+            problem = problem or error
+        else:
+            if found is not None:
+                return found
+    if problem is not None:
+        raise problem
+    if rule.schemes == ():
+        raise CannotExpressError(f"{rule.api} needs the data of {rule.kind}; a URL is not enough")
+    raise CannotExpressError(f"{rule.api} needs the URL or the data of {rule.kind}")
+
+
+def _as_data(media: Media, rule: MediaRule) -> Data | None:
+    data = data_of(media)
+    return None if data is None else _allowed(data, rule)
+
+
+def _at_url(media: Media, rule: MediaRule) -> Data | str | None:
+    url = media.url or ""
+    mime_type, data = data_uri(url)
+    if data:
+        return _allowed(Data(mime_type, data), rule)
+    if not url or data == "" or rule.schemes == ():
+        return None
+    if rule.schemes is None or is_at(url, rule.schemes):
+        return url
+    schemes = " and ".join([", ".join(rule.schemes[:-1]), rule.schemes[-1]])
+    raise CannotExpressError(f"{rule.api} takes {rule.kind} from {schemes} only, but the URL is {url!r:.100}")
+
+
+def _allowed(data: Data, rule: MediaRule) -> Data:
+    mime_type = _bare(data.mime_type)
+    if not mime_type:
+        raise CannotExpressError(f"{rule.api} needs the MIME type of {rule.kind} that is given as data")
+    rule.require_type(mime_type)
+    return Data(mime_type, data.base64) if mime_type in rule.types else data
+
+
+def _bare(mime_type: str) -> str:
+    """Return a MIME type without its parameters, in its usual spelling."""
+    bare = mime_type.partition(";")[0].strip().lower()
+    return "image/jpeg" if bare == "image/jpg" else bare
+
+
+def data_of(media: Media) -> Data | None:
+    """Return the data that media have beside their URL; None without any."""
+    data = media.base64_data
+    if not data and isinstance(media, Audio) and media.binary_data:
+        data = base64.b64encode(media.binary_data).decode()
+    return Data(media.mime_type or "", data) if data else None
+
+
 def data_uri(uri: str) -> tuple[str, str | None]:
     """Return the MIME type and the Base64 of a data URI; an empty type and None for any other URI."""
     head, comma, data = uri.partition(",")
@@ -29,21 +160,21 @@ def data_uri(uri: str) -> tuple[str, str | None]:
     return "", None
 
 
+def is_at(url: str, schemes: tuple[str, ...]) -> bool:
+    """Return whether a URL is an address with a host, of one of the schemes."""
+    scheme, _, rest = url.partition("://")
+    return scheme.lower() in schemes and rest[:1] not in ("", "/", "?", "#")
+
+
 def is_base64(data: str) -> bool:
     """Return whether ``data`` is Base64 of either alphabet."""
     return len(data) % 4 == 0 and _BASE64.fullmatch(data) is not None
 
 
-def openai_image_url(content: ImageContent) -> str:
+def openai_image_url(content: ImageContent, *, record: bool) -> str:
     """Return the URL of an image, which for one that is here as data is a data URI."""
-    image = content.image
-    if image.url:
-        return image.url
-    if not image.base64_data:
-        raise CannotExpressError("OpenAI needs the URL or the data of an image")
-    if not image.mime_type:
-        raise CannotExpressError("OpenAI needs the MIME type of an image that is given as data")
-    return f"data:{image.mime_type};base64,{image.base64_data}"
+    found = sendable(content.image, OPENAI_IMAGES.as_recorded() if record else OPENAI_IMAGES)
+    return found if isinstance(found, str) else f"data:{found.mime_type};base64,{found.base64}"
 
 
 def openai_image(url: str, fields: Fields) -> ImageContent:

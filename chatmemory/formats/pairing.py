@@ -13,7 +13,7 @@ from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionReques
 from chatmemory.formats.call_ids import unused_ids, used_ids
 from chatmemory.formats.rules import Repair, RepairReason, Rules
 
-__all__ = ["arguments_object", "paired"]
+__all__ = ["arguments_object", "arguments_text", "paired"]
 
 _NO_RESULT = "(No result: this tool call was not completed.)"
 
@@ -29,6 +29,13 @@ def arguments_object(arguments: str | None) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return dict(value) if isinstance(value, dict) else None
+
+
+def arguments_text(arguments: str | None, *, keep_blank: bool = False) -> str:
+    """Return the arguments of a call as JSON text, an empty object for none; blank ones too, unless these are kept."""
+    if arguments is None or not (keep_blank or arguments.strip()):
+        return "{}"
+    return arguments
 
 
 @dataclass

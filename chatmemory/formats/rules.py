@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from chatmemory.core.messages import AiMessage
 
-__all__ = ["Names", "Repair", "RepairReason", "Rules"]
+__all__ = ["Names", "Repair", "RepairReason", "Rules", "tell"]
 
 
 class RepairReason(StrEnum):
@@ -27,6 +27,7 @@ class RepairReason(StrEnum):
     TRAILING_SPACE = "trailing_space"
     REASONING = "reasoning"
     STALE_THINKING = "stale_thinking"
+    SUMMARIZED = "summarized"
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,13 @@ class Repair:
 
     what: str
     """The change in a sentence for people."""
+
+
+def tell(repairs: Iterable[Repair], on_repair: Callable[[Repair], object] | None) -> None:
+    """Call ``on_repair`` with each repair, in the order of the messages."""
+    if on_repair is not None:
+        for repair in sorted(repairs, key=lambda repair: repair.position):
+            on_repair(repair)
 
 
 @dataclass(frozen=True)
@@ -81,6 +89,9 @@ class Rules:
 
     user_first: bool = False
     """Whether the first message must be the user's."""
+
+    must_be_first: Callable[[AiMessage], bool] = field(default=lambda message: False)
+    """Returns whether an answer stands for all that was said before it, which the API refuses beside it."""
 
     says_nothing: Callable[[AiMessage], bool] = field(default=lambda message: False)
     """Returns whether nothing of an answer would be sent, which the API refuses."""

@@ -10,6 +10,7 @@ Which answers are stale, only the keeper of the memory knows. What follows from 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
@@ -28,6 +29,7 @@ def without_stale_thinking(
     given: Sequence[ChatMessage],
     thinking: Thinking,
     without: Callable[[AiMessage], AiMessage | None],
+    repairs: list[Repair],
 ) -> Valid:
     """Return a valid memory without the thinking that an API refuses.
 
@@ -36,6 +38,7 @@ def without_stale_thinking(
         given: the messages that it was made of.
         thinking: what may be sent.
         without: returns an answer without its thinking; None if it has none that would be sent.
+        repairs: gets a repair for each answer that is changed.
 
     Raises:
         ValueError: ``thinking`` is another text.
@@ -50,14 +53,11 @@ def without_stale_thinking(
             rest = without(message) if isinstance(message, AiMessage) else None
         if rest is not None:
             without_thinking[index] = rest
-    repairs = []
     for index in _stale(valid, thinking, without_thinking):
         messages[index] = without_thinking[index]
         what = "Thinking was left out, because what stands before it has changed since."
         repairs.append(Repair(valid.positions[index], RepairReason.STALE_THINKING, what))
-    if not repairs:
-        return valid
-    return Valid(messages, valid.positions, sorted([*valid.repairs, *repairs], key=lambda repair: repair.position))
+    return replace(valid, messages=messages)
 
 
 def _stale(valid: Valid, thinking: Thinking, thoughtful: Container[int]) -> Iterator[int]:

@@ -13,6 +13,10 @@ from chatmemory.formats.validity import Valid
 __all__ = ["Transcript", "write_transcript"]
 
 
+Parts = list[dict[str, Any]]
+"""The parts of a turn as JSON has them."""
+
+
 @dataclass
 class Transcript:
     """Written messages that only lack the frame of their format."""
@@ -20,12 +24,18 @@ class Transcript:
     system: list[str] = field(default_factory=list)
     """The texts of the system messages."""
 
-    turns: list[tuple[str, list[dict[str, Any]]]] = field(default_factory=list)
+    turns: list[tuple[str, Parts]] = field(default_factory=list)
     """The speaker and the parts of each turn; no two neighbours have the same speaker."""
+
+    rearranged: list[int] = field(default_factory=list)
+    """The index, among those to be written, of each message whose parts are not behind those before it."""
 
 
 def write_transcript(
-    valid: Valid, given: Sequence[ChatMessage], write: Callable[[ChatMessage], tuple[str, list[dict[str, Any]]]]
+    valid: Valid,
+    given: Sequence[ChatMessage],
+    write: Callable[[ChatMessage], tuple[str, Parts]],
+    join: Callable[[Parts, Parts], Parts | None] = lambda before, parts: None,
 ) -> Transcript:
     """Write a valid memory.
 
@@ -33,6 +43,8 @@ def write_transcript(
         valid: the memory.
         given: the messages that it was made of.
         write: returns the speaker and the parts of a message that is not the system's.
+        join: is called with the parts of a turn and those of the next message of its speaker; returns them as one turn
+            has them, or None if the latter simply follow.
 
     Raises:
         UnsupportedContentError: ``write`` raised ``CannotExpressError``.
@@ -45,7 +57,13 @@ def write_transcript(
         with naming_message(given, position):
             speaker, parts = write(message)
         if transcript.turns and transcript.turns[-1][0] == speaker:
-            transcript.turns[-1][1].extend(parts)
+            before = transcript.turns[-1][1]
+            turn = join(before, parts)
+            if turn is None:
+                before += parts
+            else:
+                transcript.rearranged.append(position)
+                transcript.turns[-1] = speaker, turn
         else:
             transcript.turns.append((speaker, parts))
     return transcript

@@ -3,10 +3,10 @@
 A window cuts conversations wherever it is full, and a process may end between a call and its result; but APIs refuse a
 tool result without its call, a call without its result, and more. What is changed, in this order:
 
-1. A tool call has an ID that the API takes, and that no other call of the answer has (for Anthropic: no other call of
-   the conversation). One that is not unique, or is missing where IDs are
-   needed, is ``call_0`` and so on; characters that are not allowed become ``_``, and what is too long is cut. The
-   result gets the same ID.
+1. A tool call has an ID that the API takes, and that no other call of the answer has (for Anthropic and OpenAI's
+   Responses: no other call of the conversation). One that is not unique, or is missing where IDs are needed, is
+   ``call_0`` and so on; characters that are not allowed become ``_``, and what is too long is cut. The result gets the
+   same ID.
 2. A result answers the latest call of its ID that was made before it and has none. Results without an ID answer the
    calls without one, those of the latest message first, in order.
 3. A result that answers no call, for there is none or it has one already, is left out.
@@ -15,15 +15,21 @@ tool result without its call, a call without its result, and more. What is chang
 6. Names lose the characters that the API does not take, as IDs do. An empty name of a tool becomes ``_``.
 7. Arguments that are no JSON object, where one is demanded, become ``{"arguments": …}`` with the text as it was.
 8. Where blank texts are refused they are left out. A user message of nothing else becomes ``(empty)``, an error without
-   output ``(no output)``, and an answer that says nothing is left out.
+   output ``(no output)``, and a system message or an answer that says nothing is left out.
 9. Where an error may have nothing but text, one with more is no longer marked, but begins with ``(This is an error.)``.
-10. Where the user must begin, and another does, a user message that says that the beginning is missing comes first.
+10. An answer that the API refuses behind what it stands for (a summary that Anthropic signed) is first; the messages
+    before it, but for the system's, are left out.
+11. Where the user must begin, and another does, a user message that says that the beginning is missing comes first.
+
+What a format keeps aside of an answer (thoughts above all) is sent only with its calls as they were. Where these were
+changed it is left out, and reported.
 
 The kind of the last message is not changed: a memory that ends with an answer is sent so, and the caller decides
 whether the model goes on from there. The same messages always give the same result, and valid messages are not changed.
 
-More repairs belong to one API each: white space at the end of the last turn and stale thinking
-(:mod:`chatmemory.formats.anthropic`), and reasoning that is not encrypted (:mod:`chatmemory.formats.responses`).
+More repairs belong to one API each: white space at the end of the last turn, stale thinking, and thinking behind
+what another answer of its turn says (:mod:`chatmemory.formats.anthropic`); reasoning that is not encrypted, and items
+that were sent before (:mod:`chatmemory.formats.responses`); names of answers (:mod:`chatmemory.formats.openai`).
 """
 
 from __future__ import annotations
@@ -81,7 +87,9 @@ def make_valid(messages: Iterable[ChatMessage], rules: Rules) -> Valid:
         for position, message in placed
         if (said := _sayable(message, position, rules, repairs)) is not None
     ]
-    if rules.user_first:
+    if (summarized := _from_summary_on(placed, rules, repairs)) is not None:
+        placed = summarized
+    elif rules.user_first:
         _begin_with_user(placed, repairs)
     repairs.sort(key=lambda repair: repair.position)
     return Valid([message for _, message in placed], [position for position, _ in placed], repairs)
@@ -98,6 +106,9 @@ def _sayable(message: ChatMessage, position: int, rules: Rules, repairs: list[Re
         if message.tool_execution_requests or not rules.says_nothing(message):
             return message
         repairs.append(Repair(position, RepairReason.BLANK, "An answer that says nothing was left out."))
+        return None
+    if isinstance(message, SystemMessage) and not rules.blank_texts and not message.text.strip():
+        repairs.append(Repair(position, RepairReason.BLANK, "A blank system message was left out."))
         return None
     if isinstance(message, UserMessage) and not rules.blank_texts:
         return _not_blank(message, _EMPTY, position, repairs)
@@ -135,12 +146,28 @@ def _text_error(
     return replace(message, contents=(TextContent(_ERROR), *message.contents), is_error=None)
 
 
+def _from_summary_on(
+    placed: list[tuple[int, ChatMessage]], rules: Rules, repairs: list[Repair]
+) -> list[tuple[int, ChatMessage]] | None:
+    """Return the messages without what the last answer that must be first stands for; None without such an answer."""
+    first = max(
+        (i for i, (_, said) in enumerate(placed) if isinstance(said, AiMessage) and rules.must_be_first(said)),
+        default=None,
+    )
+    if first is None:
+        return None
+    gone = {position for position, message in placed[:first] if not isinstance(message, SystemMessage)}
+    what = "A message before a summary that stands for it was left out."
+    repairs += [Repair(position, RepairReason.SUMMARIZED, what) for position in gone]
+    return [item for item in placed[:first] if isinstance(item[1], SystemMessage)] + placed[first:]
+
+
 def _begin_with_user(placed: list[tuple[int, ChatMessage]], repairs: list[Repair]) -> None:
     first = next((index for index, (_, message) in enumerate(placed) if not isinstance(message, SystemMessage)), None)
     if first is not None and isinstance(placed[first][1], (UserMessage, CustomMessage)):
         return
     index = len(placed) if first is None else first
-    position = len(placed) if first is None else placed[first][0]
+    position = placed[first][0] if first is not None else placed[-1][0] + 1 if placed else 0
     what = "A user message that says that the beginning is missing was put before the first message."
     repairs.append(Repair(position, RepairReason.FIRST_TURN, what))
     placed.insert(index, (position, UserMessage(_NO_BEGINNING)))

@@ -94,8 +94,8 @@ class Talk:
         self.memory.clear()
 
     def _waits(self) -> bool:
-        messages = self.memory.messages()
-        return bool(messages) and isinstance(messages[-1], (UserMessage, ToolExecutionResultMessage))
+        """Return whether a model that thinks would answer: none takes a request that ends with an answer."""
+        return bool(self.memory.messages()) and self.memory.to_format(FORMAT)["messages"][-1]["role"] == "user"
 
 
 USUAL = [Talk.ask, Talk.answer, Talk.call, Talk.give_result]

@@ -187,6 +187,10 @@ KEPT: dict[str, dict[str, Any]] = {
         {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
         _text("x"),
     ),
+    "a summary of what was said before": _answer(
+        {"type": "compaction", "content": "They said hello.", "encrypted_content": "e"}, _text("x")
+    ),
+    "a summary that failed": _answer({"type": "compaction"}, _text("x")),
     "title of a document": _turn(
         [{"type": "document", "source": PDF_SOURCE, "title": "x", "context": "y"}, _text("x")]
     ),
@@ -285,11 +289,108 @@ class TestWritten:
         answer = AiMessage("x", thinking="a\nb", attributes={"thinking_signature": signature})
         assert to_anthropic([HI, answer])["messages"][1] == _turn("x", "assistant")
 
+    def test_thinking_without_a_signature_is_read_and_not_sent(self) -> None:
+        (answer,) = from_anthropic(
+            [
+                _answer(
+                    {"type": "thinking", "thinking": "a", "signature": ""},
+                    {"type": "redacted_thinking", "data": ""},
+                    {"type": "thinking", "thinking": "b", "signature": "s"},
+                    _text("x"),
+                )
+            ]
+        )
+        assert isinstance(answer, AiMessage)
+        assert answer.thinking == "a\nb"
+        written = to_anthropic([HI, answer])
+        assert written["messages"][1] == _answer({"type": "thinking", "thinking": "b", "signature": "s"}, _text("x"))
+        (only,) = from_anthropic([_answer({"type": "redacted_thinking", "data": ""}, USE)])
+        assert to_anthropic([HI, only, RESULT])["messages"][1] == _answer(USE)
+
+    def test_what_ran_at_anthropic_is_sent_once(self) -> None:
+        turn = KEPT["a tool that ran at Anthropic"]
+        (answer,) = from_anthropic([turn])
+        found: list[Any] = []
+        written = to_anthropic([HI, answer, HI, answer], found.append)
+        assert written == {"messages": [_turn("Hi"), turn, _turn("Hi"), _turn("x", "assistant")]}
+        assert_anthropic_accepts(written)
+        assert [(repair.position, repair.reason) for repair in found] == [(3, "reasoning")]
+
+    def test_an_empty_summary_is_not_sent(self) -> None:
+        (answer,) = from_anthropic([_answer({"type": "compaction", "content": ""}, _text("x"))])
+        assert to_anthropic([HI, answer])["messages"][1] == _turn("x", "assistant")
+
+    def test_what_is_kept_outlives_a_blank_text(self) -> None:
+        document = KEPT["title of a document"]["content"][0]
+        read = from_anthropic([_turn([document, _text(" ")])])
+        assert to_anthropic(read)["messages"] == [_turn([document])]
+
+    def test_thinking_comes_first_where_neighbours_become_one_turn(self) -> None:
+        thinking = {"type": "thinking", "thinking": "hm", "signature": "s"}
+        call = AiMessage(None, CALL.tool_execution_requests, thinking="hm", attributes={"thinking_signature": "s"})
+        found: list[Any] = []
+        written = to_anthropic([HI, AiMessage("Let me see."), call, RESULT], found.append)
+        assert written["messages"][1] == _answer(thinking, _text("Let me see."), USE)
+        assert [(repair.position, repair.reason) for repair in found] == [(2, "reasoning")]
+        summary = {"type": "compaction", "content": "They said hello."}
+        (summarized,) = from_anthropic([_answer(summary, _text("Let me see."))])
+        written = to_anthropic([HI, summarized, call, RESULT])
+        assert written["messages"][1] == _answer(summary, thinking, _text("Let me see."), USE)
+        (summarized,) = from_anthropic([_answer(summary, thinking, USE)])
+        written = to_anthropic([HI, AiMessage("a"), summarized, RESULT], pytest.fail)
+        assert written["messages"][1] == _answer(_text("a"), summary, thinking, USE)
+        written = to_anthropic([HI, call, RESULT, AiMessage("a"), AiMessage("b")], pytest.fail)
+        assert written["messages"][1] == _answer(thinking, USE)
+
+    def test_thoughts_that_are_given_up_with_a_call_are_told(self) -> None:
+        thoughts = [{"type": "thinking", "thinking": text, "signature": "s"} for text in "ab"]
+        said = from_anthropic([_answer(*thoughts, USE), _turn([RESULT_BLOCK])])
+        found: list[Any] = []
+        written = to_anthropic([HI, *said, *said], found.append)
+        assert_anthropic_accepts(written)
+        assert written["messages"][1] == _answer(*thoughts, USE)
+        assert written["messages"][3] == _answer(USE | {"id": "call_0"})
+        assert [(repair.position, repair.reason) for repair in found] == [(3, "tool_call_id"), (3, "reasoning")]
+
+    @pytest.mark.parametrize(
+        ("messages", "repairs"),
+        [
+            ([HI, AiMessage("b "), SystemMessage("S")], [(1, "trailing_space")]),
+            (
+                [HI, CALL, AiMessage("b "), RESULT],
+                [(2, "trailing_space"), (3, "result_not_after_call")],
+            ),
+        ],
+        ids=["a system message last", "a result last"],
+    )
+    def test_the_repair_of_the_end_names_the_answer(
+        self, messages: list[ChatMessage], repairs: list[tuple[int, str]]
+    ) -> None:
+        found: list[Any] = []
+        to_anthropic(messages, found.append)
+        assert [(repair.position, repair.reason) for repair in found] == repairs
+
+    def test_a_blank_system_message_is_left_out(self) -> None:
+        found: list[Any] = []
+        assert to_anthropic([SystemMessage("\u00a0"), HI], found.append) == {"messages": [_turn("Hi")]}
+        assert [(repair.position, repair.reason) for repair in found] == [(0, "blank")]
+
+    def test_a_signed_summary_takes_the_place_of_what_it_stands_for(self) -> None:
+        summary = _answer({"type": "compaction", "content": "They said hello.", "signature": "s"})
+        (answer,) = from_anthropic([summary])
+        assert to_anthropic([answer, HI], pytest.fail) == {"messages": [summary, _turn("Hi")]}
+        found: list[Any] = []
+        written = to_anthropic([SystemMessage("S"), HI, AiMessage("Hello"), answer, HI], found.append)
+        assert written == {"system": "S", "messages": [summary, _turn("Hi")]}
+        assert_anthropic_accepts(written)
+        assert [(repair.position, repair.reason) for repair in found] == [(1, "summarized"), (2, "summarized")]
+
     @pytest.mark.parametrize(
         "content",
         [
             ImageContent("data:image/png;base64,aGk="),
             ImageContent(image=Image("", "aGk=", "IMAGE/PNG")),
+            ImageContent(image=Image("file:///a.png", "aGk=", "image/png")),
         ],
     )
     def test_data_of_images(self, content: ImageContent) -> None:
@@ -319,6 +420,18 @@ class TestWritten:
             (
                 _user(ImageContent("ftp://x/a.png")),
                 "message 1 (USER): Anthropic takes an image from http and https only, but the URL is 'ftp://x/a.png'",
+            ),
+            (
+                _user(PdfFileContent(base64_data="aGk=", mime_type="text/plain")),
+                "message 1 (USER): Anthropic takes PDF files of application/pdf, but the MIME type is 'text/plain'",
+            ),
+            (
+                _user(PdfFileContent("a/b.pdf")),
+                "message 1 (USER): Anthropic takes a PDF file from http and https only, but the URL is 'a/b.pdf'",
+            ),
+            (
+                _user(ImageContent("http:///a.png")),
+                "message 1 (USER): Anthropic takes an image from http and https only, but the URL is 'http:///a.png'",
             ),
             (
                 AiMessage(None, [ToolExecutionRequest("1")]),

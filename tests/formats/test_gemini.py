@@ -265,6 +265,19 @@ class TestKeptAside:
         assert to_gemini(messages_from_json(messages_to_json(read)), pytest.fail) == data
         assert_gemini_accepts(data)
 
+    def test_thoughts_that_are_given_up_with_a_call_are_told(self) -> None:
+        calls = [_call_part(id="c1", signature="c18t"), _call_part(id="c1", signature="c18u")]
+        said = from_gemini([_content("model", {"text": "hm", "thought": True}, *calls)])
+        found: list[Repair] = []
+        results = [ToolExecutionResultMessage("c1", "now", "x")] * 2
+        written = to_gemini([UserMessage("Hi"), *said, *results], found.append)
+        assert_gemini_accepts(written)
+        assert [list(part) for part in written["contents"][1]["parts"]] == [
+            ["functionCall", "thoughtSignature"],
+            ["functionCall"],
+        ]
+        assert [(repair.position, repair.reason) for repair in found] == [(1, "tool_call_id"), (1, "reasoning")]
+
     def test_not_for_a_message_that_says_something_else(self) -> None:
         (answer,) = from_gemini(KEPT["several texts"])
         (picture,) = from_gemini(KEPT["the name and resolution of media"])
@@ -364,8 +377,12 @@ class TestWritten:
                 AudioContent(audio=Audio(binary_data=b"hi", mime_type="audio/wav")),
                 {"inlineData": {"mimeType": "audio/wav", "data": "aGk="}},
             ),
+            (
+                AudioContent(base64_data="aGk=", mime_type="audio/L16;rate=24000"),
+                {"inlineData": {"mimeType": "audio/L16;rate=24000", "data": "aGk="}},
+            ),
         ],
-        ids=["data URI", "data before URL", "ending", "bytes"],
+        ids=["data URI", "data before URL", "ending", "bytes", "type with a parameter"],
     )
     def test_media(self, content: Content, part: dict[str, Any]) -> None:
         assert to_gemini([_user(content)])["contents"] == [_content("user", part)]
@@ -381,7 +398,15 @@ class TestWritten:
             ),
             (
                 _user(ImageContent(image=Image(base64_data="aGk="))),
-                "message 1 (USER): Gemini needs the MIME type of an image",
+                "message 1 (USER): Gemini needs the MIME type of an image that is given as data",
+            ),
+            (
+                _user(ImageContent(base64_data="aGk=", mime_type="x/y")),
+                "message 1 (USER): Gemini takes images of image/*, but the MIME type is 'x/y'",
+            ),
+            (
+                _user(ImageContent(image=Image("gs://x/a", mime_type="text/plain"))),
+                "message 1 (USER): Gemini takes images of image/*, but the MIME type is 'text/plain'",
             ),
             (
                 _user(ImageContent(base64_data="aGk", mime_type="image/png")),

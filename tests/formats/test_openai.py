@@ -37,6 +37,7 @@ from chatmemory import (
 )
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.openai import from_openai, to_openai
+from chatmemory.formats.rules import Repair
 from tests.support.any_json import any_json, any_text, changed
 from tests.support.strategies import json_values, messages, texts, tool_groups
 
@@ -223,6 +224,51 @@ class TestWritten:
         (data,) = to_openai([_user(AudioContent(audio=Audio(binary_data=b"hi", mime_type="audio/wav")))])
         assert data["content"][0]["input_audio"] == {"data": "aGk=", "format": "wav"}
 
+    @pytest.mark.parametrize(
+        "content",
+        [
+            PdfFileContent("data:application/pdf;base64,aGk="),
+            PdfFileContent(pdf_file=PdfFile("gs://x/a.pdf", "aGk=")),
+            AudioContent("data:audio/wav;base64,aGk="),
+            ImageContent("data:image/png;base64,aGk="),
+            ImageContent(image=Image("file:///a.png", "aGk=", "IMAGE/PNG")),
+        ],
+    )
+    def test_data_wherever_they_are(self, content: Content) -> None:
+        (data,) = to_openai([_user(content)])
+        (message,) = from_openai([data])
+        assert isinstance(message, UserMessage)
+        (read,) = message.contents
+        assert read in (PDF, WAV, PNG)
+
+    def test_jpg_is_jpeg(self) -> None:
+        (data,) = to_openai([_user(ImageContent(base64_data="aGk=", mime_type="image/jpg"))])
+        assert data["content"][0]["image_url"]["url"] == "data:image/jpeg;base64,aGk="
+
+    @pytest.mark.parametrize("url", ["gs://x/a.png", "a/b.png", "data:image/bmp;base64,aGk="])
+    def test_a_record_has_any_image(self, url: str) -> None:
+        (data,) = to_openai([_user(ImageContent(url))], repair=False)
+        assert data == _parts(_image(url, "low"))
+
+    def test_names_of_answers_are_repaired_as_those_of_users(self) -> None:
+        answer = AiMessage("x", attributes={"openai": {"name": "My <Bot>"}})
+        found: list[Repair] = []
+        assert to_openai([UserMessage("x", name="My <Bot>"), answer], found.append) == [
+            {"role": "user", "content": "x", "name": "My__Bot_"},
+            _assistant(name="My__Bot_"),
+        ]
+        assert [(repair.position, repair.reason) for repair in found] == [(0, "name"), (1, "name")]
+        assert to_openai([answer], repair=False) == [_assistant(name="My <Bot>")]
+
+    def test_an_empty_audio_id_is_not_sent(self) -> None:
+        assert to_openai([AiMessage("x", attributes={"openai": {"audio": {"id": ""}}})]) == [_assistant()]
+
+    @pytest.mark.parametrize("arguments", ["", " "])
+    def test_blank_arguments_are_an_empty_object(self, arguments: str) -> None:
+        call, result = AiMessage(None, [ToolExecutionRequest("1", "now", arguments)]), _result("1")
+        assert to_openai([call, result], pytest.fail)[0]["tool_calls"][0]["function"]["arguments"] == "{}"
+        assert from_openai(to_openai([call, result], repair=False)) == [call, result]
+
     def test_an_empty_answer_is_empty_text(self) -> None:
         assert to_openai([AiMessage(), AiMessage(thinking="hm")]) == [{"role": "assistant", "content": ""}] * 2
 
@@ -328,6 +374,10 @@ class TestUnsupported:
             (_user(PdfFileContent()), "message 1 (USER): OpenAI needs the data of a PDF file; a URL is not enough"),
             (_user(ImageContent(image=Image())), "message 1 (USER): OpenAI needs the URL or the data of an image"),
             (
+                _user(ImageContent("data:image/png;base64,")),
+                "message 1 (USER): OpenAI needs the URL or the data of an image",
+            ),
+            (
                 _user(ImageContent(image=Image(base64_data="aGk="))),
                 "message 1 (USER): OpenAI needs the MIME type of an image that is given as data",
             ),
@@ -347,6 +397,40 @@ class TestUnsupported:
         assert str(caught.value) == error
         assert caught.value.index == 1
         assert isinstance(caught.value, ValueError)
+
+    @pytest.mark.parametrize(
+        ("content", "problem"),
+        [
+            *(
+                (
+                    ImageContent(url),
+                    f"OpenAI takes an image from http and https only, but the URL is {url!r}",
+                )
+                for url in ("gs://x/a.png", "file:///a.png", "a/b.png", "http:///a.png", "data:image/svg+xml,x")
+            ),
+            (ImageContent(""), "OpenAI needs the URL or the data of an image"),
+            (
+                ImageContent(base64_data="aGk=", mime_type="image/bmp"),
+                "OpenAI takes images of image/jpeg, image/png, image/gif, image/webp, but the MIME type is 'image/bmp'",
+            ),
+            (
+                ImageContent("data:image/bmp;base64,aGk="),
+                "OpenAI takes images of image/jpeg, image/png, image/gif, image/webp, but the MIME type is 'image/bmp'",
+            ),
+            (
+                PdfFileContent(base64_data="aGk=", mime_type="text/plain"),
+                "OpenAI takes PDF files of application/pdf, but the MIME type is 'text/plain'",
+            ),
+            (
+                PdfFileContent("data:text/plain;base64,aGk="),
+                "OpenAI takes PDF files of application/pdf, but the MIME type is 'text/plain'",
+            ),
+        ],
+    )
+    def test_media_that_are_not_sent(self, content: Content, problem: str) -> None:
+        with pytest.raises(UnsupportedContentError) as caught:
+            to_openai([UserMessage("Hi"), _user(content)])
+        assert caught.value.problem == problem
 
     def test_errors_can_be_pickled(self) -> None:
         error = UnsupportedContentError("no such messages", 3, CustomMessage())

@@ -101,14 +101,14 @@ SAME_BOTH_WAYS: dict[str, tuple[list[ChatMessage], list[dict[str, Any]]]] = {
     ),
     "calls with text": (
         [
-            AiMessage("Let me see.", [NOW, ToolExecutionRequest("c2", "now", "")]),
+            AiMessage("Let me see.", [NOW, ToolExecutionRequest("c2", "now", "x")]),
             ToolExecutionResultMessage("c2", "now", ""),
             ToolExecutionResultMessage("c1", "now", contents=[TextContent("x"), PNG, PdfFileContent("http://x")]),
         ],
         [
             {"role": "assistant", "content": "Let me see."},
             CALL_ITEM,
-            CALL_ITEM | {"call_id": "c2", "arguments": ""},
+            CALL_ITEM | {"call_id": "c2", "arguments": "x"},
             {"type": "function_call_output", "call_id": "c2", "output": ""},
             {
                 "type": "function_call_output",
@@ -290,6 +290,42 @@ class TestRepaired:
     def test_an_answer_that_says_nothing_is_left_out(self, answer: ChatMessage) -> None:
         assert self._repaired([HI, answer]) == ([HI_ITEM], [(1, "blank")])
 
+    def test_an_item_is_sent_once(self) -> None:
+        items = [_reasoning("hm"), _said("x")]
+        (answer,) = from_responses(items)
+        written, repairs = self._repaired([HI, answer, HI, answer])
+        assert written == [HI_ITEM, *items, HI_ITEM, {"role": "assistant", "content": "x"}]
+        assert repairs == [(3, "reasoning")]
+
+    @pytest.mark.parametrize("id", ["", 1])
+    def test_an_item_whose_id_is_none(self, id: Any) -> None:
+        (answer,) = from_responses([_said("x") | {"id": id}])
+        assert self._repaired([answer]) == ([{"role": "assistant", "content": "x"}], [(0, "reasoning")])
+
+    def test_an_answer_of_nothing_but_items_that_were_sent_is_left_out(self) -> None:
+        items = KEPT["tools that ran at OpenAI"][0][:1]
+        (answer,) = from_responses(items)
+        assert self._repaired([answer, HI, answer]) == ([*items, HI_ITEM], [(2, "reasoning"), (2, "blank")])
+
+    def test_a_call_id_is_used_once(self) -> None:
+        written, repairs = self._repaired([CALL, RESULT, CALL, RESULT])
+        assert [item["call_id"] for item in written] == ["c1", "c1", "call_0", "call_0"]
+        assert repairs == [(2, "tool_call_id")]
+
+    def test_thoughts_that_are_given_up_with_a_call_are_told(self) -> None:
+        said = from_responses([_reasoning("hm"), CALL_ITEM | {"id": "fc_1"}])
+        written, repairs = self._repaired([HI, CALL, RESULT, *said, RESULT])
+        assert [item.get("type") for item in written[3:]] == ["function_call", "function_call_output"]
+        assert repairs == [(3, "tool_call_id"), (3, "reasoning")]
+
+    @pytest.mark.parametrize("more", [{}, {"id": "fc_1", "status": "completed"}], ids=["made", "kept"])
+    def test_blank_arguments_are_an_empty_object(self, more: dict[str, Any]) -> None:
+        items = [CALL_ITEM | {"arguments": ""} | more, RESULT_ITEM]
+        read = from_responses(items)
+        assert self._repaired(read) == ([CALL_ITEM | more, RESULT_ITEM], [])
+        assert to_responses(read, repair=False) == items
+        assert bool(read[0].attributes) == bool(more)
+
     def test_repairs_come_in_order(self) -> None:
         reasoning = _reasoning(encrypted_content=None)
         (answer,) = from_responses([reasoning, _said("x")])
@@ -311,6 +347,49 @@ class TestWritten:
     def test_data_of_a_pdf(self) -> None:
         (item,) = to_responses([_user(PdfFileContent("data:application/pdf;base64,aGk="))])
         assert item["content"] == [PDF_PART]
+
+    @pytest.mark.parametrize(
+        ("content", "problem"),
+        [
+            *(
+                (
+                    ImageContent(url),
+                    f"OpenAI takes an image from http and https only, but the URL is {url!r}",
+                )
+                for url in ("gs://x/a.png", "file:///a.png", "a/b.png", "http:///a.png", "data:image/svg+xml,x")
+            ),
+            (ImageContent(""), "OpenAI needs the URL or the data of an image"),
+            (
+                ImageContent(base64_data="aGk=", mime_type="image/bmp"),
+                "OpenAI takes images of image/jpeg, image/png, image/gif, image/webp, but the MIME type is 'image/bmp'",
+            ),
+            (
+                ImageContent("data:image/bmp;base64,aGk="),
+                "OpenAI takes images of image/jpeg, image/png, image/gif, image/webp, but the MIME type is 'image/bmp'",
+            ),
+            (
+                PdfFileContent(base64_data="aGk=", mime_type="text/plain"),
+                "OpenAI takes PDF files of application/pdf, but the MIME type is 'text/plain'",
+            ),
+            (
+                PdfFileContent("data:text/plain;base64,aGk="),
+                "OpenAI takes PDF files of application/pdf, but the MIME type is 'text/plain'",
+            ),
+            (
+                PdfFileContent("gs://x/a.pdf"),
+                "OpenAI takes a PDF file from http and https only, but the URL is 'gs://x/a.pdf'",
+            ),
+        ],
+    )
+    def test_media_that_are_not_sent(self, content: Content, problem: str) -> None:
+        with pytest.raises(UnsupportedContentError) as caught:
+            to_responses([HI, _user(content)])
+        assert caught.value.problem == problem
+
+    @pytest.mark.parametrize("url", ["gs://x/a.png", "a/b.png", "data:image/bmp;base64,aGk="])
+    def test_a_record_has_any_image(self, url: str) -> None:
+        (item,) = to_responses([_user(ImageContent(url))], repair=False)
+        assert item["content"][0]["image_url"] == url
 
     def test_what_has_no_place_and_does_no_harm_is_left_out(self) -> None:
         assert to_responses(
@@ -436,7 +515,7 @@ def _conversations(draw: st.DrawFn) -> list[ChatMessage]:
             given.append(SystemMessage(draw(_some) + "."))
         given.append(UserMessage(draw(several)))
         requests = [
-            ToolExecutionRequest(f"{turn}_{index}", "now", draw(texts(max_size=5)))
+            ToolExecutionRequest(f"{turn}_{index}", "now", "{" + draw(texts(max_size=5)))
             for index in range(draw(st.integers(0, 2)))
         ]
         given.append(AiMessage(draw((st.none() | _some) if requests else _some), requests))

@@ -22,12 +22,13 @@ from chatmemory import (
     UserMessage,
 )
 from chatmemory.formats import UnsupportedContentError
-from chatmemory.formats.anthropic import to_anthropic
-from chatmemory.formats.gemini import to_gemini
-from chatmemory.formats.openai import to_openai
-from chatmemory.formats.responses import to_responses
+from chatmemory.formats.anthropic import from_anthropic, to_anthropic
+from chatmemory.formats.gemini import from_gemini, to_gemini
+from chatmemory.formats.openai import from_openai, to_openai
+from chatmemory.formats.responses import from_responses, to_responses
 from chatmemory.formats.rules import Names, Repair, Rules
 from chatmemory.formats.validity import make_valid
+from tests.support.provider_messages import provider_answers, sent_media
 from tests.support.provider_rules import (
     assert_anthropic_accepts,
     assert_gemini_accepts,
@@ -196,6 +197,12 @@ DEMANDED: dict[str, Case] = {
         [HI, OK],
         [(0, "blank")],
     ),
+    "nothing is left before a system message": (
+        [AiMessage(""), SystemMessage("S")],
+        [SystemMessage("S"), BEGINNING],
+        [(0, "blank"), (2, "first_turn")],
+    ),
+    "a blank system message": ([SystemMessage("\u00a0"), HI], [HI], [(0, "blank")]),
     "only a system message": ([SystemMessage("S")], [SystemMessage("S"), BEGINNING], [(1, "first_turn")]),
     "nothing": ([], [BEGINNING], [(0, "first_turn")]),
 }
@@ -285,7 +292,8 @@ def _tools() -> st.SearchStrategy[ChatMessage]:
             is_error=st.none() | st.booleans(),
         ),
         st.builds(UserMessage, st.lists(parts, min_size=1, max_size=2), name=st.sampled_from([None, "a b", "x" * 99])),
-        st.builds(SystemMessage, st.just("S")),
+        st.builds(SystemMessage, st.sampled_from(["S", "\u00a0"])),
+        provider_answers(),
     )
 
 
@@ -301,32 +309,107 @@ def _memories() -> st.SearchStrategy[list[ChatMessage]]:
     return st.lists(_tools(), max_size=8) | st.tuples(whole, st.integers(0, 3)).map(lambda cut: cut[0][cut[1] :])
 
 
-def _written(write: Any, given: list[ChatMessage]) -> Any:
-    """What is written and the repairs; None if the format cannot express a message."""
+def _written(write: Any, given: list[ChatMessage]) -> tuple[Any, list[Repair]]:
+    """What is written, None if the format cannot express a message, and the repairs."""
     found: list[Repair] = []
     with contextlib.suppress(UnsupportedContentError):
         written = write(given, found.append)
         assert written == write(given)
-        assert all(0 <= repair.position <= len(given) for repair in found)
-        return written
-    return None
+        return written, found
+    return None, []
 
 
-@pytest.mark.parametrize(
-    ("write", "accept"),
+FORMATS = pytest.mark.parametrize(
+    ("write", "accept", "read"),
     [
-        (to_openai, assert_openai_accepts),
-        (to_responses, assert_responses_accept),
-        (to_anthropic, assert_anthropic_accepts),
-        (to_gemini, assert_gemini_accepts),
+        (to_openai, assert_openai_accepts, from_openai),
+        (to_responses, assert_responses_accept, from_responses),
+        (to_anthropic, assert_anthropic_accepts, from_anthropic),
+        (to_gemini, assert_gemini_accepts, from_gemini),
     ],
     ids=["openai", "responses", "anthropic", "gemini"],
 )
+
+
+@FORMATS
 @settings(deadline=None, max_examples=200)
 @given(_memories())
-def test_providers_accept_any_memory(write: Any, accept: Any, given: list[ChatMessage]) -> None:
-    if (written := _written(write, given)) is not None:
+def test_providers_accept_any_memory(write: Any, accept: Any, read: Any, given: list[ChatMessage]) -> None:
+    written, _ = _written(write, given)
+    if written is not None:
         accept(written)
+        accept(write(read(written)))
+
+
+@FORMATS
+@settings(deadline=None, max_examples=100)
+@given(sent_media())
+def test_media_are_accepted_and_read_or_refused(write: Any, accept: Any, read: Any, message: ChatMessage) -> None:
+    written, _ = _written(write, [message])
+    if written is not None:
+        accept(written)
+        assert write(read(written)) == written
+
+
+@pytest.mark.parametrize(
+    ("write", "read", "arguments", "text", "is_error"),
+    [
+        (to_openai, from_openai, ["{}", "{}", '{ "a": 1e2 }'], "", None),
+        (to_responses, from_responses, ["{}", "{}", '{ "a": 1e2 }'], None, None),
+        (to_anthropic, from_anthropic, ["{}", "{}", '{"a":100.0}'], None, False),
+        (to_gemini, from_gemini, ["{}", "{}", '{"a":100.0}'], None, None),
+    ],
+    ids=["openai", "responses", "anthropic", "gemini"],
+)
+def test_small_things_that_do_not_come_back(
+    write: Any, read: Any, arguments: list[str], text: str | None, is_error: bool | None
+) -> None:
+    requests = [
+        ToolExecutionRequest(id, "now", given) for id, given in zip("abc", [None, " ", '{ "a": 1e2 }'], strict=True)
+    ]
+    results = [_result(id, is_error=False) for id in "abc"]
+    _, answer, *read_results = read(write([HI, AiMessage("", requests), *results], pytest.fail))
+    assert [request.arguments for request in answer.tool_execution_requests] == arguments
+    assert answer.text == text
+    assert {result.is_error for result in read_results} == {is_error}
+
+
+def _is_of(repair: Repair, message: ChatMessage) -> bool:
+    """Whether a message can need a repair."""
+    match repair.reason:
+        case "tool_call_id" | "arguments" | "call_without_result":
+            return isinstance(message, AiMessage) and bool(message.tool_execution_requests)
+        case "result_without_call" | "result_not_after_call" | "error_content":
+            return isinstance(message, ToolExecutionResultMessage)
+        case "name" if isinstance(message, UserMessage):
+            return message.name is not None
+        case "name":
+            return isinstance(message, AiMessage)
+        case "trailing_space":
+            return isinstance(message, AiMessage) and message.text != (message.text or "").rstrip()
+        case "reasoning":
+            return isinstance(message, AiMessage) and bool(message.attributes)
+        case "blank":
+            return not isinstance(message, CustomMessage)
+    return True
+
+
+@FORMATS
+@settings(deadline=None, max_examples=100)
+@given(_memories())
+def test_repairs_come_in_order_and_name_what_was_changed(
+    write: Any, accept: Any, read: Any, given: list[ChatMessage]
+) -> None:
+    _, repairs = _written(write, given)
+    positions = [repair.position for repair in repairs]
+    assert positions == sorted(positions)
+    for repair in repairs:
+        if repair.reason == "first_turn":
+            assert all(isinstance(message, SystemMessage) for message in given[: repair.position]) or any(
+                other.position < repair.position for other in repairs
+            )
+        else:
+            assert _is_of(repair, given[repair.position])
 
 
 @settings(deadline=None, max_examples=100)

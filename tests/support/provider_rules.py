@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from anthropic.types import MessageParam, TextBlockParam
+from anthropic.types import TextBlockParam
+from anthropic.types.beta import BetaMessageParam
 from google.genai.types import Content
 from openai.types.chat import ChatCompletionMessageParam
 from openai.types.responses import ResponseInputItemParam
@@ -25,7 +26,7 @@ __all__ = [
 
 _OPENAI = TypeAdapter(list[ChatCompletionMessageParam])
 _RESPONSES = TypeAdapter(list[ResponseInputItemParam])
-_ANTHROPIC = TypeAdapter(list[MessageParam])
+_ANTHROPIC = TypeAdapter(list[BetaMessageParam])
 _SYSTEM = TypeAdapter(str | list[TextBlockParam])
 
 
@@ -58,10 +59,20 @@ def assert_openai_accepts(messages: list[dict[str, Any]]) -> None:
         assert all(1 <= len(id) <= 40 for id in ids)
         for call in message.get("tool_calls", ()):
             assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", call["function"]["name"])
-        if message["role"] == "user" and "name" in message:
+            assert call["function"]["arguments"].strip(), "arguments are JSON"
+        if "name" in message:
             assert re.fullmatch(r"[^\s<|\\/>]{1,64}", message["name"])
+        for part in _blocks(message["content"] or "x"):
+            if part["type"] == "image_url":
+                _assert_openai_fetches(part["image_url"]["url"])
+            if part["type"] == "file":
+                assert part["file"]["file_data"].startswith("data:application/pdf;base64,")
         open_calls = set(ids)
     assert not open_calls, "calls without their results"
+
+
+def _assert_openai_fetches(image: str) -> None:
+    assert re.match(r"https?://[^/?#]|data:image/(jpeg|png|gif|webp);base64,.", image)
 
 
 _FROM_OPENAI = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call")
@@ -70,6 +81,10 @@ _FROM_OPENAI = ("web_search_call", "file_search_call", "code_interpreter_call", 
 def assert_responses_accept(items: list[dict[str, Any]]) -> None:
     """Responses: calls answered before anything else is said, and reasoning encrypted and before what it led to."""
     _validate(_RESPONSES, items)
+    ids = [item["id"] for item in items if "id" in item]
+    assert all(ids)
+    assert len({*ids}) == len(ids), "an item is sent twice"
+    used: set[str] = set()
     open_calls: set[str] = set()
     answered = False
     for item, following in zip(items, [*items, {}][1:], strict=True):
@@ -78,6 +93,7 @@ def assert_responses_accept(items: list[dict[str, Any]]) -> None:
             assert item["call_id"] in open_calls, "a result without its call"
             open_calls.remove(item["call_id"])
             answered = True
+            _assert_responses_take(item["output"])
             continue
         of_answer = kind != "message" or item["role"] == "assistant"
         assert not open_calls or (of_answer and not answered), "calls without their results"
@@ -91,9 +107,12 @@ def assert_responses_accept(items: list[dict[str, Any]]) -> None:
                     assert types <= {"output_text", "refusal"}
                 else:
                     assert types <= {"input_text", "input_image", "input_file"}
+                    _assert_responses_take(item["content"])
             case "function_call":
-                assert item["call_id"] not in open_calls
+                assert item["call_id"] not in used, "IDs are unique"
+                used.add(item["call_id"])
                 assert 1 <= len(item["call_id"]) <= 64
+                assert item["arguments"].strip(), "arguments are JSON"
                 assert re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", item["name"])
                 open_calls.add(item["call_id"])
             case "reasoning":
@@ -105,6 +124,16 @@ def assert_responses_accept(items: list[dict[str, Any]]) -> None:
     assert not open_calls, "calls without their results"
 
 
+def _assert_responses_take(content: str | list[dict[str, Any]]) -> None:
+    for part in _blocks(content):
+        if part["type"] == "input_image":
+            _assert_openai_fetches(part["image_url"])
+        if part["type"] == "input_file":
+            assert re.match(
+                r"https?://[^/?#]|data:application/pdf;base64,.", part.get("file_url", part.get("file_data"))
+            )
+
+
 def assert_anthropic_accepts(request: dict[str, Any]) -> None:
     """Messages: turns by turns from the user's on, no blank text, calls answered at the start of the next turn."""
     assert request.keys() in ({"messages"}, {"system", "messages"})
@@ -113,8 +142,13 @@ def assert_anthropic_accepts(request: dict[str, Any]) -> None:
         _validate(_SYSTEM, request["system"])
         _assert_texts_are_not_blank(_blocks(request["system"]))
     turns = request["messages"]
-    assert [turn["role"] for turn in turns] == [("user", "assistant")[index % 2] for index in range(len(turns))]
     assert turns
+    # A signed summary stands for all that was said before it.
+    everything = [block for turn in turns for block in _blocks(turn["content"])]
+    signed = [_is_summary(block) and bool(block.get("signature")) for block in everything]
+    assert not any(signed[1:])
+    first = int(signed[0])
+    assert [turn["role"] for turn in turns] == [("user", "assistant")[(first + i) % 2] for i in range(len(turns))]
     used: set[str] = set()
     calls: list[str] = []
     for turn in turns:
@@ -134,8 +168,19 @@ def assert_anthropic_accepts(request: dict[str, Any]) -> None:
             assert {block["type"] for block in blocks} <= {"text", "image", "document", "tool_result"}
             calls = []
             continue
-        assert blocks[-1]["type"] not in ("thinking", "redacted_thinking")
+        summaries = [index for index, block in enumerate(blocks) if _is_summary(block)]
+        seen = [block["type"] for block in blocks[max(summaries, default=0) :] if block["type"] != "compaction"]
+        thinks = [kind in ("thinking", "redacted_thinking") for kind in seen]
+        assert not any(thinks[-1:])
+        ran = [block["id"] for block in blocks if block["type"] == "server_tool_use"]
+        assert used.isdisjoint(ran)
+        used.update(ran)
         uses = [block for block in blocks if block["type"] == "tool_use"]
+        assert thinks[:1] != [False] or not uses or not any(thinks), "thinking comes first"
+        for block in blocks:
+            if block["type"] == "thinking":
+                assert re.fullmatch("[^\n]+", block["signature"])
+            assert block["type"] != "redacted_thinking" or block["data"]
         calls = [block["id"] for block in uses]
         for block in uses:
             assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", block["id"])
@@ -217,6 +262,10 @@ def assert_gemini_accepts(request: dict[str, Any]) -> None:
 
 def _blocks(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _is_summary(block: dict[str, Any]) -> bool:
+    return block["type"] == "compaction" and bool(block.get("content"))
 
 
 def _assert_texts_are_not_blank(blocks: list[dict[str, Any]]) -> None:

@@ -5,28 +5,35 @@
 Anthropic wants the turns of the user and of the model to alternate, the user's first, and the system text apart. So
 
 - system messages are written as ``system``, wherever they are; several become several blocks
-- neighbours of one role become one turn: results of tools and what the user says after them, above all
+- neighbours of one role become one turn: results of tools and what the user says after them, above all. Anthropic
+  refuses a turn that has thinking and does not begin with it: thinking of a later neighbour is put first, and reported
 - what :mod:`chatmemory.formats.validity` says is repaired, and reported
 - white space at the end of the last turn, if that is an answer, is left out, and reported
 - thinking that is stale is left out, and reported: see :mod:`chatmemory.formats.thinking`
+- what ran at Anthropic is sent once: of an answer that was said again, thinking, text and calls are, which is reported
+- a summary that Anthropic signed (a ``compaction`` block) must be the first block, and the only one: what was said
+  before it is left out, and reported. One without a signature may be anywhere
 
 Not written, because Anthropic has no place for it and the model does not need it:
 
-- thinking without a signature, and thinking after which nothing is said: Anthropic refuses both. The signature is the
-  attribute ``thinking_signature``, redacted thinking the attribute ``redacted_thinking``, as in LangChain4j
+- thinking without a signature (also where it was read so), empty redacted thinking, and thinking after which nothing
+  is said: Anthropic refuses them. The signature is the attribute ``thinking_signature``, redacted thinking the
+  attribute ``redacted_thinking``, as in LangChain4j
 - a blank text of an answer
 - other ``attributes``, but for what ``from_anthropic`` put there; ``name`` of a user message
 - ``tool_name`` of a tool result
-- ``detail_level`` and ``revised_prompt`` of an image, and its Base64 and MIME type when it has a URL
-- ``url`` of a PDF file that is here as data, and its MIME type
+- ``detail_level`` and ``revised_prompt`` of an image, and its Base64 and MIME type when it has a URL that Anthropic
+  fetches
+- ``url`` of a PDF file that is here as data
 
-Everything else that has no place is an ``UnsupportedContentError``. Base64 is not checked.
+Everything else that has no place is an ``UnsupportedContentError``: images of other types than JPEG, PNG, GIF and WebP,
+and URLs of other schemes than http and https, among others. Base64 is not checked.
 
 What ``from_anthropic`` finds that messages here have no place for is kept aside, in the attribute ``anthropic``: the
-content blocks of an answer as they came, if it has several texts or thoughts, citations, tools that ran at Anthropic,
-or another order than thinking, text, calls; and those of a user, if documents have titles, contexts or citations, or
-are text, which is read as text (in a tool result it stays text when it is written again). They are written again as
-long as the message says what they say.
+content blocks of an answer as they came, if it has several texts or thoughts, citations, summaries, tools that ran at
+Anthropic, or another order than thinking, text, calls; and those of a user, if documents have titles, contexts or
+citations, or are text, which is read as text (in a tool result it stays text when it is written again). They are
+written again as long as the message says what they say.
 
 Not kept by ``from_anthropic``: ``cache_control``, ``"caller": {"type": "direct"}``, and what an answer says of itself
 (``id``, ``model``, ``usage``, ``stop_reason`` …). Several texts of an answer become one, several blocks of ``system``

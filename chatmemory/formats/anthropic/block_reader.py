@@ -11,7 +11,7 @@ from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.core.serialization.fields import Fields
 from chatmemory.core.serialization.storable import require_json
-from chatmemory.formats.anthropic.block_writer import IMAGE_TYPES, is_on_the_web
+from chatmemory.formats.media import IMAGE_TYPES, WEB, is_at
 
 __all__ = [
     "ANSWER_BLOCKS",
@@ -118,7 +118,7 @@ def _image_source(fields: Fields) -> ImageContent:
 
 def _url(fields: Fields) -> str:
     url = fields.text("url")
-    if not is_on_the_web(url):
+    if not is_at(url, WEB):
         raise InvalidMessageError("expected a URL of http or https", fields.at("url"))
     return url
 
@@ -160,4 +160,5 @@ ANSWER_BLOCKS: dict[str, Callable[[Fields], Any]] = {
     "text_editor_code_execution_tool_result": _whole,
     "tool_search_tool_result": _whole,
     "container_upload": _whole,
+    "compaction": _whole,
 }

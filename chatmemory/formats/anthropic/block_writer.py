@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from chatmemory.core.contents import Content, ImageContent, PdfFileContent, TextContent
+from chatmemory.core.contents import Content, ImageContent, Media, PdfFileContent, TextContent
 from chatmemory.core.messages import AiMessage, ToolExecutionRequest
 from chatmemory.formats import CannotExpressError
-from chatmemory.formats.media import data_uri
+from chatmemory.formats.media import IMAGE_TYPES, PDF_TYPES, MediaRule, sendable
 from chatmemory.formats.pairing import arguments_object
 
-__all__ = ["IMAGE_TYPES", "REDACTED_THINKING", "THINKING_SIGNATURE", "answer_blocks", "content_block", "is_on_the_web"]
+__all__ = [
+    "REDACTED_THINKING",
+    "THINKING_SIGNATURE",
+    "answer_blocks",
+    "content_block",
+    "is_compaction",
+    "is_sendable",
+    "is_summary",
+    "is_thinking",
+]
 
 THINKING_SIGNATURE = "thinking_signature"
 """The attribute with the signature of an answer's thinking, as LangChain4j's Anthropic module names it."""
@@ -18,23 +27,52 @@ THINKING_SIGNATURE = "thinking_signature"
 REDACTED_THINKING = "redacted_thinking"
 """The attribute with a list of the data of redacted thinking, as LangChain4j's Anthropic module names it."""
 
-IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
-"""The MIME types of images that Anthropic takes as data."""
+_IMAGES = MediaRule(api="Anthropic", kind="an image", types=IMAGE_TYPES)
+_PDF_FILES = MediaRule(api="Anthropic", kind="a PDF file", types=PDF_TYPES, data_first=True)
 
 
 def answer_blocks(message: AiMessage) -> list[dict[str, Any]]:
     """Return the blocks of an answer, in LangChain4j's order: thinking, redacted thinking, text, tool calls."""
     blocks: list[dict[str, Any]] = []
     signature = message.attributes.get(THINKING_SIGNATURE)
-    # LangChain4j joins the signatures of several blocks with line breaks, and Anthropic would refuse them so.
-    if message.thinking is not None and isinstance(signature, str) and signature and "\n" not in signature:
+    if message.thinking is not None and isinstance(signature, str):
         blocks.append({"type": "thinking", "thinking": message.thinking, "signature": signature})
     redacted = message.attributes.get(REDACTED_THINKING)
     if isinstance(redacted, (list, tuple)):
-        blocks += [{"type": "redacted_thinking", "data": data} for data in redacted if isinstance(data, str) and data]
+        blocks += [{"type": "redacted_thinking", "data": data} for data in redacted if isinstance(data, str)]
     if message.text is not None:
         blocks.append({"type": "text", "text": message.text})
     return blocks + [_tool_use(request) for request in message.tool_execution_requests]
+
+
+def is_sendable(block: dict[str, Any]) -> bool:
+    """Return whether Anthropic takes a block of an answer or of a user."""
+    match block["type"]:
+        case "text":
+            return bool(block["text"].strip())
+        case "thinking":
+            # LangChain4j joins the signatures of several blocks with line breaks, and Anthropic would refuse them so.
+            return bool(block["signature"]) and "\n" not in block["signature"]
+        case "redacted_thinking":
+            return bool(block["data"])
+        case "compaction":
+            return block.get("content") != ""
+    return True
+
+
+def is_compaction(block: dict[str, Any]) -> bool:
+    """Return whether a block is a summary, or the place of one that failed."""
+    return bool(block["type"] == "compaction")
+
+
+def is_summary(block: dict[str, Any]) -> bool:
+    """Return whether a block stands for all that was said before it."""
+    return is_compaction(block) and bool(block.get("content"))
+
+
+def is_thinking(block: dict[str, Any]) -> bool:
+    """Return whether a block is thinking, in clear or redacted."""
+    return block["type"] in ("thinking", "redacted_thinking")
 
 
 def _tool_use(request: ToolExecutionRequest) -> dict[str, Any]:
@@ -54,48 +92,14 @@ def content_block(content: Content) -> dict[str, Any]:
         case TextContent():
             return {"type": "text", "text": content.text}
         case ImageContent():
-            return {"type": "image", "source": _image_source(content)}
+            return {"type": "image", "source": _source(content.image, _IMAGES)}
         case PdfFileContent():
-            return {"type": "document", "source": _pdf_source(content)}
+            return {"type": "document", "source": _source(content.pdf_file, _PDF_FILES)}
     raise CannotExpressError(f"Anthropic takes no {content.type}")
 
 
-def _image_source(content: ImageContent) -> dict[str, Any]:
-    image = content.image
-    mime_type, data = image.mime_type or "", image.base64_data
-    if image.url:
-        mime_type, data = data_uri(image.url)
-        if data is None:
-            return _url_source(image.url, "an image")
-    if not data:
-        raise CannotExpressError("Anthropic needs the URL or the data of an image")
-    mime_type = mime_type.lower()
-    mime_type = "image/jpeg" if mime_type == "image/jpg" else mime_type
-    if mime_type not in IMAGE_TYPES:
-        raise CannotExpressError(
-            f"Anthropic takes images of {', '.join(IMAGE_TYPES)}, but the MIME type is {mime_type!r:.100}"
-        )
-    return {"type": "base64", "media_type": mime_type, "data": data}
-
-
-def _pdf_source(content: PdfFileContent) -> dict[str, Any]:
-    file = content.pdf_file
-    if file is None or not (file.base64_data or file.url):
-        raise CannotExpressError("Anthropic needs the URL or the data of a PDF file")
-    if file.base64_data:
-        return {"type": "base64", "media_type": "application/pdf", "data": file.base64_data}
-    mime_type, data = data_uri(file.url or "")
-    if data and mime_type.lower() == "application/pdf":
-        return {"type": "base64", "media_type": "application/pdf", "data": data}
-    return _url_source(file.url or "", "a PDF file")
-
-
-def _url_source(url: str, what: str) -> dict[str, Any]:
-    if not is_on_the_web(url):
-        raise CannotExpressError(f"Anthropic takes {what} from http and https only, but the URL is {url!r:.100}")
-    return {"type": "url", "url": url}
-
-
-def is_on_the_web(url: str) -> bool:
-    """Return whether Anthropic can fetch a URL."""
-    return url.partition("://")[0].lower() in ("http", "https")
+def _source(media: Media | None, rule: MediaRule) -> dict[str, Any]:
+    found = sendable(media, rule)
+    if isinstance(found, str):
+        return {"type": "url", "url": found}
+    return {"type": "base64", "media_type": found.mime_type, "data": found.base64}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 from typing import Any
 
 from chatmemory.core.arguments import tuple_of
@@ -13,20 +14,23 @@ from chatmemory.formats.anthropic.block_writer import (
     THINKING_SIGNATURE,
     answer_blocks,
     content_block,
+    is_compaction,
+    is_sendable,
+    is_summary,
+    is_thinking,
 )
 from chatmemory.formats.anthropic.reader import ATTRIBUTE, read_answer, read_contents
-from chatmemory.formats.kept_parts import is_same_answer, kept_pieces
-from chatmemory.formats.rules import Names, Repair, RepairReason, Rules
+from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces, without_refused
+from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell
 from chatmemory.formats.thinking import Thinking, without_stale_thinking
 from chatmemory.formats.transcript import write_transcript
-from chatmemory.formats.validity import make_valid
+from chatmemory.formats.validity import Valid, make_valid
 
 __all__ = ["to_anthropic"]
 
-_THINKING = ("thinking", "redacted_thinking")
-
+_MOVED = "Thinking was put before what another answer of its turn says."
+_SENT_BEFORE = "What ran at Anthropic was left out of an answer, for it was sent before."
 _OWN_ATTRIBUTES = (ATTRIBUTE, THINKING_SIGNATURE, REDACTED_THINKING)
-
 _NAMES = r"[^a-zA-Z0-9_-]"
 _RULES = Rules(
     ids=Names(_NAMES, 64),
@@ -36,6 +40,9 @@ _RULES = Rules(
     blank_texts=False,
     text_errors=True,
     user_first=True,
+    must_be_first=lambda message: any(
+        block.get("signature") for block in _kept_blocks(message) or () if is_summary(block)
+    ),
     says_nothing=lambda message: not _answer_blocks(message),
 )
 
@@ -62,15 +69,18 @@ def to_anthropic(
         TypeError: something is no message.
     """
     given: tuple[ChatMessage, ...] = tuple_of(ChatMessage, messages, "messages")
-    valid = without_stale_thinking(make_valid(given, _RULES), given, thinking, _without_thinking)
-    repairs = valid.repairs
-    transcript = write_transcript(valid, given, _blocks)
+    repairs: list[Repair] = []
+    sent: set[str] = set()
+    sendable = list(without_refused(given, ATTRIBUTE, lambda answer: _sent_before(answer, sent), repairs))
+    valid = make_valid(sendable, _RULES)
+    repairs += [*valid.repairs, *given_up(sendable, valid, _kept_blocks)]
+    valid = without_stale_thinking(valid, given, thinking, _without_thinking, repairs)
+    transcript = write_transcript(valid, given, _blocks, _thinking_first)
+    repairs += [Repair(position, RepairReason.REASONING, _MOVED) for position in transcript.rearranged]
     role, blocks = transcript.turns[-1]
     if role == "assistant":
-        repairs = [*repairs, *_strip_end(blocks, valid.positions)]
-    if on_repair is not None:
-        for repair in repairs:
-            on_repair(repair)
+        repairs += _strip_end(blocks, valid)
+    tell(repairs, on_repair)
     system = [{"type": "text", "text": text} for text in transcript.system]
     turns = [{"role": role, "content": _content(blocks)} for role, blocks in transcript.turns]
     return ({"system": _content(system)} if system else {}) | {"messages": turns}
@@ -88,34 +98,61 @@ def _blocks(message: ChatMessage) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _user_blocks(message: UserMessage) -> list[dict[str, Any]]:
-    kept = kept_pieces(message, ATTRIBUTE, "content", lambda blocks: read_contents(blocks) == list(message.contents))
-    return [content_block(content) for content in message.contents] if kept is None else _sayable(kept)
+    def is_same(blocks: list[dict[str, Any]]) -> bool:
+        # The message has lost its blank texts already.
+        return read_contents(_sendable(blocks)) == list(message.contents)
+
+    kept = kept_pieces(message, ATTRIBUTE, "content", is_same)
+    return [content_block(content) for content in message.contents] if kept is None else _sendable(kept)
 
 
 def _kept_blocks(message: AiMessage) -> list[dict[str, Any]] | None:
+    """Return the blocks that ``from_anthropic`` kept aside; None if there are none to write."""
     return kept_pieces(message, ATTRIBUTE, "content", lambda blocks: is_same_answer(read_answer(blocks), message))
+
+
+def _sent_before(message: AiMessage, sent: set[str]) -> str | None:
+    """Return what is left out if Anthropic has the IDs of what ran there already; otherwise add them to those sent."""
+    ids = {str(block.get("id")) for block in _kept_blocks(message) or () if block["type"] == "server_tool_use"}
+    if not sent.isdisjoint(ids):
+        return _SENT_BEFORE
+    sent.update(ids)
+    return None
 
 
 def _answer_blocks(message: AiMessage) -> list[dict[str, Any]]:
     kept = _kept_blocks(message)
-    blocks = _sayable(answer_blocks(message) if kept is None else kept)
-    while blocks and blocks[-1]["type"] in _THINKING:
+    blocks = _sendable(answer_blocks(message) if kept is None else kept)
+    while blocks and is_thinking(blocks[-1]):
         blocks.pop()
     return blocks
 
 
 def _without_thinking(message: AiMessage) -> AiMessage | None:
-    if all(block["type"] not in _THINKING for block in _answer_blocks(message)):
+    """Return an answer without its thinking; None if it has none that would be sent."""
+    if not any(map(is_thinking, _answer_blocks(message))):
         return None
     attributes = {key: value for key, value in message.attributes.items() if key not in _OWN_ATTRIBUTES}
     kept = _kept_blocks(message)
     if kept is not None:
-        attributes[ATTRIBUTE] = {"content": [block for block in kept if block["type"] not in _THINKING]}
+        attributes[ATTRIBUTE] = {"content": [block for block in kept if not is_thinking(block)]}
     return AiMessage(message.text, message.tool_execution_requests, attributes=attributes)
 
 
-def _sayable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [block for block in blocks if block["type"] != "text" or block["text"].strip()]
+def _sendable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [block for block in blocks if is_sendable(block)]
+
+
+def _thinking_first(before: list[dict[str, Any]], blocks: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+    """Join neighbours to one turn: Anthropic refuses one that has thinking and does not begin with it."""
+    first = list(takewhile(lambda block: is_thinking(block) or is_compaction(block), blocks))
+    if not any(map(is_thinking, first)) or any(map(is_summary, first)):
+        return None
+    summaries = list(takewhile(is_compaction, before))
+    said = before[len(summaries) :]
+    if not said or is_thinking(said[0]):
+        return None
+    return [*summaries, *first, *said, *blocks[len(first) :]]
 
 
 def _tool_result(message: ToolExecutionResultMessage) -> dict[str, Any]:
@@ -136,9 +173,11 @@ def _content(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
     return blocks
 
 
-def _strip_end(blocks: list[dict[str, Any]], positions: list[int]) -> Iterable[Repair]:
+def _strip_end(blocks: list[dict[str, Any]], valid: Valid) -> Iterable[Repair]:
     last = blocks[-1]
     if last["type"] == "text" and last["text"] != last["text"].rstrip():
         blocks[-1] = last | {"text": last["text"].rstrip()}
         what = "White space at the end of the last answer was left out."
-        yield Repair(positions[-1], RepairReason.TRAILING_SPACE, what)
+        said = zip(valid.positions, valid.messages, strict=True)
+        position = [position for position, message in said if isinstance(message, AiMessage)][-1]
+        yield Repair(position, RepairReason.TRAILING_SPACE, what)

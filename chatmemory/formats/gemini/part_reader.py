@@ -22,8 +22,8 @@ from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.core.serialization.fields import Fields
 from chatmemory.core.serialization.storable import require_json
-from chatmemory.formats.gemini.part_writer import can_be_fetched
-from chatmemory.formats.media import is_base64
+from chatmemory.formats.gemini.part_writer import SCHEMES
+from chatmemory.formats.media import is_at, is_base64
 
 __all__ = ["ANSWER_PARTS", "NO_SIGNATURE", "USER_PARTS", "Thought", "clean_part", "read_part"]
 
@@ -189,7 +189,7 @@ def _file_data(fields: Fields) -> Content:
 def _file(fields: Fields) -> Content:
     fields.leave("displayName")
     url = fields.text("fileUri")
-    if not can_be_fetched(url):
+    if not is_at(url, SCHEMES):
         raise InvalidMessageError("expected a URL of http, https or gs", fields.at("fileUri"))
     if not fields.has("mimeType"):
         return VideoContent(url)  # YouTube's have none

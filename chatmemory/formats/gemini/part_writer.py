@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from typing import Any
 
 from chatmemory.core.contents import (
-    Audio,
     AudioContent,
     Content,
     ImageContent,
@@ -18,10 +16,23 @@ from chatmemory.core.contents import (
 )
 from chatmemory.core.messages import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.formats import CannotExpressError
-from chatmemory.formats.media import data_uri, is_base64
+from chatmemory.formats.media import PDF_TYPES, WEB, MediaRule, is_base64, sendable
 from chatmemory.formats.pairing import arguments_object
 
-__all__ = ["answer_parts", "can_be_fetched", "content_part", "function_response"]
+__all__ = ["SCHEMES", "answer_parts", "content_part", "function_response"]
+
+SCHEMES = (*WEB, "gs")
+"""The schemes of the addresses that Gemini fetches."""
+
+
+def _rule(kind: str, *types: str) -> MediaRule:
+    return MediaRule(api="Gemini", kind=kind, types=types, schemes=SCHEMES, data_first=True)
+
+
+_IMAGES = _rule("an image", "image/*")
+_AUDIO = _rule("audio", "audio/*")
+_VIDEOS = _rule("a video", "video/*")
+_PDF_FILES = _rule("a PDF file", *PDF_TYPES)
 
 # By what the path of a URL ends with. A fixed list, so that the same memory is written the same everywhere.
 _MIME_TYPES = {
@@ -73,44 +84,27 @@ def content_part(content: Content) -> dict[str, Any]:
         case TextContent():
             return {"text": content.text}
         case ImageContent():
-            return _media_part(content.image, "an image")
+            return _media_part(content.image, _IMAGES)
         case AudioContent():
-            return _media_part(content.audio, "audio")
+            return _media_part(content.audio, _AUDIO)
         case VideoContent():
-            return _media_part(content.video, "a video")
+            return _media_part(content.video, _VIDEOS)
         case PdfFileContent():
-            return _media_part(content.pdf_file, "a PDF file")
+            return _media_part(content.pdf_file, _PDF_FILES)
     raise CannotExpressError(f"Gemini takes no {content.type}")
 
 
-def _media_part(media: Media | None, what: str) -> dict[str, Any]:
-    mime_type, data, url = "", None, ""
-    if media is not None:
-        mime_type, data, url = media.mime_type or "", media.base64_data, media.url or ""
-        if not data and isinstance(media, Audio) and media.binary_data:
-            data = base64.b64encode(media.binary_data).decode()
-    if not data and url:
-        type_in_url, data = data_uri(url)
-        mime_type = type_in_url if data else mime_type
-    if data:
-        if not is_base64(data):
-            raise CannotExpressError(f"Gemini takes the data of {what} as Base64 only")
-        if not mime_type:
-            raise CannotExpressError(f"Gemini needs the MIME type of {what}")
-        return {"inlineData": {"mimeType": mime_type, "data": data}}
-    if not url:
-        raise CannotExpressError(f"Gemini needs the URL or the data of {what}")
-    if not can_be_fetched(url):
-        raise CannotExpressError(f"Gemini takes {what} from http, https and gs only, but the URL is {url!r:.100}")
-    path = re.split("[?#]", url, maxsplit=1)[0]
-    mime_type = mime_type or _MIME_TYPES.get(path.rpartition(".")[2].lower(), "")
+def _media_part(media: Media | None, rule: MediaRule) -> dict[str, Any]:
+    found = sendable(media, rule)
+    if not isinstance(found, str):
+        if not is_base64(found.base64):
+            raise CannotExpressError(f"Gemini takes the data of {rule.kind} as Base64 only")
+        return {"inlineData": {"mimeType": found.mime_type, "data": found.base64}}
+    given = media.mime_type if media is not None else None
+    mime_type = given or _MIME_TYPES.get(re.split("[?#]", found, maxsplit=1)[0].rpartition(".")[2].lower())
     if mime_type:
-        return {"fileData": {"fileUri": url, "mimeType": mime_type}}
-    if what == "a video":  # of YouTube, which have none
-        return {"fileData": {"fileUri": url}}
-    raise CannotExpressError(f"Gemini needs the MIME type of {what}, and the ending of its URL names none")
-
-
-def can_be_fetched(url: str) -> bool:
-    """Return whether Gemini can fetch a URL."""
-    return url.partition("://")[0].lower() in ("http", "https", "gs")
+        rule.require_type(mime_type)
+        return {"fileData": {"fileUri": found, "mimeType": mime_type}}
+    if rule is _VIDEOS:  # of YouTube, which have none
+        return {"fileData": {"fileUri": found}}
+    raise CannotExpressError(f"Gemini needs the MIME type of {rule.kind}, and the ending of its URL names none")

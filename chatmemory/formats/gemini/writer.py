@@ -18,8 +18,8 @@ from chatmemory.formats import CannotExpressError
 from chatmemory.formats.gemini.part_reader import NO_SIGNATURE
 from chatmemory.formats.gemini.part_writer import answer_parts, content_part, function_response
 from chatmemory.formats.gemini.reader import ATTRIBUTE, read_answer, read_contents, read_result
-from chatmemory.formats.kept_parts import is_same_answer, kept_pieces
-from chatmemory.formats.rules import Names, Repair, Rules
+from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces
+from chatmemory.formats.rules import Names, Repair, Rules, tell
 from chatmemory.formats.transcript import write_transcript
 from chatmemory.formats.validity import make_valid
 
@@ -52,9 +52,7 @@ def to_gemini(messages: Iterable[ChatMessage], on_repair: Callable[[Repair], obj
     given: tuple[ChatMessage, ...] = tuple_of(ChatMessage, messages, "messages")
     valid = make_valid(given, _RULES)
     transcript = write_transcript(valid, given, _Writer().speaker_and_parts)
-    if on_repair is not None:
-        for repair in valid.repairs:
-            on_repair(repair)
+    tell([*valid.repairs, *given_up(given, valid, _kept_parts)], on_repair)
     system = [{"text": text} for text in transcript.system]
     contents = [
         {"role": "model" if speaker == "model" else "user", "parts": parts} for speaker, parts in transcript.turns
@@ -91,8 +89,13 @@ def _user_parts(message: UserMessage) -> list[dict[str, Any]]:
     return _sayable([content_part(content) for content in message.contents] if kept is None else kept)
 
 
+def _kept_parts(message: AiMessage) -> list[dict[str, Any]] | None:
+    """Return the parts that ``from_gemini`` kept aside; None if there are none to write."""
+    return kept_pieces(message, ATTRIBUTE, "parts", lambda parts: is_same_answer(read_answer(parts), message))
+
+
 def _answer_parts(message: AiMessage) -> list[dict[str, Any]]:
-    kept = kept_pieces(message, ATTRIBUTE, "parts", lambda parts: is_same_answer(read_answer(parts), message))
+    kept = _kept_parts(message)
     parts = _sayable(answer_parts(message) if kept is None else kept)
     # Thinking alone is no answer.
     return parts if any(not part.get("thought") and part.get("text") != "" for part in parts) else []

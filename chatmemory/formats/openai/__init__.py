@@ -3,20 +3,21 @@
 ``from_openai`` also reads what the SDK dumps: ``completion.choices[0].message.model_dump()``.
 
 OpenAI wants every call answered right after it, and nothing else answered: what :mod:`chatmemory.formats.validity` says
-is repaired, and reported.
+is repaired, and reported. So are names of answers, as those of users are.
 
 Not written, because OpenAI has no place for it and the model does not need it:
 
 - ``thinking``, unless the caller names a field for it
 - ``attributes``, but for what ``from_openai`` put there: the refusal, name and audio ID of an answer
 - ``is_error`` and ``tool_name`` of a tool result
-- ``revised_prompt`` of an image, and its Base64 and MIME type when it has a URL
-- ``url`` of audio and PDF files that are here as data, the bytes of audio that is here as Base64, and the MIME type of
-  a PDF file
+- ``revised_prompt`` of an image, and its Base64 and MIME type when it has a URL that OpenAI fetches
+- ``url`` of audio and PDF files that are here as data, the bytes of audio that is here as Base64
 - an empty ``name`` of a user message
 
 Of detail levels, every model has low, high and auto: medium is written as auto, ultra-high as high. ``original``, which
-only some have, is read as ultra-high. Everything else that has no place is an ``UnsupportedContentError``.
+only some have, is read as ultra-high. Everything else that has no place is an ``UnsupportedContentError``: images of
+other types than JPEG, PNG, GIF and WebP, and URLs of other schemes than http and https, among others. (A record of what
+was said has any image.) Base64 is not checked.
 
 Not kept by ``from_openai``: that a system message's role was ``developer``, the file name of a PDF, and the ``index``
 of a call. Several text parts of a system or assistant message become one text.

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-from typing import Any
+from typing import Any, cast
 
-from chatmemory.core.contents import AudioContent, Content, DetailLevel, ImageContent, PdfFileContent, TextContent
+from chatmemory.core.contents import (
+    Audio,
+    AudioContent,
+    Content,
+    DetailLevel,
+    ImageContent,
+    PdfFileContent,
+    TextContent,
+)
 from chatmemory.formats import CannotExpressError
-from chatmemory.formats.media import openai_image_url
+from chatmemory.formats.media import PDF_TYPES, Data, MediaRule, data_of, data_uri, openai_image_url, sendable
 
 __all__ = ["content_part"]
 
@@ -19,6 +26,8 @@ _DETAILS = {
     DetailLevel.AUTO: "auto",
 }
 
+_PDF_FILES = MediaRule(api="OpenAI", kind="a PDF file", types=PDF_TYPES, schemes=(), data_first=True)
+
 _AUDIO_FORMATS = {
     "audio/wav": "wav",
     "audio/wave": "wav",
@@ -29,36 +38,34 @@ _AUDIO_FORMATS = {
 }
 
 
-def content_part(content: Content) -> dict[str, Any]:
-    """Return the part for one content of a user message."""
+def content_part(content: Content, *, record: bool) -> dict[str, Any]:
+    """Return the part for one content of a user message; for a record of what was said, images may be of any kind."""
     match content:
         case TextContent():
             return {"type": "text", "text": content.text}
         case ImageContent():
-            return {
-                "type": "image_url",
-                "image_url": {"url": openai_image_url(content), "detail": _DETAILS[content.detail_level]},
-            }
+            url = openai_image_url(content, record=record)
+            return {"type": "image_url", "image_url": {"url": url, "detail": _DETAILS[content.detail_level]}}
         case AudioContent():
-            return {"type": "input_audio", "input_audio": _input_audio(content)}
+            return {"type": "input_audio", "input_audio": _input_audio(content.audio or Audio())}
         case PdfFileContent():
             return {"type": "file", "file": _file(content)}
     raise CannotExpressError(f"OpenAI takes no {content.type}")
 
 
-def _input_audio(content: AudioContent) -> dict[str, Any]:
-    audio = content.audio
-    if audio is None or not (audio.base64_data or audio.binary_data):
+def _input_audio(audio: Audio) -> dict[str, Any]:
+    mime_type, data = data_of(audio) or data_uri(audio.url or "")
+    if not data:
         raise CannotExpressError("OpenAI needs the data of audio; a URL is not enough")
-    format = _AUDIO_FORMATS.get((audio.mime_type or "").lower())
+    format = _AUDIO_FORMATS.get(mime_type.lower())
     if format is None:
-        raise CannotExpressError(f"OpenAI takes audio/wav and audio/mp3, but the MIME type is {audio.mime_type!r:.100}")
-    return {"data": audio.base64_data or base64.b64encode(audio.binary_data or b"").decode(), "format": format}
+        raise CannotExpressError(
+            f"OpenAI takes audio/wav and audio/mp3, but the MIME type is {mime_type or None!r:.100}"
+        )
+    return {"data": data, "format": format}
 
 
 def _file(content: PdfFileContent) -> dict[str, Any]:
-    file = content.pdf_file
-    if file is None or not file.base64_data:
-        raise CannotExpressError("OpenAI needs the data of a PDF file; a URL is not enough")
+    found = cast(Data, sendable(content.pdf_file, _PDF_FILES))  # the rule has no addresses
     # OpenAI refuses a file without a name.
-    return {"file_data": f"data:application/pdf;base64,{file.base64_data}", "filename": "file.pdf"}
+    return {"file_data": f"data:application/pdf;base64,{found.base64}", "filename": "file.pdf"}

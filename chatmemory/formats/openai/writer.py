@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from chatmemory.core.arguments import tuple_of
@@ -19,17 +19,14 @@ from chatmemory.formats import CannotExpressError, naming_message
 from chatmemory.formats.call_ids import CallIds, unused_ids, used_ids
 from chatmemory.formats.openai.part_writer import content_part
 from chatmemory.formats.openai.reader import ATTRIBUTE
-from chatmemory.formats.rules import Names, Repair, Rules
-from chatmemory.formats.validity import make_valid
+from chatmemory.formats.pairing import arguments_text
+from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell
+from chatmemory.formats.validity import Valid, make_valid
 
 __all__ = ["to_openai"]
 
-_RULES = Rules(
-    ids=Names(None, 40),
-    unique_ids=False,
-    tool_names=Names(r"[^a-zA-Z0-9_-]", 64),
-    user_names=Names(r"[\s<|\\/>]", 64),
-)
+_NAMES = Names(r"[\s<|\\/>]", 64)
+_RULES = Rules(ids=Names(None, 40), unique_ids=False, tool_names=Names(r"[^a-zA-Z0-9_-]", 64), user_names=_NAMES)
 
 
 def to_openai(
@@ -42,13 +39,14 @@ def to_openai(
     """Return the messages as ``messages=`` of a chat completion takes them.
 
     OpenAI accepts whatever is returned: what :mod:`chatmemory.formats.validity` says is repaired, and
-    what is valid comes out one for one. Missing arguments are written as ``{}``: OpenAI wants a string, and servers
-    that parse it want JSON.
+    what is valid comes out one for one. Missing and blank arguments are written as ``{}``: OpenAI wants a string, and
+    servers that parse it want JSON.
 
     Args:
         on_repair: called with each repair, in the order of the messages.
         repair: False writes every message, one for one, for a record of what was said rather than a request.
-            Then only IDs are made up: a tool call without one (or with an empty one) gets ``call_0`` and so on, and the
+            Then images may be of any type and at any URL, blank arguments and names stay as they are, and only IDs are
+            made up: a tool call without one (or with an empty one) gets ``call_0`` and so on, and the
             results without an ID that follow it answer such calls in order.
         thinking_as: the field that thinking is written to, for servers that want it back: ``"reasoning_content"`` for
             DeepSeek. OpenAI refuses it.
@@ -63,16 +61,23 @@ def to_openai(
     if repair:
         valid = make_valid(given, _RULES)
         written, positions = valid.messages, valid.positions
-        if on_repair is not None:
-            for done in valid.repairs:
-                on_repair(done)
+        tell([*valid.repairs, *_names(valid)], on_repair)
     new_ids = unused_ids(used_ids(written))
     calls = CallIds(lambda number: next(new_ids))
     result = []
     for position, message in zip(positions, written, strict=True):
         with naming_message(given, position):
-            result.append(_message(message, calls) | _thinking(message, thinking_as))
+            result.append(_message(message, calls, record=not repair) | _thinking(message, thinking_as))
     return result
+
+
+def _names(valid: Valid) -> Iterator[Repair]:
+    """Yield a repair for each answer whose name is not sent as it is."""
+    for position, message in zip(valid.positions, valid.messages, strict=True):
+        if isinstance(message, AiMessage):
+            said, sent = (_kept(message, record=record).get("name") for record in (True, False))
+            if sent != said:
+                yield Repair(position, RepairReason.NAME, f"An answer was given the name {sent}.")
 
 
 def _thinking(message: ChatMessage, field: str | None) -> dict[str, str]:
@@ -81,46 +86,46 @@ def _thinking(message: ChatMessage, field: str | None) -> dict[str, str]:
     return {field: message.thinking}
 
 
-def _message(message: ChatMessage, calls: CallIds) -> dict[str, Any]:
+def _message(message: ChatMessage, calls: CallIds, *, record: bool) -> dict[str, Any]:
     match message:
         case SystemMessage():
             return {"role": "system", "content": message.text}
         case UserMessage():
             name = {"name": message.name} if message.name else {}
-            return {"role": "user", "content": _user_content(message.contents), **name}
+            return {"role": "user", "content": _user_content(message.contents, record=record), **name}
         case AiMessage():
-            return _assistant(calls.with_ids(message))
+            return _assistant(calls.with_ids(message), record=record)
         case ToolExecutionResultMessage():
             id = calls.require_id_answered_by(message)
             return {"role": "tool", "tool_call_id": id, "content": _tool_content(message.contents)}
     raise CannotExpressError("OpenAI has no such messages")
 
 
-def _user_content(contents: tuple[Content, ...]) -> str | list[dict[str, Any]]:
+def _user_content(contents: tuple[Content, ...], *, record: bool) -> str | list[dict[str, Any]]:
     if len(contents) == 1 and isinstance(contents[0], TextContent):
         return contents[0].text
-    return [content_part(content) for content in contents]
+    return [content_part(content, record=record) for content in contents]
 
 
 def _tool_content(contents: tuple[Content, ...]) -> str | list[dict[str, Any]]:
     for content in contents:
         if not isinstance(content, TextContent):
             raise CannotExpressError(f"OpenAI takes only text in a tool result, but it has {content.type}")
-    return _user_content(contents)
+    return _user_content(contents, record=False)
 
 
-def _assistant(message: AiMessage) -> dict[str, Any]:
-    data: dict[str, Any] = {"role": "assistant", "content": message.text, **_kept(message)}
+def _assistant(message: AiMessage, *, record: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {"role": "assistant", "content": message.text, **_kept(message, record=record)}
     if message.text is not None and message.text == data.get("refusal"):
         data["content"] = None  # the reader made the refusal the text
     if message.tool_execution_requests:
-        data["tool_calls"] = [_tool_call(request) for request in message.tool_execution_requests]
+        data["tool_calls"] = [_tool_call(request, record=record) for request in message.tool_execution_requests]
     if data["content"] is None and not data.keys() & {"tool_calls", "refusal", "audio"}:
         data["content"] = ""  # OpenAI refuses null where there is nothing else
     return data
 
 
-def _kept(message: AiMessage) -> dict[str, Any]:
+def _kept(message: AiMessage, *, record: bool) -> dict[str, Any]:
     """Return what ``from_openai`` kept aside and OpenAI takes back. Anybody may have written it, so it is checked."""
     kept = message.attributes.get(ATTRIBUTE)
     if not isinstance(kept, Mapping):
@@ -129,14 +134,16 @@ def _kept(message: AiMessage) -> dict[str, Any]:
     for key in ("name", "refusal"):
         if isinstance(kept.get(key), str) and kept[key]:
             data[key] = kept[key]
+    if "name" in data and not record:
+        data["name"] = _NAMES.allowed(data["name"])
     audio = kept.get("audio")
-    if isinstance(audio, Mapping) and isinstance(audio.get("id"), str):
+    if isinstance(audio, Mapping) and isinstance(audio.get("id"), str) and (audio["id"] or record):
         data["audio"] = {"id": audio["id"]}
     return data
 
 
-def _tool_call(request: ToolExecutionRequest) -> dict[str, Any]:
+def _tool_call(request: ToolExecutionRequest, *, record: bool) -> dict[str, Any]:
     if request.name is None:
         raise CannotExpressError("OpenAI needs the name of the tool that is called")
-    arguments = "{}" if request.arguments is None else request.arguments
-    return {"id": request.id, "type": "function", "function": {"name": request.name, "arguments": arguments}}
+    function = {"name": request.name, "arguments": arguments_text(request.arguments, keep_blank=record)}
+    return {"id": request.id, "type": "function", "function": function}

@@ -11,16 +11,21 @@ refuses the other items of an answer whose reasoning is missing. So an answer wi
 sent as text and calls only, and that is reported, too. Ask for ``include=["reasoning.encrypted_content"]`` to have it
 sent.
 
+OpenAI refuses an item whose ID another one has, or whose ID is empty. Such an answer is sent as text and calls, which
+need no IDs, and that is reported. Leaving out the ID alone would not do: not every server takes reasoning without one,
+nor other items whose reasoning is missing; and if the same answer was said twice, its reasoning was sent already.
+
 Not written, because OpenAI has no place for it and the model does not need it:
 
 - ``thinking`` and ``attributes``, but for what ``from_responses`` put there, and reasoning after which nothing is said
 - ``name`` of a user message; ``is_error`` and ``tool_name`` of a tool result
 - an empty text of an answer
-- ``revised_prompt`` of an image, and its Base64 and MIME type when it has a URL
-- ``url`` of a PDF file that is here as data, and its MIME type
+- ``revised_prompt`` of an image, and its Base64 and MIME type when it has a URL that OpenAI fetches
+- ``url`` of a PDF file that is here as data
 
-Of detail levels, medium is written as auto. Everything else that has no place (audio and video above all) is an
-``UnsupportedContentError``.
+Of detail levels, medium is written as auto. Everything else that has no place is an ``UnsupportedContentError``: audio,
+video, images of other types than JPEG, PNG, GIF and WebP, and URLs of other schemes than http and https, among others.
+(A record of what was said has any image.) Base64 is not checked.
 
 What ``from_responses`` finds that messages here have no place for is kept aside, in the attribute ``openai_responses``:
 the items of an answer as they came, if it has IDs, reasoning, refusals, annotations or tools that ran at OpenAI. They

@@ -23,6 +23,7 @@ from chatmemory.core.messages import (
 )
 from chatmemory.core.serialization.fields import Fields
 from chatmemory.formats import CannotExpressError
+from chatmemory.formats.pairing import arguments_text
 from chatmemory.formats.responses.item_reader import CONTENTS
 from chatmemory.formats.responses.item_writer import content_parts, text_or_parts
 
@@ -134,8 +135,12 @@ def items_of(message: ChatMessage) -> list[Item]:
 
 
 def _call(request: ToolExecutionRequest) -> Item:
-    arguments = "{}" if request.arguments is None else request.arguments
-    return {"type": "function_call", "call_id": request.id, "name": request.name or "_", "arguments": arguments}
+    return {
+        "type": "function_call",
+        "call_id": request.id,
+        "name": request.name or "_",
+        "arguments": arguments_text(request.arguments),
+    }
 
 
 def _is_message(item: Item) -> bool:
@@ -248,7 +253,7 @@ def _part(part: Mapping[str, Any]) -> Content:
 
 def _content(contents: tuple[Content, ...]) -> str | list[Item]:
     try:
-        return text_or_parts(contents)
+        return text_or_parts(contents, record=True)  # its model may be anybody's
     except CannotExpressError:
         return [part for content in contents for part in _named(content)]
 
@@ -259,6 +264,6 @@ def _named(content: Content) -> list[Item]:
         format = (content.audio.mime_type or "audio/wav").partition("/")[2]
         return [{"type": "input_audio", "input_audio": {"data": content.audio.base64_data, "format": format}}]
     try:
-        return content_parts([content])
+        return content_parts([content], record=True)
     except CannotExpressError:
         return [{"type": "input_text", "text": f"[{content.type.lower()}]"}]

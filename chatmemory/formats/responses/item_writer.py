@@ -8,7 +8,8 @@ from typing import Any
 from chatmemory.core.contents import Content, DetailLevel, ImageContent, PdfFileContent, TextContent
 from chatmemory.core.messages import AiMessage
 from chatmemory.formats import CannotExpressError
-from chatmemory.formats.media import openai_image_url
+from chatmemory.formats.media import PDF_TYPES, MediaRule, openai_image_url, sendable
+from chatmemory.formats.pairing import arguments_text
 
 __all__ = ["answer_items", "content_parts", "text_or_parts"]
 
@@ -21,37 +22,40 @@ _DETAILS = {
 }
 
 
-def answer_items(message: AiMessage) -> list[dict[str, Any]]:
+_PDF_FILES = MediaRule(api="OpenAI", kind="a PDF file", types=PDF_TYPES, data_first=True)
+
+
+def answer_items(message: AiMessage, *, record: bool = False) -> list[dict[str, Any]]:
     """Return the items of an answer: its text, and its calls."""
     items: list[dict[str, Any]] = [{"role": "assistant", "content": message.text}] if message.text else []
     for request in message.tool_execution_requests:
         if request.name is None:
             raise CannotExpressError("OpenAI needs the name of the tool that is called")
-        arguments = "{}" if request.arguments is None else request.arguments
+        arguments = arguments_text(request.arguments, keep_blank=record)
         items.append({"type": "function_call", "call_id": request.id, "name": request.name, "arguments": arguments})
     return items
 
 
-def text_or_parts(contents: tuple[Content, ...]) -> str | list[dict[str, Any]]:
+def text_or_parts(contents: tuple[Content, ...], *, record: bool = False) -> str | list[dict[str, Any]]:
     """Return the text of a single content that is one, else the parts."""
     if len(contents) == 1 and isinstance(contents[0], TextContent):
         return contents[0].text
-    return content_parts(contents)
+    return content_parts(contents, record=record)
 
 
-def content_parts(contents: Iterable[Content]) -> list[dict[str, Any]]:
-    """Return the part for each content."""
-    return [_part(content) for content in contents]
+def content_parts(contents: Iterable[Content], *, record: bool = False) -> list[dict[str, Any]]:
+    """Return the part for each content; for a record of what was said, images may be of any kind."""
+    return [_part(content, record) for content in contents]
 
 
-def _part(content: Content) -> dict[str, Any]:
+def _part(content: Content, record: bool) -> dict[str, Any]:
     match content:
         case TextContent():
             return {"type": "input_text", "text": content.text}
         case ImageContent():
             return {
                 "type": "input_image",
-                "image_url": openai_image_url(content),
+                "image_url": openai_image_url(content, record=record),
                 "detail": _DETAILS[content.detail_level],
             }
         case PdfFileContent():
@@ -60,12 +64,8 @@ def _part(content: Content) -> dict[str, Any]:
 
 
 def _file(content: PdfFileContent) -> dict[str, str]:
-    file = content.pdf_file
-    if file is not None and file.base64_data:
-        # OpenAI refuses data without a name.
-        return {"filename": "file.pdf", "file_data": f"data:application/pdf;base64,{file.base64_data}"}
-    if file is None or not file.url:
-        raise CannotExpressError("OpenAI needs the URL or the data of a PDF file")
-    if file.url[:5].lower() == "data:":
-        return {"filename": "file.pdf", "file_data": file.url}
-    return {"file_url": file.url}
+    found = sendable(content.pdf_file, _PDF_FILES)
+    if isinstance(found, str):
+        return {"file_url": found}
+    # OpenAI refuses data without a name.
+    return {"filename": "file.pdf", "file_data": f"data:application/pdf;base64,{found.base64}"}

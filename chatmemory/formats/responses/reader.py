@@ -133,7 +133,7 @@ class _Answer:
     def message(self) -> AiMessage:
         """Return the answer, with its items kept aside if writing it would not make them again."""
         answer = _answer(self._parts)
-        if answer_items(answer) == self.items:
+        if answer_items(answer, record=True) == self.items:
             return answer
         kept = {ATTRIBUTE: {"items": self.items}}
         return AiMessage(answer.text, answer.tool_execution_requests, thinking=answer.thinking, attributes=kept)

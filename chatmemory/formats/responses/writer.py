@@ -9,18 +9,20 @@ from chatmemory.core.arguments import tuple_of
 from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.formats import CannotExpressError, naming_message
 from chatmemory.formats.call_ids import CallIds, unused_ids, used_ids
-from chatmemory.formats.kept_parts import is_same_answer, kept_pieces
+from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces, without_refused
+from chatmemory.formats.pairing import arguments_text
 from chatmemory.formats.responses.item_writer import answer_items, text_or_parts
 from chatmemory.formats.responses.reader import ATTRIBUTE, read_answer
-from chatmemory.formats.rules import Names, Repair, RepairReason, Rules
+from chatmemory.formats.rules import Names, Repair, Rules, tell
 from chatmemory.formats.validity import make_valid
 
 __all__ = ["to_responses"]
 
 _NOT_ENCRYPTED = "Reasoning that is not encrypted was left out; of its answer only the text and the calls were sent."
+_SAME_ID = "Items whose IDs are empty or were sent before were left out; of their answer only text and calls were sent."
 _RULES = Rules(
     ids=Names(None, 64),
-    unique_ids=False,
+    unique_ids=True,
     tool_names=Names(r"[^a-zA-Z0-9_-]", 128),
     says_nothing=lambda message: not (_sent(message) or message.text),
 )
@@ -37,7 +39,7 @@ def to_responses(
     Args:
         on_repair: called with each repair, in the order of the messages.
         repair: False writes every message, and all that was kept aside, for a record of what was said rather
-            than a request. Then only IDs are made up, as :func:`chatmemory.formats.openai.to_openai` does.
+            than a request, as :func:`chatmemory.formats.openai.to_openai` does.
 
     Raises:
         UnsupportedContentError: a ``ValueError``; the format cannot express a message. Nothing is left out in silence.
@@ -48,24 +50,30 @@ def to_responses(
     positions: Sequence[int] = range(len(given))
     repairs: list[Repair] = []
     if repair:
-        valid = make_valid(given, _RULES)
-        written, positions, repairs = valid.messages, valid.positions, valid.repairs
-        repairs += [
-            Repair(position, RepairReason.REASONING, _NOT_ENCRYPTED)
-            for position, message in zip(positions, written, strict=True)
-            if isinstance(message, AiMessage) and not _is_encrypted(_kept(message))
-        ]
-        repairs.sort(key=lambda done: done.position)
+        sent: set[str] = set()
+        sendable = list(without_refused(given, ATTRIBUTE, lambda answer: _problem(_sent(answer), sent), repairs))
+        valid = make_valid(sendable, _RULES)
+        written, positions = valid.messages, valid.positions
+        repairs += [*valid.repairs, *given_up(sendable, valid, _kept)]
     new_ids = unused_ids(used_ids(written))
     calls = CallIds(lambda number: next(new_ids))
     items: list[dict[str, Any]] = []
     for position, message in zip(positions, written, strict=True):
         with naming_message(given, position):
             items += _items(message, calls, repair)
-    if on_repair is not None:
-        for done in repairs:
-            on_repair(done)
+    tell(repairs, on_repair)
     return items
+
+
+def _problem(items: list[dict[str, Any]], sent: set[str]) -> str | None:
+    """Return what OpenAI would refuse; None if there is nothing, and then add the IDs of the items to those sent."""
+    if not _is_encrypted(items):
+        return _NOT_ENCRYPTED
+    ids = [item["id"] for item in items if "id" in item]
+    if not all(isinstance(id, str) and id for id in ids) or len({*ids}) < len(ids) or not sent.isdisjoint(ids):
+        return _SAME_ID
+    sent.update(ids)
+    return None
 
 
 def _items(message: ChatMessage, calls: CallIds, repair: bool) -> list[dict[str, Any]]:
@@ -73,24 +81,27 @@ def _items(message: ChatMessage, calls: CallIds, repair: bool) -> list[dict[str,
         case SystemMessage():
             return [{"role": "system", "content": message.text}]
         case UserMessage():
-            return [{"role": "user", "content": text_or_parts(message.contents)}]
+            return [{"role": "user", "content": text_or_parts(message.contents, record=not repair)}]
         case AiMessage():
             items = _sent(message) if repair else _kept(message)
             # In a record each message has a place, even one that says nothing.
-            return items or answer_items(calls.with_ids(message)) or [{"role": "assistant", "content": ""}]
+            made = items or answer_items(calls.with_ids(message), record=not repair)
+            return made or [{"role": "assistant", "content": ""}]
         case ToolExecutionResultMessage():
-            id, output = calls.require_id_answered_by(message), text_or_parts(message.contents)
+            id = calls.require_id_answered_by(message)
+            output = text_or_parts(message.contents, record=not repair)
             return [{"type": "function_call_output", "call_id": id, "output": output}]
     raise CannotExpressError("OpenAI has no such messages")
 
 
 def _sent(message: AiMessage) -> list[dict[str, Any]]:
-    """Return the items that ``from_responses`` kept aside, if OpenAI takes them; none otherwise."""
+    """Return the items that ``from_responses`` kept aside, without reasoning that leads to nothing."""
     items = _kept(message)
-    if not _is_encrypted(items):
-        return []
     while items and items[-1].get("type") == "reasoning":
         items.pop()
+    for item in items:
+        if item.get("type") == "function_call":
+            item["arguments"] = arguments_text(item["arguments"])
     return items
 
 
