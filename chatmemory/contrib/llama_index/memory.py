@@ -38,8 +38,9 @@ class ArchivingMemory(NativeMemory):
         """Return the rows of the memory, of the archive, or with None of both, in memory order."""
         return self.messages.filter(_OF_STATUS[status]).order_by("memory_order")
 
-    def read(self, rows: MessageQuerySet) -> list[ChatMessage]:
-        """Read the messages of ``rows``."""
+    def read(self, status: MessageStatus | None, part: slice = slice(None)) -> list[ChatMessage]:
+        """Return the messages of a ``part`` of the :meth:`rows` of a status."""
+        rows = self.rows(status)[part]
         return list(map(from_row, retry(rows.db, lambda: list(rows))))
 
     def count(self, status: MessageStatus | None) -> int:
@@ -107,6 +108,12 @@ class ArchivingMemory(NativeMemory):
         """Take out of the memory the rows that ``choose`` returns, see ``database/operations/archive.py``."""
         return self._from_existing(lambda: take_out(self._target(create=False), choose, reason))
 
+    def take_at(self, index: int) -> ChatMessage | None:
+        """Take the message at ``index``, from the end if negative, out of the memory; None if there is none."""
+        place = index if index >= 0 else -1 - index
+        taken = self.take(lambda rows: (rows if index >= 0 else rows.reverse())[place : place + 1])
+        return taken[0] if taken else None
+
     def take_row(self, key: int) -> list[ChatMessage]:
         """Take the row with a primary key out of the memory or the archive."""
 
@@ -125,13 +132,12 @@ class ArchivingMemory(NativeMemory):
 
     def _at_once(self, work: Callable[[], T]) -> T:
         """Do several changes in one transaction."""
-        database = router.db_for_write(Conversation)
 
         def transact() -> T:
-            with transaction.atomic(using=database):
+            with transaction.atomic(using=self.database):
                 return work()
 
-        return retry(database, transact)
+        return retry(self.database, transact)
 
 
 class Conversations:
@@ -154,9 +160,14 @@ class Conversations:
     def __getitem__(self, key: str) -> ArchivingMemory:
         return ArchivingMemory(FRAMEWORK, key, self._owner, **self._settings)
 
+    @property
+    def database(self) -> str:
+        """The alias of the database, see :class:`~chatmemory.contrib.common.native_memory.NativeMemory`."""
+        return router.db_for_write(Conversation)
+
     def keys(self, status: MessageStatus | None) -> list[str]:
         """Return the keys under which there are messages of a status, the oldest conversation first."""
-        database = router.db_for_write(Conversation)
+        database = self.database
         messages = Message.objects.using(database).filter(_OF_STATUS[status], conversation=OuterRef("pk"))
         found: ConversationQuerySet = Conversation.objects.using(database).owned_by(self._owner)
         keys = found.filter(Exists(messages)).order_by("pk").values_list("memory_id", flat=True)
