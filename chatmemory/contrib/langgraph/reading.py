@@ -16,7 +16,7 @@ from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Write
 from chatmemory.contrib.langgraph.threads import Threads
 from chatmemory.database.retry import retry
 
-__all__ = ["channel_values", "load", "read_latest", "read_pages"]
+__all__ = ["channel_values", "load", "read_latest", "read_pages", "stored_values"]
 
 _PAGE = 20
 
@@ -153,14 +153,17 @@ def channel_values(serde: SerializerProtocol, rows: Sequence[Checkpoint]) -> lis
         for row in rows
     ]
     keys = {key for one in wanted for key in one.values()}
-    stored = _stored_values(rows[0]._state.db, keys) if keys else {}
+    stored = stored_values(rows[0]._state.db, keys) if rows else {}
     # Deserialised for each checkpoint, since a caller may change the values of one.
     return [{channel: load(serde, *stored[key]) for channel, key in one.items() if key in stored} for one in wanted]
 
 
-def _stored_values(
+def stored_values(
     database: str | None, keys: set[tuple[int, str, str]]
 ) -> dict[tuple[int, str, str], tuple[str, bytes]]:
+    """Return the serialised values, each with its type, by namespace, channel and version."""
+    if not keys:
+        return {}
     namespaces, channels, versions = (set(part) for part in zip(*keys, strict=True))
     rows = ChannelValue.objects.using(database).filter(
         namespace__in=namespaces, channel__in=channels, version__in=versions
