@@ -14,6 +14,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from chatmemory.contrib.langgraph.models import Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.reading import load, stored_values
 from chatmemory.contrib.langgraph.threads import Threads
+from chatmemory.core.arguments import require_list
 from chatmemory.database.batches import chunks
 from chatmemory.database.retry import retry
 
@@ -37,8 +38,12 @@ def read_histories(
         serde: deserialises values.
         config: names the checkpoint, or a namespace whose latest one it is.
         channels: the names of the channels.
+
+    Raises:
+        TypeError: ``channels`` is no list.
     """
-    return retry(threads.database, partial(_read, threads, serde, config, channels)) if channels else {}
+    names = require_list(channels, "channels")
+    return retry(threads.database, partial(_read, threads, serde, config, names)) if names else {}
 
 
 def _read(

@@ -11,6 +11,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from chatmemory.contrib.langgraph.mirror import MESSAGES, follow, followed_until, messages_at, newest
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.threads import Threads, insert, namespace_of
+from chatmemory.core.arguments import require_list
 from chatmemory.database.batches import chunks
 from chatmemory.database.change import Change
 from chatmemory.models import Conversation
@@ -28,8 +29,12 @@ def delete_thread(threads: Threads, serde: SerializerProtocol, thread_id: str) -
 
 
 def delete_for_runs(threads: Threads, serde: SerializerProtocol, run_ids: Sequence[str]) -> None:
-    """Delete the checkpoints of runs in any thread, each thread in a transaction of its own."""
-    wanted = [str(run_id) for run_id in run_ids if run_id]
+    """Delete the checkpoints of runs in any thread, each thread in a transaction of its own.
+
+    Raises:
+        TypeError: ``run_ids`` is no list.
+    """
+    wanted = [str(run_id) for run_id in require_list(run_ids, "run_ids") if run_id]
     rows = Checkpoint.objects.using(threads.database).filter(namespace__in=threads.namespaces(), run_id__in=wanted)
 
     def delete(conversation: Conversation) -> None:
@@ -45,12 +50,14 @@ def prune(threads: Threads, serde: SerializerProtocol, thread_ids: Sequence[str]
     """Delete checkpoints of threads, each in a transaction of its own.
 
     Raises:
+        TypeError: ``thread_ids`` is no list.
         ValueError: there is no such strategy.
     """
+    named = require_list(thread_ids, "thread_ids")
     acts = {"keep_latest": _keep_latest, "delete": delete_thread}
     if strategy not in acts:
         raise ValueError(f'strategy must be "keep_latest" or "delete", but is: {strategy!r}')
-    for thread_id in thread_ids:
+    for thread_id in named:
         acts[strategy](threads, serde, thread_id)
 
 

@@ -218,7 +218,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             channels: the names of the channels.
 
         Raises:
-            TypeError: ``channels`` is one string.
+            TypeError: ``channels`` is no list.
         """
         with left_as_found(self._threads.database):
             return delta.read_histories(self._threads, self.serde, config, channels)
@@ -237,7 +237,11 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         await sync_to_async(pruning.delete_thread)(self._threads, self.serde, thread_id)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints whose metadata have one of ``run_ids``; the memory follows the remaining ones."""
+        """Delete the checkpoints whose metadata have one of ``run_ids``; the memory follows the remaining ones.
+
+        Raises:
+            TypeError: ``run_ids`` is no list.
+        """
         with left_as_found(self._threads.database):
             pruning.delete_for_runs(self._threads, self.serde, run_ids)
 
@@ -265,6 +269,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
                 channels are rebuilt; ``"delete"`` is :meth:`delete_thread`.
 
         Raises:
+            TypeError: ``thread_ids`` is no list.
             ValueError: there is no such strategy.
         """
         with left_as_found(self._threads.database):

@@ -13,6 +13,7 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings, settings_of_new
 from chatmemory.contrib.llama_index.messages import FRAMEWORK, form_of, from_row, to_chat_message
+from chatmemory.core.arguments import require_list
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.database import operations
 from chatmemory.database.native_forms import NativeForms
@@ -52,10 +53,10 @@ class ArchivingMemory(NativeMemory):
         """Add ``messages`` to the memory, or to the archive.
 
         Raises:
-            TypeError: one of them is not a message of LlamaIndex's.
+            TypeError: they are no list, or one of them is not a message of LlamaIndex's.
             ValueError: a text that no database can store, or a value that has no JSON form.
         """
-        said, forms = list(map(to_chat_message, messages)), list(map(form_of, messages))
+        said, forms = _said(messages)
         if status is MessageStatus.ACTIVE:
             self.add(said, forms)
         elif said:
@@ -70,10 +71,10 @@ class ArchivingMemory(NativeMemory):
                 the status says.
 
         Raises:
-            TypeError: one of them is not a message of LlamaIndex's.
+            TypeError: they are no list, or one of them is not a message of LlamaIndex's.
             ValueError: a text that no database can store, or a value that has no JSON form.
         """
-        said, forms = list(map(to_chat_message, messages)), list(map(form_of, messages))
+        said, forms = _said(messages)
 
         def work() -> None:
             if status is MessageStatus.ARCHIVED:
@@ -138,6 +139,11 @@ class ArchivingMemory(NativeMemory):
                 return work()
 
         return retry(self.database, transact)
+
+
+def _said(messages: Sequence[ChatMessage]) -> tuple[list[Any], list[Any]]:
+    given = require_list(messages, "messages")
+    return list(map(to_chat_message, given)), list(map(form_of, given))
 
 
 class Conversations:

@@ -51,7 +51,7 @@ class DjangoChatStore(BaseChatStore):
         """Make ``messages`` the memory, whatever its window. Messages that they leave out are evicted.
 
         Raises:
-            TypeError: one of them is not a message of LlamaIndex's.
+            TypeError: they are no list, or one of them is not a message of LlamaIndex's.
             ValueError: a text that no database can store, or a value that has no JSON form.
         """
         with left_as_found(self._conversations.database):
@@ -198,7 +198,7 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
         """Make ``messages`` the whole of memory and archive, whatever the window.
 
         Raises:
-            TypeError: one of them is not a message of LlamaIndex's.
+            TypeError: they are no list, or one of them is not a message of LlamaIndex's.
             ValueError: a text that no database can store, or a value that has no JSON form.
         """
         await sync_to_async(self._conversations[key].replace)(messages, status)

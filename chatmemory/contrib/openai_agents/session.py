@@ -10,6 +10,7 @@ from asgiref.sync import sync_to_async
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.contrib.common.valid_memory import valid_rows, with_call_ids
+from chatmemory.core.arguments import require_list
 from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
@@ -75,7 +76,7 @@ class DjangoSession:
         """Add all of ``items`` or none.
 
         Raises:
-            TypeError: an item has no JSON form.
+            TypeError: they are no list, or an item is no dict or has no JSON form.
             ValueError: the same, or a text that no database can store.
         """
         await run_to_the_end(self._add, items)
@@ -92,7 +93,7 @@ class DjangoSession:
         return [item for row, message in valid_rows(self._memory) for item in _items_of_row(row, message)]
 
     def _add(self, items: list[TResponseInputItem]) -> None:
-        plain: list[Item] = json.loads(json.dumps(items))
+        plain: list[Item] = json.loads(json.dumps(require_list(items, "items")))
         for index, item in enumerate(plain):
             if not isinstance(item, dict):
                 raise TypeError(f"items[{index}] must be a dict, but is: {type(item).__name__}")

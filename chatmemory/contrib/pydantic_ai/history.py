@@ -12,6 +12,7 @@ from chatmemory.contrib.common.connections import left_as_found
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.contrib.common.valid_memory import valid_rows
+from chatmemory.core.arguments import require_list
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
 
@@ -54,6 +55,7 @@ class DjangoMessageHistory:
         """Add all of ``messages`` or none: ``add(result.new_messages())``.
 
         Raises:
+            TypeError: they are no list.
             ValueError: a text that no database can store.
         """
         with left_as_found(self._memory.database):
@@ -100,7 +102,7 @@ class DjangoMessageHistory:
         return [next(read) if message is None else message for message in made]
 
     def _add(self, messages: Iterable[ModelMessage]) -> None:
-        plain = json.loads(ModelMessagesTypeAdapter.dump_json(list(messages)))
+        plain = json.loads(ModelMessagesTypeAdapter.dump_json(require_list(messages, "messages")))
         # Read as they will be read later: the package brings older kinds of parts up to date.
         read = ModelMessagesTypeAdapter.validate_json(json.dumps(plain))
         said = [one for number, message in enumerate(read) for one in _said(message, number, plain[number])]
