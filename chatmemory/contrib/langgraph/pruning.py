@@ -66,18 +66,29 @@ def _keep_latest(threads: Threads, serde: SerializerProtocol, thread_id: str) ->
 
 
 def delete_old(conversation: Conversation, before: datetime | None = None) -> None:
-    """Delete the checkpoints of a locked conversation but for the latest of each namespace, and those from which its
-    delta channels are rebuilt.
+    """Delete the checkpoints of a locked conversation that no later run needs.
+
+    The latest of the graph and of each subgraph stays, and those from which its delta channels are rebuilt. Of a call
+    of a subgraph, the latest stays until the graph has gone on.
 
     Args:
         conversation: the conversation, locked.
         before: delete only older checkpoints; a time with a time zone.
     """
-    for namespace in _namespaces(conversation):
+    namespaces = list(_namespaces(conversation))
+    current = max((_latest_id(namespace) for namespace in namespaces if not namespace.name), default="")
+    for namespace in namespaces:
         rows = Checkpoint.objects.using(namespace._state.db).filter(namespace=namespace)
         old = rows if before is None else rows.filter(created_at__lt=before)
-        kept = _needed(namespace)
+        # Each call of a subgraph has a namespace of its own, with the ID of its task after a colon.
+        has_ended = ":" in namespace.name and _latest_id(namespace) < current
+        kept = set() if has_ended else _needed(namespace)
         _delete(namespace, [key for key in old.values_list("checkpoint_id", flat=True) if key not in kept])
+
+
+def _latest_id(namespace: Namespace) -> str:
+    rows = Checkpoint.objects.using(namespace._state.db).filter(namespace=namespace).order_by("-checkpoint_id")
+    return rows.values_list("checkpoint_id", flat=True).first() or ""
 
 
 def _needed(namespace: Namespace) -> set[str]:

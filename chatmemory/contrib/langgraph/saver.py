@@ -265,8 +265,9 @@ class DjangoSaver(BaseCheckpointSaver[str]):
 
         Args:
             thread_ids: the IDs of the threads.
-            strategy: ``"keep_latest"`` keeps the latest checkpoint of each namespace, and those from which its delta
-                channels are rebuilt; ``"delete"`` is :meth:`delete_thread`.
+            strategy: ``"keep_latest"`` keeps the latest checkpoint of the graph and of each subgraph, and those from
+                which its delta channels are rebuilt. The checkpoints of a call of a subgraph, but for one with
+                ``checkpointer=True``, are deleted once the graph has gone on. ``"delete"`` is :meth:`delete_thread`.
 
         Raises:
             TypeError: ``thread_ids`` is no list.
