@@ -50,7 +50,7 @@ def _read(
     threads: Threads, serde: SerializerProtocol, config: RunnableConfig, channels: Sequence[str]
 ) -> dict[str, DeltaChannelHistory]:
     configurable = config["configurable"]
-    spaces = threads.namespaces(configurable["thread_id"])
+    spaces = threads.namespaces_of(configurable["thread_id"])
     namespace = spaces.filter(name=configurable.get("checkpoint_ns", "")).first()
     if namespace is None:
         return {channel: {"writes": []} for channel in channels}

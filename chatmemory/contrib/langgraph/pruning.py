@@ -111,7 +111,7 @@ def copy_thread(threads: Threads, serde: SerializerProtocol, source: str, target
     Raises:
         ValueError: the target has checkpoints already.
     """
-    if not threads.namespaces(source).exists():
+    if not threads.namespaces_of(source).exists():
         return
 
     def copy(conversation: Conversation) -> None:

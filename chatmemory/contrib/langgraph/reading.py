@@ -100,8 +100,9 @@ def _matching(
 ) -> QuerySet[Checkpoint, Checkpoint]:
     configurable = config["configurable"] if config else {}
     rows = Checkpoint.objects.using(threads.database)
-    spaces = threads.namespaces(configurable.get("thread_id"))
-    if "checkpoint_ns" in configurable and "thread_id" in configurable:
+    is_one = "thread_id" in configurable
+    spaces = threads.namespaces_of(configurable["thread_id"]) if is_one else threads.namespaces()
+    if is_one and "checkpoint_ns" in configurable:
         # A query of its own, so that the database reads its index from the end. No namespace has no checkpoints.
         matching = rows.filter(namespace=spaces.filter(name=configurable["checkpoint_ns"]).first())
     else:

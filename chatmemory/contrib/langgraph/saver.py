@@ -65,6 +65,8 @@ class DjangoSaver(BaseCheckpointSaver[str]):
 
     The ``a…`` methods are async twins. A thread is changed under the lock of its conversation, in one transaction,
     which is retried if it collides with another: any number of tasks and processes may write.
+
+    A thread's ID that is None, empty or too long is a ``ValueError``.
     """
 
     def __init__(

@@ -24,7 +24,10 @@ __all__ = ["DjangoAsyncChatStore", "DjangoChatStore"]
 
 
 class DjangoChatStore(BaseChatStore):
-    """The conversations of one owner, each created when something is first added under its key."""
+    """The conversations of one owner, each created when something is first added under its key.
+
+    A key that is empty or too long is a ``ValueError``.
+    """
 
     _conversations: Conversations = PrivateAttr()
 
@@ -137,7 +140,10 @@ class DjangoChatStore(BaseChatStore):
 
 
 class DjangoAsyncChatStore(AsyncDBChatStore):
-    """The conversations of one owner, with active and archived messages, for LlamaIndex's ``Memory``."""
+    """The conversations of one owner, with active and archived messages, for LlamaIndex's ``Memory``.
+
+    A key that is empty or too long is a ``ValueError``.
+    """
 
     _conversations: Conversations = PrivateAttr()
 

@@ -21,6 +21,7 @@ from chatmemory.models import Message
 with extra("openai-agents"):
     from agents.items import TResponseInputItem
     from agents.memory import SessionSettings
+    from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
     from chatmemory.formats.responses.agents_items import FRAMEWORK, Item, answer, groups, items_of, messages_of
 
@@ -50,14 +51,12 @@ class DjangoSession:
                 :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
         Raises:
-            TypeError: there is no such setting.
+            TypeError: there is no such setting, in ``session_settings`` or here.
             ValueError: an anonymous or unsaved user, an ID that is empty or too long, or settings that no conversation
                 can have.
         """
         self.session_id = session_id
-        if isinstance(session_settings, dict):
-            session_settings = SessionSettings(**session_settings)
-        self.session_settings = session_settings or SessionSettings()
+        self.session_settings = coerce_session_settings({} if session_settings is None else session_settings)
         self._memory = NativeMemory(FRAMEWORK, session_id, owner, **settings)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
@@ -67,8 +66,7 @@ class DjangoSession:
             limit: by default the limit of the session settings. If that is None too, or the number is negative, all
                 items are returned, as by the SDK's own sessions.
         """
-        if limit is None and self.session_settings is not None:
-            limit = self.session_settings.limit
+        limit = resolve_session_limit(limit, self.session_settings)
         items = cast(list[TResponseInputItem], await sync_to_async(self._items)())
         return items if limit is None or limit < 0 else items[max(0, len(items) - limit) :]
 
