@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import pytest
 from agents import Agent, ModelResponse, RunConfig, Runner, Usage, function_tool
 from agents.models.interface import Model as AgentsModel
+from asgiref.sync import async_to_sync, sync_to_async
+from django.db import connections, transaction
+from django.db.transaction import TransactionManagementError
 from django.test import override_settings
 from django.utils import timezone
 from openai.types.responses import (
@@ -397,3 +401,51 @@ class TestRuns:
         for limit in (20, 60, 100):
             run(chat(f"{limit}", Scripted(turns()), window="tokens", limit=limit))
             check_input(get(memory_id=f"{limit}"))
+
+
+def _agent() -> Agent:
+    return Agent(name="A", model=Scripted(iter([[says("Hi!", "m")]])))
+
+
+def run_sync() -> Any:
+    """The answer of a run over the session, in an event loop of this thread."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        return Runner.run_sync(_agent(), "Hello", session=session(), run_config=NO_TRACES).final_output
+    finally:
+        loop.run_until_complete(sync_to_async(connections.close_all)())
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+class TestWithinATransaction:
+    def test_that_changed_the_conversation_the_error_says_what_to_do(self) -> None:
+        add(HI)
+        with transaction.atomic():
+            conversation().memory.add(UserMessage("And?"))
+            with pytest.raises(TransactionManagementError, match=r"Commit before, or call async_to_sync\(…\)"):
+                run_sync()
+        assert _texts() == ["Hi", "And?"]
+        assert run_sync() == "Hi!"
+        assert _texts() == ["Hi", "And?", "Hello", "Hi!"]
+
+    def test_that_changed_nothing_a_run_is_stored(self) -> None:
+        add(HI)
+        with transaction.atomic():
+            assert run_sync() == "Hi!"
+            transaction.set_rollback(True)
+        assert _texts() == ["Hi", "Hello", "Hi!"]
+
+    def test_a_run_on_the_same_connection_is_a_part_of_it(self) -> None:
+        add(HI)
+        with transaction.atomic():
+            conversation().memory.add(UserMessage("And?"))
+            async_to_sync(Runner.run)(_agent(), "Hello", session=session(), run_config=NO_TRACES)
+            assert _texts() == ["Hi", "And?", "Hello", "Hi!"]
+            transaction.set_rollback(True)
+        assert _texts() == ["Hi"]
+
+
+def _texts() -> list[str]:
+    return [row.text for row in conversation().messages.retained()]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Unpack, cast
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, Unpack, cast
 
 from asgiref.sync import sync_to_async
 
+from chatmemory.contrib.common.callers_transaction import without_endless_wait
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.contrib.common.valid_memory import valid_rows, with_call_ids
@@ -26,6 +28,9 @@ with extra("openai-agents"):
     from chatmemory.formats.responses.agents_items import FRAMEWORK, Item, answer, groups, items_of, messages_of
 
 __all__ = ["DjangoSession"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class DjangoSession:
@@ -76,16 +81,20 @@ class DjangoSession:
         Raises:
             TypeError: they are no list, or an item is no dict or has no JSON form.
             ValueError: the same, or a text that no database can store.
+            TransactionManagementError: the event loop runs within a transaction that has locked the conversation.
         """
-        await run_to_the_end(self._add, items)
+        await run_to_the_end(self._without_endless_wait(self._add), items)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Evict the last item and return it to this caller alone; None if there is none. History keeps it."""
-        return cast(TResponseInputItem | None, await run_to_the_end(self._pop))
+        return cast(TResponseInputItem | None, await run_to_the_end(self._without_endless_wait(self._pop)))
 
     async def clear_session(self) -> None:
         """Evict all items. History keeps them."""
-        await run_to_the_end(self._memory.clear)
+        await run_to_the_end(self._without_endless_wait(self._memory.clear))
+
+    def _without_endless_wait(self, change: Callable[P, T]) -> Callable[P, T]:
+        return without_endless_wait(self._memory.database, change)
 
     def _items(self) -> list[Item]:
         return [item for row, message in valid_rows(self._memory) for item in _items_of_row(row, message)]
