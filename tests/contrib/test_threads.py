@@ -52,6 +52,7 @@ CALLS: dict[type, dict[str, Callable[[Any], object]]] = {
         "messages": lambda saver: saver.messages("t"),
         "get_tuple": lambda saver: saver.get_tuple(CONFIG),
         "list": lambda saver: list(saver.list(CONFIG)),
+        "get_delta_channel_history": lambda saver: saver.get_delta_channel_history(config=CONFIG, channels=["x"]),
         "put": lambda saver: saver.put(CONFIG, empty_checkpoint(), {}, {}),
         "put_writes": lambda saver: saver.put_writes(ON_CHECKPOINT, [("x", 1)], "task"),
         "delete_thread": lambda saver: saver.delete_thread("t"),

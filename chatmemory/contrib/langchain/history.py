@@ -51,7 +51,7 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
 
         Raises:
             TypeError: they are no list; or one of them is not a message, or holds a value that has no JSON form.
-            ValueError: a text that no database can store, or a number that is not finite.
+            ValueError: a number that is not finite.
         """
         with left_as_found(self._memory.database):
             self._add(messages)

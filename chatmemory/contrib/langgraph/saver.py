@@ -36,6 +36,7 @@ from asgiref.sync import sync_to_async
 from chatmemory.contrib.common.connections import left_as_found
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings, settings_of_new
+from chatmemory.contrib.common.valid_memory import valid_rows
 from chatmemory.core.extras import extra
 from chatmemory.models import require_owner
 
@@ -106,7 +107,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
 
     def _messages(self, thread_id: Any) -> list[BaseMessage]:
         memory = NativeMemory(FRAMEWORK, thread_id, self._threads.owner)
-        return [as_graph_message(row) for row in memory.retained()]
+        return [as_graph_message(row, message) for row, message in valid_rows(memory)]
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that ``config`` names; without a checkpoint ID the latest of its namespace; or None."""
@@ -172,7 +173,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             A config that names the checkpoint.
 
         Raises:
-            ValueError: an ID or a name is too long, or a message has a text that no database can store.
+            ValueError: an ID or a name is too long, or no database can store it.
         """
         with left_as_found(self._threads.database):
             return writing.put(self._threads, self.serde, config, checkpoint, metadata, new_versions)

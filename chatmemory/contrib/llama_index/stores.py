@@ -55,7 +55,7 @@ class DjangoChatStore(BaseChatStore):
 
         Raises:
             TypeError: they are no list, or one of them is not a message of LlamaIndex's.
-            ValueError: a text that no database can store, or a value that has no JSON form.
+            ValueError: a value that has no JSON form.
         """
         with left_as_found(self._conversations.database):
             self._conversations[key].replace(messages)
@@ -70,7 +70,7 @@ class DjangoChatStore(BaseChatStore):
 
         Raises:
             TypeError: it is not a message of LlamaIndex's.
-            ValueError: a text that no database can store, or a value that has no JSON form.
+            ValueError: a value that has no JSON form.
         """
         with left_as_found(self._conversations.database):
             self._conversations[key].put([message])
@@ -188,7 +188,7 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
 
         Raises:
             TypeError: it is not a message of LlamaIndex's.
-            ValueError: a text that no database can store, or a value that has no JSON form.
+            ValueError: a value that has no JSON form.
         """
         await self.add_messages(key, [message], status)
 
@@ -205,7 +205,7 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
 
         Raises:
             TypeError: they are no list, or one of them is not a message of LlamaIndex's.
-            ValueError: a text that no database can store, or a value that has no JSON form.
+            ValueError: a value that has no JSON form.
         """
         await sync_to_async(self._conversations[key].replace)(messages, status)
 
@@ -232,7 +232,7 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
         Returns:
             The messages that were taken out.
         """
-        return await sync_to_async(self._conversations[key].take)(lambda rows: rows[: max(n, 0)])
+        return await sync_to_async(self._conversations[key].take)(slice(max(n, 0)))
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Move the oldest ``n`` messages from the memory to the archive, as if the window had evicted them.
@@ -241,7 +241,7 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
             The messages that were moved.
         """
         take = sync_to_async(self._conversations[key].take)
-        return await take(lambda rows: rows[: max(n, 0)], EvictionReason.WINDOW)
+        return await take(slice(max(n, 0)), EvictionReason.WINDOW)
 
     async def get_keys(self) -> list[str]:
         """Return the keys under which there are messages in memory or archive."""

@@ -80,7 +80,7 @@ class DjangoSession:
 
         Raises:
             TypeError: they are no list, or an item is no dict or has no JSON form.
-            ValueError: the same, or a text that no database can store.
+            ValueError: an item holds a number that is not finite.
             TransactionManagementError: the event loop runs within a transaction that has locked the conversation.
         """
         await run_to_the_end(self._without_endless_wait(self._add), items)

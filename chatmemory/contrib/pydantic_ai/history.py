@@ -15,9 +15,11 @@ from chatmemory.contrib.common.valid_memory import valid_rows
 from chatmemory.core.arguments import require_list
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
+from chatmemory.core.serialization.storable import with_replacements
 
 with extra("pydantic-ai"):
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
+    from pydantic_core import PydanticSerializationError
 
     from chatmemory.contrib.pydantic_ai.parts import FRAMEWORK, answer, model_message, said_in
 
@@ -56,7 +58,6 @@ class DjangoMessageHistory:
 
         Raises:
             TypeError: they are no list.
-            ValueError: a text that no database can store.
         """
         with left_as_found(self._memory.database):
             self._add(messages)
@@ -102,11 +103,23 @@ class DjangoMessageHistory:
         return [next(read) if message is None else message for message in made]
 
     def _add(self, messages: Iterable[ModelMessage]) -> None:
-        plain = json.loads(ModelMessagesTypeAdapter.dump_json(require_list(messages, "messages")))
+        given, plain = _plain(require_list(messages, "messages"))
         # Read as they will be read later: the package brings older kinds of parts up to date.
         read = ModelMessagesTypeAdapter.validate_json(json.dumps(plain))
         said = [one for number, message in enumerate(read) for one in _said(message, number, plain[number])]
-        self._memory.add([message for message, _ in said], [form for _, form in said])
+        forms = [form for number, message in enumerate(read) for _, form in _said(message, number, given[number])]
+        replaced = [index for index, (_, form) in enumerate(said) if form != forms[index]]
+        self._memory.add([message for message, _ in said], [form for _, form in said], replaced)
+
+
+def _plain(messages: list[ModelMessage]) -> tuple[list[Any], list[Any]]:
+    """Return the messages as JSON values, as they are and with U+FFFD for what has no UTF-8."""
+    try:
+        plain = json.loads(ModelMessagesTypeAdapter.dump_json(messages))
+    except PydanticSerializationError:  # half of a surrogate pair
+        given = ModelMessagesTypeAdapter.dump_python(messages, mode="json")
+        return given, [with_replacements(message) for message in given]
+    return plain, plain
 
 
 def _said(message: ModelMessage, number: int, plain: dict[str, Any]) -> Iterator[tuple[ChatMessage, Any]]:
