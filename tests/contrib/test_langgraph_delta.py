@@ -160,3 +160,16 @@ def test_a_turn_costs_as_many_statements_however_many_there_were() -> None:
 
     found = run(counted())
     assert found[40] == found[5]
+
+
+def test_pruning_looks_at_all_that_is_needed_at_once() -> None:
+    saver = DjangoSaver()
+    graph = graph_of(saver)
+    counts = []
+    for number in range(8):
+        graph.invoke(_turn(number), CONFIG)
+        with CaptureQueriesContext(connections["default"]) as captured:
+            saver.prune(["t"])
+        counts.append(len(captured))
+        assert len(graph.get_state(CONFIG).values["items"]) == 3 * (number + 1)
+    assert counts[7] == counts[2]

@@ -18,7 +18,7 @@ from chatmemory.core.arguments import require_list
 from chatmemory.database.batches import chunks
 from chatmemory.database.retry import retry
 
-__all__ = ["read_histories"]
+__all__ = ["line", "read_histories"]
 
 _PAGE = 200
 
@@ -70,9 +70,9 @@ def _paths(namespace: Namespace, checkpoint_id: str | None, channels: Sequence[s
     """Return for each channel the ancestors of a checkpoint until the nearest one that stores its value by version."""
     paths: dict[str, Path] = {channel: [] for channel in channels}
     missing = set(channels)
-    line = _line(namespace, checkpoint_id)
-    next(line, None)  # its own writes are not applied yet
-    for row in line:
+    rows = line(namespace, checkpoint_id)
+    next(rows, None)  # its own writes are not applied yet
+    for row in rows:
         for channel in missing:
             paths[channel].append(row)
         missing = {channel for channel in missing if not row.versions.get(channel)}
@@ -81,8 +81,8 @@ def _paths(namespace: Namespace, checkpoint_id: str | None, channels: Sequence[s
     return paths
 
 
-def _line(namespace: Namespace, checkpoint_id: str | None) -> Iterator[Checkpoint]:
-    """Yield a checkpoint, by default the latest, and its ancestors. Their states are not read."""
+def line(namespace: Namespace, checkpoint_id: str | None = None) -> Iterator[Checkpoint]:
+    """Yield a checkpoint, by default the latest, and its ancestors, read 200 at once. Their states are not read."""
     rows = Checkpoint.objects.using(namespace._state.db).filter(namespace=namespace).order_by("-checkpoint_id")
     rows = rows.only("namespace", "checkpoint_id", "parent_checkpoint_id", "versions")
     known: dict[str, Checkpoint] = {}

@@ -8,6 +8,7 @@ from typing import Any
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from chatmemory.contrib.langgraph.delta import line
 from chatmemory.contrib.langgraph.mirror import MESSAGES, follow, followed_until, messages_at, newest
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.threads import Threads, insert, namespace_of
@@ -92,16 +93,15 @@ def _latest_id(namespace: Namespace) -> str:
 
 
 def _needed(namespace: Namespace) -> set[str]:
-    row = newest(namespace)
     kept: set[str] = set()
-    missing = set() if row is None else {channel for channel, version in row.versions.items() if version is None}
-    while row is not None:
+    missing: set[str] = set()
+    for row in line(namespace):
+        if not kept:
+            missing = {channel for channel, version in row.versions.items() if version is None}
         kept.add(row.checkpoint_id)
         missing -= {channel for channel, version in row.versions.items() if version is not None}
         if not missing:
             break
-        parents = Checkpoint.objects.using(namespace._state.db).filter(namespace=namespace)
-        row = parents.filter(checkpoint_id=row.parent_checkpoint_id).first()
     return kept
 
 
