@@ -33,8 +33,12 @@ memory_rewritten = Signal()
 memory_repaired = Signal()
 """``conversation``, ``format`` (its name) and ``repairs``, a list of :class:`chatmemory.formats.rules.Repair`.
 
-Nothing was changed: a model's API would have refused the memory as it is, so ``conversation.memory.to_format()`` or
-``GET memory/`` returned it repaired. The position of a repair counts the messages of that memory.
+A model's API would have refused the memory as it is, so ``conversation.memory.to_format()`` or ``GET memory/`` returned
+it repaired. Nothing was changed in the memory, and the position of a repair counts its messages.
+
+Or a framework added a text that no database can store; ``format`` is the framework then (``"openai_agents"``, for
+example). The text is stored with U+FFFD in place of such characters, and the position counts the messages that were
+added, or set, together.
 """
 
 exporting_conversation = Signal()

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["is_blank", "require_not_blank", "require_optional_str", "require_str", "require_url", "tuple_of"]
+__all__ = [
+    "is_blank",
+    "require_list",
+    "require_not_blank",
+    "require_optional_str",
+    "require_str",
+    "require_url",
+    "tuple_of",
+]
 
 # Java's String.trim(): everything up to U+0020 is blank, and a no-break space is not.
 _BLANK = "".join(map(chr, range(0x21)))
@@ -57,17 +65,26 @@ def require_url(value: str | None, name: str) -> None:
         raise ValueError(f"Illegal character in {name} at index {index}: {value[:200]}")
 
 
+def require_list(values: Iterable[Any], name: str) -> list[Any]:
+    """Return ``values`` as a list.
+
+    Raises:
+        TypeError: ``values`` is no iterable; or a string or a mapping, whose characters or keys nobody means.
+    """
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} must be a list, but is: {type(values).__name__}")
+    return list(values)
+
+
 def tuple_of(kind: type | tuple[type, ...], values: Iterable[Any] | None, name: str) -> tuple[Any, ...]:
     """Return ``values`` as a tuple (empty for None), every element of which is a ``kind``.
 
     Raises:
-        TypeError: ``values`` is no iterable, or an element, which the error names, is something else.
+        TypeError: see :func:`require_list`; or an element, which the error names, is something else.
     """
     if values is None:
         return ()
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise TypeError(f"{name} must be a list, but is: {type(values).__name__}")
-    result = tuple(values)
+    result = tuple(require_list(values, name))
     for index, value in enumerate(result):
         if not isinstance(value, kind):
             expected = " or ".join(each.__name__ for each in (kind if isinstance(kind, tuple) else (kind,)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from chatmemory.core.arguments import require_not_blank, require_optional_str, tuple_of
+from chatmemory.core.arguments import require_list, require_not_blank, require_optional_str, tuple_of
 from chatmemory.core.contents import Content, TextContent
 from chatmemory.core.values import FrozenDict, ShortRepr, freeze
 
@@ -233,11 +233,9 @@ def require_messages(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     """Return ``messages`` as a list.
 
     Raises:
-        TypeError: ``messages`` is no iterable, or one of them is no message.
+        TypeError: ``messages`` is no list, or one of them is no message.
     """
-    if messages is None or isinstance(messages, ChatMessage):
-        raise TypeError(f"expected a list of messages, got {type(messages).__name__}")
-    result = list(messages)
+    result = require_list(messages, "messages")
     for index, message in enumerate(result):
         if not isinstance(message, ChatMessage):
             raise TypeError(f"messages[{index}] must be a message, but is: {type(message).__name__}{_hint(message)}")

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from chatmemory.core.arguments import require_list
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.window import Window
 
@@ -123,4 +124,4 @@ def _not_null(memory_id: Any) -> Any:
 def _checked(memory_id: Any, messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
     if messages is None:
         raise TypeError(f"messages of memory {memory_id!r} cannot be null; an empty list clears it")
-    return tuple(messages)
+    return tuple(require_list(messages, "messages"))

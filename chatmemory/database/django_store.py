@@ -33,7 +33,8 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
     may add. Another library's memory may use the three methods of every store: messages that it leaves out are evicted
     as ``rewritten``, messages that it appends count as said.
 
-    A memory is known by the text of its ID: 1 and "1" are the same.
+    A memory is known by the text of its ID: 1 and "1" are the same. An ID that is None, empty or longer than 255
+    characters is a ``ValueError``.
     """
 
     def __init__(self, owner: Any = None) -> None:

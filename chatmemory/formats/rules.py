@@ -13,7 +13,7 @@ __all__ = ["Names", "Repair", "RepairReason", "Rules", "tell"]
 
 
 class RepairReason(StrEnum):
-    """The reason why a memory was changed before it was sent."""
+    """The reason why a memory was changed before it was sent, or a message before it was stored."""
 
     TOOL_CALL_ID = "tool_call_id"
     RESULT_WITHOUT_CALL = "result_without_call"
@@ -28,14 +28,15 @@ class RepairReason(StrEnum):
     REASONING = "reasoning"
     STALE_THINKING = "stale_thinking"
     SUMMARIZED = "summarized"
+    CHARACTER = "character"
 
 
 @dataclass(frozen=True)
 class Repair:
-    """One change that an API demands."""
+    """One change that an API demands, or the database."""
 
     position: int
-    """The index of the changed message among those to be written; of an added one, its place."""
+    """The index of the changed message among those to be written, or stored at once; of an added one, its place."""
 
     reason: RepairReason
 

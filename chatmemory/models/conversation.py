@@ -18,7 +18,7 @@ from chatmemory.conf import default_limit, default_model, default_window
 from chatmemory.core.window import check_kind, check_limit
 from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import ExactCharField
-from chatmemory.models.identifiers import MEMORY_ID_CHARS, new_memory_id, uuid7
+from chatmemory.models.identifiers import MEMORY_ID_CHARS, memory_id_text, new_memory_id, uuid7
 from chatmemory.models.owners import require_owner
 from chatmemory.models.rollback import restore_on_rollback
 from chatmemory.models.window_settings import MAX_LIMIT, WINDOW_SETTINGS, WINDOWS, DefaultLimit
@@ -199,8 +199,8 @@ class Conversation(models.Model):
         changes is not written by this save.
 
         Raises:
-            ValueError: a new row has an unknown window or a limit that is not above zero; or a setting of the window
-                was changed on an object that is stored already.
+            ValueError: a new row has an unknown window, a limit that is not above zero, or a memory ID that is None,
+                empty or too long; or a setting of the window was changed on an object that is stored already.
         """
         kwargs.update(zip(("force_insert", "force_update", "using", "update_fields"), args, strict=False))
         names: Collection[str] | None = kwargs.get("update_fields")
@@ -210,6 +210,7 @@ class Conversation(models.Model):
             check_kind(self.window)
             self.take_default_limit()
             check_limit(self.limit, "limit")
+            memory_id_text(self.memory_id)
             for name, value in _NOT_SAVED.items():  # a copy of another conversation has none of its messages
                 setattr(self, name, value)
             kwargs["force_insert"] = True  # a row that exists has counters

@@ -29,11 +29,13 @@ def memory_id_text(memory_id: object) -> str:
     """Return the text under which the database stores ``memory_id``: 1 and "1" are the same memory there.
 
     Raises:
-        ValueError: it is None, longer than 255 characters, or no text that a database can hold.
+        ValueError: it is None, empty, longer than 255 characters, or no text that a database can hold.
     """
     if memory_id is None:
         raise ValueError("memory_id cannot be null")
     text = str(memory_id)
+    if not text:
+        raise ValueError("memory_id cannot be empty: everybody without an ID would share one conversation")
     if len(text) > MEMORY_ID_CHARS:
         raise ValueError(f"memory_id has {len(text)} characters; at most {MEMORY_ID_CHARS} are stored")
     return require_storable(text, "memory_id")

@@ -25,6 +25,7 @@ from chatmemory.contrib.pydantic_ai import DjangoMessageHistory
 from chatmemory.contrib.pydantic_ai import parts as pydantic_ai
 from chatmemory.formats.responses import agents_items
 from chatmemory.models import Conversation
+from chatmemory.signals import memory_repaired
 from chatmemory.transfer.sources.chatgpt import export as chatgpt
 from chatmemory.verification import verify
 
@@ -59,9 +60,9 @@ def _calls(told: tuple[Any, ...], make: Callable[[str, str, dict[str, Any]], Any
     return [make(*call) for call in told[2:]]
 
 
-def _write_core(owner: Any) -> None:
+def _write_core(owner: Any, said: Told = TOLD) -> None:
     messages: list[Any] = []
-    for told in TOLD:
+    for told in said:
         match told[0]:
             case "system":
                 messages.append(SystemMessage(told[1]))
@@ -77,9 +78,9 @@ def _write_core(owner: Any) -> None:
     Conversation.objects.create(owner=owner, memory_id=ID).memory.add(*messages)
 
 
-def _langchain_messages() -> list[lc.BaseMessage]:
+def _langchain_messages(said: Told) -> list[lc.BaseMessage]:
     messages: list[lc.BaseMessage] = []
-    for told in TOLD:
+    for told in said:
         match told[0]:
             case "system":
                 messages.append(lc.SystemMessage(told[1]))
@@ -95,21 +96,21 @@ def _langchain_messages() -> list[lc.BaseMessage]:
     return messages
 
 
-def _write_langchain(owner: Any) -> None:
-    DjangoChatMessageHistory(ID, owner).add_messages(_langchain_messages())
+def _write_langchain(owner: Any, said: Told = TOLD) -> None:
+    DjangoChatMessageHistory(ID, owner).add_messages(_langchain_messages(said))
 
 
-def _write_langgraph(owner: Any) -> None:
+def _write_langgraph(owner: Any, said: Told = TOLD) -> None:
     builder = StateGraph(MessagesState)
-    builder.add_node("all", lambda state: {"messages": _langchain_messages()[2:]})
+    builder.add_node("all", lambda state: {"messages": _langchain_messages(said)[2:]})
     builder.add_edge(START, "all")
     graph = builder.compile(checkpointer=DjangoSaver(owner))
-    graph.invoke({"messages": _langchain_messages()[:2]}, {"configurable": {"thread_id": ID}})
+    graph.invoke({"messages": _langchain_messages(said)[:2]}, {"configurable": {"thread_id": ID}})
 
 
-def _write_agents(owner: Any) -> None:
+def _write_agents(owner: Any, said: Told = TOLD) -> None:
     items: list[Any] = []
-    for told in TOLD:
+    for told in said:
         match told[0]:
             case "calls":
                 text = {"type": "output_text", "text": told[1], "annotations": []}
@@ -132,24 +133,24 @@ def _write_agents(owner: Any) -> None:
     asyncio.run(DjangoSession(ID, owner=owner).add_items(items))
 
 
-def _write_pydantic_ai(owner: Any) -> None:
+def _write_pydantic_ai(owner: Any, said: Told = TOLD) -> None:
     def call(id: str, name: str, given: dict[str, Any]) -> pa.ToolCallPart:
         return pa.ToolCallPart(name, given, id)
 
     messages = [
-        pa.ModelRequest([pa.SystemPromptPart(TOLD[0][1]), pa.UserPromptPart(TOLD[1][1])]),
-        pa.ModelResponse([pa.TextPart(TOLD[2][1]), *_calls(TOLD[2], call)]),
-        pa.ModelRequest([pa.ToolReturnPart(name, text, id) for _kind, id, name, text in TOLD[3:5]]),
-        pa.ModelResponse([pa.TextPart(TOLD[5][1])]),
-        pa.ModelRequest([pa.UserPromptPart(TOLD[6][1])]),
-        pa.ModelResponse([pa.TextPart(TOLD[7][1])]),
+        pa.ModelRequest([pa.SystemPromptPart(said[0][1]), pa.UserPromptPart(said[1][1])]),
+        pa.ModelResponse([pa.TextPart(said[2][1]), *_calls(said[2], call)]),
+        pa.ModelRequest([pa.ToolReturnPart(name, text, id) for _kind, id, name, text in said[3:5]]),
+        pa.ModelResponse([pa.TextPart(said[5][1])]),
+        pa.ModelRequest([pa.UserPromptPart(said[6][1])]),
+        pa.ModelResponse([pa.TextPart(said[7][1])]),
     ]
     DjangoMessageHistory(ID, owner=owner).add(messages)
 
 
-def _write_llama_index(owner: Any) -> None:
+def _write_llama_index(owner: Any, said: Told = TOLD) -> None:
     store = DjangoChatStore(owner)
-    for told in TOLD:
+    for told in said:
         match told[0]:
             case "calls":
                 calls = _calls(
@@ -315,9 +316,80 @@ def test_the_names_of_native_forms_stay() -> None:
 
 
 @pytest.mark.parametrize("write", WRITERS)
-def test_what_one_adds_each_reads(write: Callable[[Any], None], user: Any) -> None:
+def test_what_one_adds_each_reads(write: Callable[..., None], user: Any) -> None:
     write(user)
     for read in READERS:
         assert read(user) == TOLD, read.__name__
     assert list(verify()) == []
     assert Conversation.objects.get().messages.history().count() == len(TOLD)
+
+
+ADAPTERS = {
+    "langchain": (_write_langchain, [_read_langchain]),
+    "langchain, by LangGraph": (_write_langgraph, [_read_langgraph]),
+    "openai_agents": (_write_agents, [_read_agents]),
+    "pydantic_ai": (_write_pydantic_ai, [_read_pydantic_ai]),
+    "llama-index": (_write_llama_index, [_read_llama_index, _read_llama_index_async]),
+}
+
+
+# LangGraph itself has other characters for half of a surrogate pair before it stores a checkpoint.
+HALVES = [("a\ud83db", "a\ufffdb"), ("\udd12\ud83d", "\ufffd\ufffd")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "stored"),
+    [(name, *case) for name in ADAPTERS for case in [("a\x00b", "a\ufffdb"), ("\x00", "\ufffd")]]
+    + [(name, *case) for name in ADAPTERS if "LangGraph" not in name for case in HALVES],
+)
+def test_what_a_tool_returns_does_not_end_a_run(name: str, text: str, stored: str, user: Any) -> None:
+    repaired: list[dict[str, Any]] = []
+
+    def receive(**sent: Any) -> None:
+        repaired.append(sent)
+
+    def said(result: str) -> Told:
+        return [*TOLD[:3], ("result", "a", "weather", result), *TOLD[4:]]
+
+    write, _ = ADAPTERS[name]
+    memory_repaired.connect(receive, sender=Conversation)
+    try:
+        write(user, said(text))
+    finally:
+        memory_repaired.disconnect(receive, sender=Conversation)
+    conversation = Conversation.objects.get()
+    for read in READERS:
+        assert read(user) == said(stored), read.__name__
+    assert {(sent["conversation"], sent["format"]) for sent in repaired} == {(conversation, name.partition(",")[0])}
+    (repair,) = [repair for sent in repaired for repair in sent["repairs"]]
+    assert (repair.reason, "U+FFFD" in repair.what) == ("character", True)
+    assert list(verify()) == []
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_calls_without_ids_are_read_with_the_same_ones(name: str, user: Any) -> None:
+    memory = Conversation.objects.create(owner=user, memory_id=ID).memory
+    requests = [ToolExecutionRequest(None, "weather", "{}"), ToolExecutionRequest(None, "time", "{}")]
+    memory.add(UserMessage("Weather?"), AiMessage("Looking.", requests))
+    memory.add(ToolExecutionResultMessage(None, "weather", "rain"), ToolExecutionResultMessage(None, "time", "noon"))
+    for read in ADAPTERS[name][1]:
+        assert read(user) == [
+            ("user", "Weather?"),
+            ("calls", "Looking.", ("call_1_0", "weather", {}), ("call_1_1", "time", {})),
+            ("result", "call_1_0", "weather", "rain"),
+            ("result", "call_1_1", "time", "noon"),
+        ]
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_a_late_result_whose_call_was_evicted_is_left_out(name: str, user: Any) -> None:
+    memory = Conversation.objects.create(owner=user, memory_id=ID, window="messages", limit=4).memory
+    requests = [ToolExecutionRequest("a", "weather", "{}"), ToolExecutionRequest("b", "time", "{}")]
+    memory.add(AiMessage("Looking.", requests), ToolExecutionResultMessage("a", "weather", "rain"))
+    memory.add(UserMessage("And?"), ToolExecutionResultMessage("b", "time", "noon"))
+    for read in ADAPTERS[name][1]:
+        assert len(read(user)) == 4
+    memory.add(UserMessage("Well?"))
+    assert len(memory.messages()) == 3
+    for read in ADAPTERS[name][1]:
+        assert read(user) == [("user", "And?"), ("user", "Well?")]

@@ -486,13 +486,6 @@ class TestMemory:
         with pytest.raises(ValueError, match="owner must be a saved user"):
             DjangoChatMessageHistory("a", type(owner)())
 
-    @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"])
-    def test_what_no_database_holds_is_refused(self, text: str) -> None:
-        history = DjangoChatMessageHistory("a")
-        with pytest.raises(ValueError, match="text"):
-            history.add_messages([HumanMessage("1"), AIMessage(text)])
-        assert history.messages == []
-
     def test_reading_is_one_statement(self, django_assert_num_queries: Any) -> None:
         history = DjangoChatMessageHistory("a")
         call = {"id": "1", "name": "now", "args": {}}

@@ -196,7 +196,48 @@ def delta_graph(saver: BaseCheckpointSaver[Any]) -> Any:
     return builder.compile(checkpointer=saver)
 
 
+def calling_graph(saver: BaseCheckpointSaver[Any]) -> Any:
+    """Two subgraphs: one that remembers its calls, and one that calls another, which is interrupted."""
+    counter, outer, middle, inner = (StateGraph(Sum) for _ in range(4))
+    counter.add_node("count", lambda state: {"numbers": [1]})
+    counter.add_edge(START, "count")
+    inner.add_node("ask", lambda state: {"numbers": [interrupt("how many?")]})
+    inner.add_edge(START, "ask")
+    middle.add_node("inner", inner.compile())
+    middle.add_edge(START, "inner")
+    outer.add_node("counter", counter.compile(checkpointer=True))
+    outer.add_node("middle", middle.compile())
+    outer.add_edge(START, "counter")
+    outer.add_edge("counter", "middle")
+    return outer.compile(checkpointer=saver)
+
+
 class TestPruning:
+    @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+    def test_deletes_the_calls_of_subgraphs_once_the_graph_has_gone_on(self, durability: Any) -> None:
+        saver, in_memory = DjangoSaver(), calling_graph(InMemorySaver())
+        graph = calling_graph(saver)
+        for number in range(2):
+            graph.invoke({"numbers": [number]}, CONFIG, durability=durability)
+            saver.prune(["t"])
+            names = sorted(Namespace.objects.values_list("name", flat=True))
+            assert [name.split(":")[0] for name in names] == ["", "counter", "middle", "middle"]
+            assert (names[2].count(":"), names[3].count(":")) == (1, 2)
+            result = graph.invoke(Command(resume=7), CONFIG, durability=durability)
+            saver.prune(["t"])
+            assert sorted(Namespace.objects.values_list("name", flat=True)) == ["", "counter"]
+            assert Checkpoint.objects.count() == 2
+            in_memory.invoke({"numbers": [number]}, CONFIG, durability=durability)
+            assert in_memory.invoke(Command(resume=7), CONFIG, durability=durability) == result
+
+    def test_keeps_a_call_that_began_before_its_graph_was_stored(self) -> None:
+        saver = DjangoSaver()
+        for name, id in (("", "2"), ("called:1", "3"), ("called:0", "1"), ("stays", "1")):
+            checkpoint = {**empty_checkpoint(), "id": id}
+            saver.put({"configurable": {"thread_id": "t", "checkpoint_ns": name}}, checkpoint, {}, {})  # type: ignore[arg-type]
+        saver.prune(["t"])
+        assert sorted(Namespace.objects.values_list("name", flat=True)) == ["", "called:1", "stays"]
+
     def test_keeps_what_the_next_run_needs(self) -> None:
         saver = DjangoSaver()
         graph = nested_graph(saver)

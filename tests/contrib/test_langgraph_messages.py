@@ -281,11 +281,17 @@ class TestFollowing:
         steps.put(human("b"))
         assert retained() == ["b"]
 
-    def test_a_text_that_no_database_holds_stores_nothing(self) -> None:
+    def test_a_text_that_no_database_holds_is_only_in_the_checkpoint(self) -> None:
         steps = Steps(DjangoSaver())
-        with pytest.raises(ValueError, match=r"U\+0000"):
-            steps.put([HumanMessage("a\x00", id="a")])
-        assert not Checkpoint.objects.exists()
+        steps.put([HumanMessage("a\x00", id="a"), HumanMessage("b\x00")])
+        assert retained() == ["a\ufffd", "b\ufffd"]
+        found = steps.saver.get_tuple(CONFIG)
+        assert found is not None
+        assert [message.text for message in found.checkpoint["channel_values"]["messages"]] == ["a\x00", "b\x00"]
+        steps.put([HumanMessage("a\x00", id="a"), HumanMessage("b\x00"), *human("c")])
+        assert retained() == history() == ["a\ufffd", "b\ufffd", "c"]
+        steps.put(human("c"))
+        assert (retained(), history()) == (["c"], ["a\ufffd", "b\ufffd", "c"])
 
 
 class TestMessages:

@@ -109,6 +109,22 @@ class TestItems:
 
         assert run(use()) == (U[3:5], U[2:5])
 
+    def test_settings_may_be_changed_later(self, make: Make) -> None:
+        async def use() -> Any:
+            session = make()
+            await session.add_items(U[:5])
+            session.session_settings = {"limit": 1}  # type: ignore[assignment]
+            one = await session.get_items()
+            session.session_settings = None
+            return one, await session.get_items()
+
+        assert run(use()) == (U[4:5], U[:5])
+
+    @pytest.mark.parametrize("settings", [{"limitt": 1}, {"limit": 1, "title": "x"}, [], 5, "limit"])
+    def test_settings_that_do_not_exist_are_an_error(self, make: Make, settings: Any) -> None:
+        with pytest.raises(TypeError, match="session"):
+            make(session_settings=settings)
+
     def test_one_session_does_not_see_anothers(self, make: Make) -> None:
         async def use() -> Any:
             one, other = make("one"), make("other")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import pytest
 from agents import Agent, ModelResponse, RunConfig, Runner, Usage, function_tool
 from agents.models.interface import Model as AgentsModel
+from asgiref.sync import async_to_sync, sync_to_async
+from django.db import connections, transaction
+from django.db.transaction import TransactionManagementError
 from django.test import override_settings
 from django.utils import timezone
 from openai.types.responses import (
@@ -193,12 +197,6 @@ class TestWindow:
     def test_without_a_history_nobody_knows_what_was_evicted(self) -> None:
         add(output("1"), HI)
         assert get() == [HI]
-
-    @pytest.mark.parametrize("text", ["\x00", "\ud800"])
-    def test_what_no_database_can_hold_is_refused(self, text: str) -> None:
-        with pytest.raises(ValueError, match=r"U\+0000|surrogate"):
-            add(HI, said(f"a{text}"))
-        assert get() == []
 
     def test_what_is_no_item_is_refused(self) -> None:
         with pytest.raises(TypeError, match=r"items\[1\] must be a dict, but is: str"):
@@ -386,6 +384,23 @@ class TestRuns:
             "AI",
         ]
 
+    def test_a_run_goes_on_whatever_a_tool_returns(self) -> None:
+        @function_tool
+        def raw() -> str:
+            """Bytes of a file."""
+            return "PK\x00\ud800"
+
+        model = Scripted(iter([[calls("raw", "1", "a")], [says("A ZIP file.", "b")], [says("Yes.", "c")]]))
+        agent = Agent(name="reader", model=model, tools=[raw])
+
+        async def ask(question: str) -> Any:
+            return (await Runner.run(agent, question, session=session(), run_config=NO_TRACES)).final_output
+
+        assert run(ask("What is it?")) == "A ZIP file."
+        assert run(ask("Sure?")) == "Yes."
+        (result,) = [item for item in model.inputs[-1] if item.get("type") == "function_call_output"]
+        assert result["output"] == "PK\ufffd\ufffd"
+
     def test_a_window_leaves_what_is_valid(self) -> None:
         for limit in (1, 2, 3, 4, 6, 9, 13):
             model = Scripted(turns())
@@ -397,3 +412,51 @@ class TestRuns:
         for limit in (20, 60, 100):
             run(chat(f"{limit}", Scripted(turns()), window="tokens", limit=limit))
             check_input(get(memory_id=f"{limit}"))
+
+
+def _agent() -> Agent:
+    return Agent(name="A", model=Scripted(iter([[says("Hi!", "m")]])))
+
+
+def run_sync() -> Any:
+    """The answer of a run over the session, in an event loop of this thread."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        return Runner.run_sync(_agent(), "Hello", session=session(), run_config=NO_TRACES).final_output
+    finally:
+        loop.run_until_complete(sync_to_async(connections.close_all)())
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+class TestWithinATransaction:
+    def test_that_changed_the_conversation_the_error_says_what_to_do(self) -> None:
+        add(HI)
+        with transaction.atomic():
+            conversation().memory.add(UserMessage("And?"))
+            with pytest.raises(TransactionManagementError, match=r"Commit before, or call async_to_sync\(…\)"):
+                run_sync()
+        assert _texts() == ["Hi", "And?"]
+        assert run_sync() == "Hi!"
+        assert _texts() == ["Hi", "And?", "Hello", "Hi!"]
+
+    def test_that_changed_nothing_a_run_is_stored(self) -> None:
+        add(HI)
+        with transaction.atomic():
+            assert run_sync() == "Hi!"
+            transaction.set_rollback(True)
+        assert _texts() == ["Hi", "Hello", "Hi!"]
+
+    def test_a_run_on_the_same_connection_is_a_part_of_it(self) -> None:
+        add(HI)
+        with transaction.atomic():
+            conversation().memory.add(UserMessage("And?"))
+            async_to_sync(Runner.run)(_agent(), "Hello", session=session(), run_config=NO_TRACES)
+            assert _texts() == ["Hi", "And?", "Hello", "Hi!"]
+            transaction.set_rollback(True)
+        assert _texts() == ["Hi"]
+
+
+def _texts() -> list[str]:
+    return [row.text for row in conversation().messages.retained()]

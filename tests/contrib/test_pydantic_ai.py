@@ -221,12 +221,6 @@ class TestRows:
         assert history().messages() == [first, second, third]
         assert stored()[0] == SystemMessage("standing")
 
-    @pytest.mark.parametrize("text", ["\x00", "\ud800"])
-    def test_what_no_database_can_hold_is_refused(self, text: str) -> None:
-        with pytest.raises(ValueError, match=r"U\+0000|surrogate"):
-            history().add([asked("fine"), asked(f"a{text}")])
-        assert history().messages() == []
-
     def test_is_of_an_owner(self) -> None:
         user = UserFactory()
         history(owner=user, title="Mine", limit=7).add([asked("Hi")])

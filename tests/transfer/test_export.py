@@ -230,6 +230,7 @@ class TestBadLines:
             (1, {"limit": 0}, "limit: Ensure this value is greater than or equal to 1."),
             (1, {"limit": "4"}, 'limit: expected a whole number, got "4"'),
             (1, {"version": True}, "version: expected a whole number, got true"),
+            (1, {"memory_id": ""}, "memory_id cannot be empty"),
             (1, {"memory_id": "x" * 256}, "memory_id: Ensure this value has at most 255 characters (it has 256)."),
             (1, {"title": "\x00"}, "title: has U+0000 at index 0; take it out"),
             (1, {"created_at": "yesterday"}, "created_at: expected a time such as 2026-01-31T12:00:00+00:00"),

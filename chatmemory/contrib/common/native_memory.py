@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Unpack
 
 from django.db import router
 
 from chatmemory.contrib.common.new_conversations import ConversationSettings, settings_of_new
+from chatmemory.contrib.common.repaired_texts import NativeMessages
 from chatmemory.core.messages import ChatMessage
 from chatmemory.database import operations
-from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.operations.take_back import Remainder, take_back
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
@@ -62,18 +62,21 @@ class NativeMemory:
         """Return the rows of the memory, in memory order."""
         return retry(self.database, lambda: list(self.messages.retained()))
 
-    def add(self, messages: Sequence[ChatMessage], forms: Sequence[Any]) -> None:
+    def add(self, messages: Sequence[ChatMessage], forms: Sequence[Any], replaced: Collection[int] = ()) -> None:
         """Add all of ``messages`` or none.
 
         Args:
-            messages: the messages, in order.
+            messages: the messages, in order. See :class:`~chatmemory.contrib.common.repaired_texts.NativeMessages` for
+                texts that no database can store.
             forms: the framework's own form of each, a JSON value; None if the message expresses all of it.
+            replaced: the indexes of messages in which the caller has replaced characters.
 
         Raises:
-            ValueError: a text that no database can hold, or a form that is no JSON.
+            ValueError: a form that is no JSON.
         """
         if messages:
-            operations.add(self._target(), messages, native=NativeForms(self._framework, forms))
+            new = NativeMessages(self._framework, messages, forms, replaced)
+            new.tell_repairs(operations.add(self._target(), new.encoded))
 
     def set(self, messages: Sequence[ChatMessage], forms: Sequence[Any]) -> None:
         """Make ``messages`` the memory, even if they exceed its window. New ones after all that stay count as said.
@@ -81,8 +84,8 @@ class NativeMemory:
         Raises:
             ValueError: see :meth:`add`.
         """
-        native = NativeForms(self._framework, forms)
-        operations.rewrite(self._target(), messages, native=native, from_foreign_memory=True)
+        new = NativeMessages(self._framework, messages, forms)
+        new.tell_repairs(operations.rewrite(self._target(), new.encoded, from_foreign_memory=True))
 
     def take_back(self, shorten: Callable[[Message], Remainder] = lambda row: None) -> Message | None:
         """Evict the last message, or put a shorter one in its place.

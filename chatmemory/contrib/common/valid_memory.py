@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from django.db.models import Q
@@ -12,22 +12,31 @@ from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
 from chatmemory.formats.call_ids import CallIds
-from chatmemory.models import Message
+from chatmemory.models import Message, MessageQuerySet
 
-__all__ = ["valid_rows", "with_call_ids"]
+__all__ = ["valid_among", "valid_rows", "with_call_ids"]
 
 
 def valid_rows(memory: NativeMemory) -> Iterator[tuple[Message, ChatMessage]]:
-    """Yield the rows of the memory, each with its message, in which every tool call and result has an ID.
+    """Yield the rows of the memory that are :func:`valid_among` them."""
+    return valid_among(memory.retained(), memory.messages)
+
+
+def valid_among(rows: Iterable[Message], history: MessageQuerySet | None) -> Iterator[tuple[Message, ChatMessage]]:
+    """Yield rows, each with its message, in which every tool call and result has an ID.
 
     The window evicts a call together with the results that directly follow it, but may leave other results behind. So
     after the first eviction, results without a call are left out here. Before it, they were written so, and they stay.
     A result without a tool's name gets the name of its call.
+
+    Args:
+        rows: of one conversation, in memory order.
+        history: all rows of that conversation; None to leave out nothing.
     """
     names: dict[str | None, str | None] = {}
     ids: CallIds | None = None
     cut: bool | None = None
-    for row in memory.retained():
+    for row in rows:
         message = row.message
         if isinstance(message, AiMessage):
             ids = _call_ids(row)
@@ -35,8 +44,8 @@ def valid_rows(memory: NativeMemory) -> Iterator[tuple[Message, ChatMessage]]:
             names |= {request.id: request.name for request in message.tool_execution_requests}
         elif isinstance(message, ToolExecutionResultMessage):
             id = message.id if ids is None else ids.id_answered_by(message)
-            if id not in names:
-                cut = _was_cut(memory) if cut is None else cut
+            if id not in names and history is not None:
+                cut = _was_cut(history) if cut is None else cut
                 if cut:
                     continue
             name = names.get(id) if message.tool_name is None else message.tool_name
@@ -58,9 +67,9 @@ def _call_ids(row: Message) -> CallIds:
     return CallIds(lambda number: f"call_{row.position}_{number}", keep_empty=True)
 
 
-def _was_cut(memory: NativeMemory) -> bool:
+def _was_cut(history: MessageQuerySet) -> bool:
     if not setting("KEEP_HISTORY"):
         return True  # it cannot be known any more
     reasons = [EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value]
     # Nor can it be known of messages that were purged.
-    return memory.messages.filter(Q(eviction_reason__in=reasons) | Q(conversation__purged_count__gt=0)).exists()
+    return history.filter(Q(eviction_reason__in=reasons) | Q(conversation__purged_count__gt=0)).exists()

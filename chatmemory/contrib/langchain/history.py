@@ -12,6 +12,7 @@ from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.contrib.common.valid_memory import valid_rows
 from chatmemory.contrib.langchain.messages import FRAMEWORK, form_of, from_row, to_chat_message
+from chatmemory.core.arguments import require_list
 from chatmemory.core.extras import extra
 
 with extra("langchain"):
@@ -49,8 +50,8 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
         """Add all of ``messages`` or none.
 
         Raises:
-            TypeError: one of them is not a message, or holds a value that has no JSON form.
-            ValueError: a text that no database can store, or a number that is not finite.
+            TypeError: they are no list; or one of them is not a message, or holds a value that has no JSON form.
+            ValueError: a number that is not finite.
         """
         with left_as_found(self._memory.database):
             self._add(messages)
@@ -76,4 +77,5 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
         return [from_row(row, message) for row, message in valid_rows(self._memory)]
 
     def _add(self, messages: Sequence[BaseMessage]) -> None:
-        self._memory.add([to_chat_message(message) for message in messages], [form_of(message) for message in messages])
+        given = require_list(messages, "messages")
+        self._memory.add(list(map(to_chat_message, given)), list(map(form_of, given)))

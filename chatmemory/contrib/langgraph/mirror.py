@@ -11,13 +11,15 @@ from langchain_core.messages import BaseMessage, message_to_dict, messages_from_
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
+from chatmemory.contrib.common.repaired_texts import NativeMessages
+from chatmemory.contrib.common.valid_memory import valid_among
 from chatmemory.contrib.langchain.messages import FRAMEWORK, form_of, from_chat_message, from_row, to_chat_message
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace
 from chatmemory.contrib.langgraph.reading import load
 from chatmemory.core.messages import ChatMessage
+from chatmemory.core.serialization.storable import with_replacements
 from chatmemory.database import operations
 from chatmemory.database.batches import rows_of
-from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
 
@@ -69,10 +71,15 @@ def _messages(value: Any) -> list[BaseMessage] | None:
     return found
 
 
-def as_graph_message(row: Message) -> BaseMessage:
-    """Return the message of a row for a graph. One without an ID gets an ID by which :func:`follow` finds the row."""
-    message = from_row(row)
-    return message if message.id else message.model_copy(update={"id": f"{_prefix(row.conversation_id)}{row.position}"})
+def as_graph_message(row: Message, message: ChatMessage) -> BaseMessage:
+    """Return the message of a row for a graph. One without an ID gets an ID by which :func:`follow` finds the row.
+
+    Args:
+        row: a row of the conversation.
+        message: its message, in which every tool call and result has an ID.
+    """
+    read = from_row(row, message)
+    return read if read.id else read.model_copy(update={"id": f"{_prefix(row.conversation_id)}{row.position}"})
 
 
 def _prefix(conversation_id: Any) -> str:
@@ -96,7 +103,9 @@ def follow(conversation: Conversation, before: Sequence[BaseMessage], now: Seque
         return
     mirrored, wanted = dict(_keyed(before)), _keyed(now)
     rows = list(rows_of(conversation).retained())
-    known = dict(zip(_keys(map(as_graph_message, rows)), rows, strict=True))
+    valid = {row.pk: message for row, message in valid_among(rows, None)}
+    as_read = {row.pk: as_graph_message(row, valid[row.pk]) for row in rows}
+    known = dict(zip(_keys(as_read.values()), rows, strict=True))
     known |= {key: row for key, row in zip(_keys(map(from_row, rows)), rows, strict=True) if key not in known}
     still = {key for key, _message in wanted}
     gone = {row.pk for key, row in known.items() if key in mirrored and key not in still}
@@ -107,7 +116,7 @@ def follow(conversation: Conversation, before: Sequence[BaseMessage], now: Seque
         row = known.get(key)
         if row is not None:
             place = row.pk
-            if message != mirrored.get(key, as_graph_message(row)):
+            if message != mirrored.get(key, as_read[place]):
                 changed[place] = message
         elif key not in mirrored and not _is_made_of_row(conversation, message):
             new.setdefault(place, []).append(message)
@@ -123,16 +132,18 @@ def follow(conversation: Conversation, before: Sequence[BaseMessage], now: Seque
             memory.append((row.message, row.native_of(FRAMEWORK)))
         memory += map(_said, new.get(row.pk, []))
     memory += map(_said, last)
-    messages = [message for message, _form in memory]
-    native = NativeForms(FRAMEWORK, [form for _message, form in memory])
-    operations.rewrite(Target.of(conversation), messages, native=native, from_foreign_memory=True)
+    stored = _native(memory)
+    stored.tell_repairs(operations.rewrite(Target.of(conversation), stored.encoded, from_foreign_memory=True))
 
 
 def _add(conversation: Conversation, new: Sequence[BaseMessage]) -> None:
     if new:
-        said = [_said(message) for message in new]
-        native = NativeForms(FRAMEWORK, [form for _message, form in said])
-        operations.add(Target.of(conversation), [message for message, _form in said], native=native)
+        stored = _native([_said(message) for message in new])
+        stored.tell_repairs(operations.add(Target.of(conversation), stored.encoded))
+
+
+def _native(said: Sequence[tuple[ChatMessage, Any]]) -> NativeMessages:
+    return NativeMessages(FRAMEWORK, [message for message, _form in said], [form for _message, form in said])
 
 
 def _is_made_of_row(conversation: Conversation, message: BaseMessage) -> bool:
@@ -180,4 +191,5 @@ def _can_be_read(form: dict[str, Any]) -> bool:
 
 
 def _json(message: BaseMessage) -> str:
-    return json.dumps(message_to_dict(message), default=repr, sort_keys=True)
+    text = json.dumps(message_to_dict(message), default=repr, sort_keys=True)
+    return json.dumps(with_replacements(json.loads(text)), sort_keys=True)  # as it is stored

@@ -8,9 +8,11 @@ from typing import Any
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from chatmemory.contrib.langgraph.delta import line
 from chatmemory.contrib.langgraph.mirror import MESSAGES, follow, followed_until, messages_at, newest
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.threads import Threads, insert, namespace_of
+from chatmemory.core.arguments import require_list
 from chatmemory.database.batches import chunks
 from chatmemory.database.change import Change
 from chatmemory.models import Conversation
@@ -28,8 +30,12 @@ def delete_thread(threads: Threads, serde: SerializerProtocol, thread_id: str) -
 
 
 def delete_for_runs(threads: Threads, serde: SerializerProtocol, run_ids: Sequence[str]) -> None:
-    """Delete the checkpoints of runs in any thread, each thread in a transaction of its own."""
-    wanted = [str(run_id) for run_id in run_ids if run_id]
+    """Delete the checkpoints of runs in any thread, each thread in a transaction of its own.
+
+    Raises:
+        TypeError: ``run_ids`` is no list.
+    """
+    wanted = [str(run_id) for run_id in require_list(run_ids, "run_ids") if run_id]
     rows = Checkpoint.objects.using(threads.database).filter(namespace__in=threads.namespaces(), run_id__in=wanted)
 
     def delete(conversation: Conversation) -> None:
@@ -45,12 +51,14 @@ def prune(threads: Threads, serde: SerializerProtocol, thread_ids: Sequence[str]
     """Delete checkpoints of threads, each in a transaction of its own.
 
     Raises:
+        TypeError: ``thread_ids`` is no list.
         ValueError: there is no such strategy.
     """
+    named = require_list(thread_ids, "thread_ids")
     acts = {"keep_latest": _keep_latest, "delete": delete_thread}
     if strategy not in acts:
         raise ValueError(f'strategy must be "keep_latest" or "delete", but is: {strategy!r}')
-    for thread_id in thread_ids:
+    for thread_id in named:
         acts[strategy](threads, serde, thread_id)
 
 
@@ -59,31 +67,41 @@ def _keep_latest(threads: Threads, serde: SerializerProtocol, thread_id: str) ->
 
 
 def delete_old(conversation: Conversation, before: datetime | None = None) -> None:
-    """Delete the checkpoints of a locked conversation but for the latest of each namespace, and those from which its
-    delta channels are rebuilt.
+    """Delete the checkpoints of a locked conversation that no later run needs.
+
+    The latest of the graph and of each subgraph stays, and those from which its delta channels are rebuilt. Of a call
+    of a subgraph, the latest stays until the graph has gone on.
 
     Args:
         conversation: the conversation, locked.
         before: delete only older checkpoints; a time with a time zone.
     """
-    for namespace in _namespaces(conversation):
+    namespaces = list(_namespaces(conversation))
+    current = max((_latest_id(namespace) for namespace in namespaces if not namespace.name), default="")
+    for namespace in namespaces:
         rows = Checkpoint.objects.using(namespace._state.db).filter(namespace=namespace)
         old = rows if before is None else rows.filter(created_at__lt=before)
-        kept = _needed(namespace)
+        # Each call of a subgraph has a namespace of its own, with the ID of its task after a colon.
+        has_ended = ":" in namespace.name and _latest_id(namespace) < current
+        kept = set() if has_ended else _needed(namespace)
         _delete(namespace, [key for key in old.values_list("checkpoint_id", flat=True) if key not in kept])
 
 
+def _latest_id(namespace: Namespace) -> str:
+    rows = Checkpoint.objects.using(namespace._state.db).filter(namespace=namespace).order_by("-checkpoint_id")
+    return rows.values_list("checkpoint_id", flat=True).first() or ""
+
+
 def _needed(namespace: Namespace) -> set[str]:
-    row = newest(namespace)
     kept: set[str] = set()
-    missing = set() if row is None else {channel for channel, version in row.versions.items() if version is None}
-    while row is not None:
+    missing: set[str] = set()
+    for row in line(namespace):
+        if not kept:
+            missing = {channel for channel, version in row.versions.items() if version is None}
         kept.add(row.checkpoint_id)
         missing -= {channel for channel, version in row.versions.items() if version is not None}
         if not missing:
             break
-        parents = Checkpoint.objects.using(namespace._state.db).filter(namespace=namespace)
-        row = parents.filter(checkpoint_id=row.parent_checkpoint_id).first()
     return kept
 
 
@@ -93,7 +111,7 @@ def copy_thread(threads: Threads, serde: SerializerProtocol, source: str, target
     Raises:
         ValueError: the target has checkpoints already.
     """
-    if not threads.namespaces(source).exists():
+    if not threads.namespaces_of(source).exists():
         return
 
     def copy(conversation: Conversation) -> None:

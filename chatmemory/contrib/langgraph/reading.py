@@ -16,7 +16,7 @@ from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Write
 from chatmemory.contrib.langgraph.threads import Threads
 from chatmemory.database.retry import retry
 
-__all__ = ["channel_values", "load", "read_latest", "read_pages"]
+__all__ = ["channel_values", "load", "read_latest", "read_pages", "stored_values"]
 
 _PAGE = 20
 
@@ -100,8 +100,9 @@ def _matching(
 ) -> QuerySet[Checkpoint, Checkpoint]:
     configurable = config["configurable"] if config else {}
     rows = Checkpoint.objects.using(threads.database)
-    spaces = threads.namespaces(configurable.get("thread_id"))
-    if "checkpoint_ns" in configurable and "thread_id" in configurable:
+    is_one = "thread_id" in configurable
+    spaces = threads.namespaces_of(configurable["thread_id"]) if is_one else threads.namespaces()
+    if is_one and "checkpoint_ns" in configurable:
         # A query of its own, so that the database reads its index from the end. No namespace has no checkpoints.
         matching = rows.filter(namespace=spaces.filter(name=configurable["checkpoint_ns"]).first())
     else:
@@ -153,14 +154,17 @@ def channel_values(serde: SerializerProtocol, rows: Sequence[Checkpoint]) -> lis
         for row in rows
     ]
     keys = {key for one in wanted for key in one.values()}
-    stored = _stored_values(rows[0]._state.db, keys) if keys else {}
+    stored = stored_values(rows[0]._state.db, keys) if rows else {}
     # Deserialised for each checkpoint, since a caller may change the values of one.
     return [{channel: load(serde, *stored[key]) for channel, key in one.items() if key in stored} for one in wanted]
 
 
-def _stored_values(
+def stored_values(
     database: str | None, keys: set[tuple[int, str, str]]
 ) -> dict[tuple[int, str, str], tuple[str, bytes]]:
+    """Return the serialised values, each with its type, by namespace, channel and version."""
+    if not keys:
+        return {}
     namespaces, channels, versions = (set(part) for part in zip(*keys, strict=True))
     rows = ChannelValue.objects.using(database).filter(
         namespace__in=namespaces, channel__in=channels, version__in=versions

@@ -27,7 +27,7 @@ def forget_checkpoints(conversation: Conversation, **_: Any) -> None:
 
 @receiver(purging_evicted)
 def purge_checkpoints(conversation: Conversation, before: datetime, **_: Any) -> None:
-    """Delete old checkpoints. The latest of each graph stays, with all that the graph has not trimmed itself."""
+    """Delete old checkpoints. The latest of a graph stays, with all that the graph has not trimmed itself."""
     from chatmemory.contrib.langgraph.pruning import delete_old
     from chatmemory.contrib.langgraph.threads import alter
 

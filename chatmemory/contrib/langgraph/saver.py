@@ -28,7 +28,7 @@ and if it changed the same conversation, each waits for the other. Async methods
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
@@ -36,6 +36,7 @@ from asgiref.sync import sync_to_async
 from chatmemory.contrib.common.connections import left_as_found
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings, settings_of_new
+from chatmemory.contrib.common.valid_memory import valid_rows
 from chatmemory.core.extras import extra
 from chatmemory.models import require_owner
 
@@ -48,11 +49,12 @@ with extra("langgraph"):
         Checkpoint,
         CheckpointMetadata,
         CheckpointTuple,
+        DeltaChannelHistory,
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
     from chatmemory.contrib.langchain.messages import FRAMEWORK
-    from chatmemory.contrib.langgraph import pruning, reading, writing
+    from chatmemory.contrib.langgraph import delta, pruning, reading, writing
     from chatmemory.contrib.langgraph.mirror import as_graph_message
     from chatmemory.contrib.langgraph.threads import Threads
 
@@ -64,6 +66,8 @@ class DjangoSaver(BaseCheckpointSaver[str]):
 
     The ``a…`` methods are async twins. A thread is changed under the lock of its conversation, in one transaction,
     which is retried if it collides with another: any number of tasks and processes may write.
+
+    A thread's ID that is None, empty or too long is a ``ValueError``.
     """
 
     def __init__(
@@ -103,7 +107,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
 
     def _messages(self, thread_id: Any) -> list[BaseMessage]:
         memory = NativeMemory(FRAMEWORK, thread_id, self._threads.owner)
-        return [as_graph_message(row) for row in memory.retained()]
+        return [as_graph_message(row, message) for row, message in valid_rows(memory)]
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that ``config`` names; without a checkpoint ID the latest of its namespace; or None."""
@@ -169,7 +173,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             A config that names the checkpoint.
 
         Raises:
-            ValueError: an ID or a name is too long, or a message has a text that no database can store.
+            ValueError: an ID or a name is too long, or no database can store it.
         """
         with left_as_found(self._threads.database):
             return writing.put(self._threads, self.serde, config, checkpoint, metadata, new_versions)
@@ -205,6 +209,28 @@ class DjangoSaver(BaseCheckpointSaver[str]):
     ) -> None:
         await sync_to_async(writing.put_writes)(self._threads, self.serde, config, writes, task_id, task_path)
 
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return for each channel the last value stored before a checkpoint, if there is one, and the writes since.
+
+        These are at most five statements for each 200 checkpoints of that time, however many writes there were.
+
+        Args:
+            config: names the checkpoint, or a namespace whose latest one it is.
+            channels: the names of the channels.
+
+        Raises:
+            TypeError: ``channels`` is no list.
+        """
+        with left_as_found(self._threads.database):
+            return delta.read_histories(self._threads, self.serde, config, channels)
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        return await sync_to_async(delta.read_histories)(self._threads, self.serde, config, channels)
+
     def delete_thread(self, thread_id: str) -> None:
         """Delete all checkpoints of a thread, and evict its messages; history keeps them."""
         with left_as_found(self._threads.database):
@@ -214,7 +240,11 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         await sync_to_async(pruning.delete_thread)(self._threads, self.serde, thread_id)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints whose metadata have one of ``run_ids``; the memory follows the remaining ones."""
+        """Delete the checkpoints whose metadata have one of ``run_ids``; the memory follows the remaining ones.
+
+        Raises:
+            TypeError: ``run_ids`` is no list.
+        """
         with left_as_found(self._threads.database):
             pruning.delete_for_runs(self._threads, self.serde, run_ids)
 
@@ -238,10 +268,12 @@ class DjangoSaver(BaseCheckpointSaver[str]):
 
         Args:
             thread_ids: the IDs of the threads.
-            strategy: ``"keep_latest"`` keeps the latest checkpoint of each namespace, and those from which its delta
-                channels are rebuilt; ``"delete"`` is :meth:`delete_thread`.
+            strategy: ``"keep_latest"`` keeps the latest checkpoint of the graph and of each subgraph, and those from
+                which its delta channels are rebuilt. The checkpoints of a call of a subgraph, but for one with
+                ``checkpointer=True``, are deleted once the graph has gone on. ``"delete"`` is :meth:`delete_thread`.
 
         Raises:
+            TypeError: ``thread_ids`` is no list.
             ValueError: there is no such strategy.
         """
         with left_as_found(self._threads.database):

@@ -38,10 +38,17 @@ class Threads:
         """The alias of the database, never a replica's: the next step must read what the last one wrote."""
         return router.db_for_write(Conversation)
 
-    def namespaces(self, thread_id: Any = None) -> QuerySet[Namespace]:
-        """Return the namespaces of one thread, or of all."""
-        rows = Namespace.objects.using(self.database).filter(conversation__owner=self.owner)
-        return rows if thread_id is None else rows.filter(conversation__memory_id=memory_id_text(thread_id))
+    def namespaces(self) -> QuerySet[Namespace]:
+        """Return the namespaces of all threads."""
+        return Namespace.objects.using(self.database).filter(conversation__owner=self.owner)
+
+    def namespaces_of(self, thread_id: Any) -> QuerySet[Namespace]:
+        """Return the namespaces of one thread.
+
+        Raises:
+            ValueError: the ID is None, empty or too long.
+        """
+        return self.namespaces().filter(conversation__memory_id=memory_id_text(thread_id))
 
     def change(self, thread_id: Any, work: Callable[[Change], None], *, create: bool = True) -> None:
         """Do ``work`` in one transaction, under the lock of the thread's conversation.
@@ -53,7 +60,7 @@ class Threads:
                 count as activity.
 
         Raises:
-            ValueError: the ID is empty or too long.
+            ValueError: the ID is None, empty or too long.
         """
         memory_id = memory_id_text(thread_id)
 

@@ -35,7 +35,7 @@ def put(
         A config that names the checkpoint.
 
     Raises:
-        ValueError: an ID or a name is too long; or a message has a text that no database can store.
+        ValueError: an ID or a name is too long, or no database can store it.
     """
     configurable = config["configurable"]
     name = storable_text(Namespace, "name", configurable.get("checkpoint_ns", ""))

@@ -3,7 +3,7 @@
     from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
 
     memory = ChatMemoryBuffer.from_defaults(chat_store=DjangoChatStore(user), chat_store_key="support-42")
-    memory = Memory.from_defaults(chat_store=DjangoAsyncChatStore(user, window="tokens", limit=100_000), session_id="…")
+    memory = Memory.from_defaults(chat_store=DjangoAsyncChatStore(user), session_id="support-42")
 
 A store returns the memory: the messages that the window of the conversation retains. Evicted messages stay in the
 history of the conversation, which the admin and REST show.
@@ -11,9 +11,15 @@ history of the conversation, which the admin and REST show.
 :class:`DjangoAsyncChatStore` has an archive as well: the messages that the window or ``archive_oldest_messages``
 evicted. Deleted messages are in neither. With ``KEEP_HISTORY = False`` there is no archive.
 
-``Memory`` has a window of its own, and sends the messages that it archives to its memory blocks: make the window of the
-conversation larger, or the blocks never get the messages that this one evicts. Its sync methods run an event loop, so
-Django uses another thread and another connection for them: in sync code, call ``async_to_sync(memory.aput)(message)``.
+``Memory`` has a token limit of its own, and gives its memory blocks the messages that it archives because of that. What
+the window of the conversation evicts, the blocks never get. So :class:`DjangoAsyncChatStore` creates conversations with
+the largest limit, unless it was given another. For a conversation that exists, or a ``limit`` that you give, choose
+more than ``token_limit`` times ``chat_history_token_ratio`` of ``Memory`` (21,000 by default), and as much again as one
+turn adds. The same holds for :class:`DjangoChatStore` with a ``ChatSummaryMemoryBuffer``, which summarises what exceeds
+its ``token_limit``.
+
+The sync methods of ``Memory`` run an event loop, so Django uses another thread and another connection for them: in sync
+code, call ``async_to_sync(memory.aput)(message)``.
 
 A memory holds one system message at a time: another one that is added takes its place, and an equal one adds nothing.
 The window evicts tool results with their call; LlamaIndex takes out exactly the messages that it names.

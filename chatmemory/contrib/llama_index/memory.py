@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, Unpack
 
 from django.db import router, transaction
@@ -12,10 +12,12 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings, settings_of_new
+from chatmemory.contrib.common.repaired_texts import NativeMessages
+from chatmemory.contrib.common.valid_memory import valid_among, valid_rows
 from chatmemory.contrib.llama_index.messages import FRAMEWORK, form_of, from_row, to_chat_message
+from chatmemory.core.arguments import require_list
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.database import operations
-from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.operations.archive import ARCHIVED, add_archived, empty_archive, take_out
 from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, ConversationQuerySet, Message, MessageQuerySet, require_owner
@@ -38,27 +40,31 @@ class ArchivingMemory(NativeMemory):
         """Return the rows of the memory, of the archive, or with None of both, in memory order."""
         return self.messages.filter(_OF_STATUS[status]).order_by("memory_order")
 
-    def read(self, rows: MessageQuerySet) -> list[ChatMessage]:
-        """Read the messages of ``rows``."""
-        return list(map(from_row, retry(rows.db, lambda: list(rows))))
+    def read(self, status: MessageStatus | None, part: slice = slice(None)) -> list[ChatMessage]:
+        """Return a ``part`` of the messages of a status. Results whose call the window has evicted are not active."""
+        rows = retry(self.database, lambda: list(self.rows(status)))
+        history = self.messages if status is MessageStatus.ACTIVE else None
+        return [from_row(row, message) for row, message in valid_among(rows, history)][part]
 
     def count(self, status: MessageStatus | None) -> int:
-        """Count the :meth:`rows` of a status."""
-        rows = self.rows(status)
-        return retry(rows.db, rows.count)
+        """Count the messages of a status, see :meth:`read`."""
+        if status is MessageStatus.ACTIVE:
+            return len(list(valid_rows(self)))
+        return retry(self.database, self.rows(status).count)
 
     def put(self, messages: Sequence[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE) -> None:
         """Add ``messages`` to the memory, or to the archive.
 
         Raises:
-            TypeError: one of them is not a message of LlamaIndex's.
-            ValueError: a text that no database can store, or a value that has no JSON form.
+            TypeError: they are no list, or one of them is not a message of LlamaIndex's.
+            ValueError: a value that has no JSON form.
         """
-        said, forms = list(map(to_chat_message, messages)), list(map(form_of, messages))
+        said, forms = _said(messages)
         if status is MessageStatus.ACTIVE:
             self.add(said, forms)
         elif said:
-            add_archived(self._target(), said, NativeForms(FRAMEWORK, forms))
+            new = NativeMessages(FRAMEWORK, said, forms)
+            new.tell_repairs(add_archived(self._target(), new.encoded))
 
     def replace(self, messages: Sequence[ChatMessage], status: MessageStatus | None = None) -> None:
         """Make ``messages`` the memory.
@@ -69,10 +75,10 @@ class ArchivingMemory(NativeMemory):
                 the status says.
 
         Raises:
-            TypeError: one of them is not a message of LlamaIndex's.
-            ValueError: a text that no database can store, or a value that has no JSON form.
+            TypeError: they are no list, or one of them is not a message of LlamaIndex's.
+            ValueError: a value that has no JSON form.
         """
-        said, forms = list(map(to_chat_message, messages)), list(map(form_of, messages))
+        said, forms = _said(messages)
 
         def work() -> None:
             if status is MessageStatus.ARCHIVED:
@@ -101,11 +107,18 @@ class ArchivingMemory(NativeMemory):
 
         return self._from_existing(work)
 
-    def take(
-        self, choose: Callable[[MessageQuerySet], Iterable[Message]], reason: EvictionReason = EvictionReason.REWRITTEN
-    ) -> list[ChatMessage]:
-        """Take out of the memory the rows that ``choose`` returns, see ``database/operations/archive.py``."""
+    def take(self, part: slice, reason: EvictionReason = EvictionReason.REWRITTEN) -> list[ChatMessage]:
+        """Take a part of the active messages, see :meth:`read`, out of the memory."""
+
+        def choose(rows: MessageQuerySet) -> list[Message]:
+            return [row for row, _ in valid_among(rows, self.messages)][part]
+
         return self._from_existing(lambda: take_out(self._target(create=False), choose, reason))
+
+    def take_at(self, index: int) -> ChatMessage | None:
+        """Take the message at ``index``, from the end if negative, out of the memory; None if there is none."""
+        taken = self.take(slice(index, index + 1 or None))
+        return taken[0] if taken else None
 
     def take_row(self, key: int) -> list[ChatMessage]:
         """Take the row with a primary key out of the memory or the archive."""
@@ -125,13 +138,17 @@ class ArchivingMemory(NativeMemory):
 
     def _at_once(self, work: Callable[[], T]) -> T:
         """Do several changes in one transaction."""
-        database = router.db_for_write(Conversation)
 
         def transact() -> T:
-            with transaction.atomic(using=database):
+            with transaction.atomic(using=self.database):
                 return work()
 
-        return retry(database, transact)
+        return retry(self.database, transact)
+
+
+def _said(messages: Sequence[ChatMessage]) -> tuple[list[Any], list[Any]]:
+    given = require_list(messages, "messages")
+    return list(map(to_chat_message, given)), list(map(form_of, given))
 
 
 class Conversations:
@@ -154,9 +171,14 @@ class Conversations:
     def __getitem__(self, key: str) -> ArchivingMemory:
         return ArchivingMemory(FRAMEWORK, key, self._owner, **self._settings)
 
+    @property
+    def database(self) -> str:
+        """The alias of the database, see :class:`~chatmemory.contrib.common.native_memory.NativeMemory`."""
+        return router.db_for_write(Conversation)
+
     def keys(self, status: MessageStatus | None) -> list[str]:
         """Return the keys under which there are messages of a status, the oldest conversation first."""
-        database = router.db_for_write(Conversation)
+        database = self.database
         messages = Message.objects.using(database).filter(_OF_STATUS[status], conversation=OuterRef("pk"))
         found: ConversationQuerySet = Conversation.objects.using(database).owned_by(self._owner)
         keys = found.filter(Exists(messages)).order_by("pk").values_list("memory_id", flat=True)

@@ -103,15 +103,20 @@ def form_of(message: li.ChatMessage) -> dict[str, Any] | None:
     return None if json.dumps(form) == json.dumps(alike) else form
 
 
-def from_row(row: Message) -> li.ChatMessage:
-    """Return the message of a row for LlamaIndex: one equal to its own, or another program's, converted."""
+def from_row(row: Message, message: ChatMessage | None = None) -> li.ChatMessage:
+    """Return the message of a row for LlamaIndex: one equal to its own, or another program's, converted.
+
+    Args:
+        row: a row of the conversation.
+        message: the message to convert in place of the row's own.
+    """
     form = row.native_of(FRAMEWORK)
     if form is not None:
         try:
             return li.ChatMessage.model_validate(form)
         except ValidationError:  # it requires that files exist
             pass
-    return from_chat_message(row.message)
+    return from_chat_message(row.message if message is None else message)
 
 
 def from_chat_message(message: ChatMessage) -> li.ChatMessage:

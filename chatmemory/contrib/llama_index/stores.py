@@ -6,9 +6,11 @@ from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 
+from chatmemory.contrib.common.connections import left_as_found
 from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.extras import extra
+from chatmemory.models import MAX_LIMIT
 
 with extra("llama-index"):
     from llama_index.core.base.llms.types import ChatMessage
@@ -22,7 +24,10 @@ __all__ = ["DjangoAsyncChatStore", "DjangoChatStore"]
 
 
 class DjangoChatStore(BaseChatStore):
-    """The conversations of one owner, each created when something is first added under its key."""
+    """The conversations of one owner, each created when something is first added under its key.
+
+    A key that is empty or too long is a ``ValueError``.
+    """
 
     _conversations: Conversations = PrivateAttr()
 
@@ -49,24 +54,26 @@ class DjangoChatStore(BaseChatStore):
         """Make ``messages`` the memory, whatever its window. Messages that they leave out are evicted.
 
         Raises:
-            TypeError: one of them is not a message of LlamaIndex's.
-            ValueError: a text that no database can store, or a value that has no JSON form.
+            TypeError: they are no list, or one of them is not a message of LlamaIndex's.
+            ValueError: a value that has no JSON form.
         """
-        self._conversations[key].replace(messages)
+        with left_as_found(self._conversations.database):
+            self._conversations[key].replace(messages)
 
     def get_messages(self, key: str) -> list[ChatMessage]:
         """Return the messages that the window retains, in order."""
-        memory = self._conversations[key]
-        return memory.read(memory.messages.retained())
+        with left_as_found(self._conversations.database):
+            return self._conversations[key].read(MessageStatus.ACTIVE)
 
     def add_message(self, key: str, message: ChatMessage) -> None:
         """Add a message.
 
         Raises:
             TypeError: it is not a message of LlamaIndex's.
-            ValueError: a text that no database can store, or a value that has no JSON form.
+            ValueError: a value that has no JSON form.
         """
-        self._conversations[key].put([message])
+        with left_as_found(self._conversations.database):
+            self._conversations[key].put([message])
 
     def delete_messages(self, key: str) -> list[ChatMessage] | None:
         """Evict all messages.
@@ -74,7 +81,8 @@ class DjangoChatStore(BaseChatStore):
         Returns:
             The evicted messages; None if there were none.
         """
-        return self._conversations[key].remove(MessageStatus.ACTIVE) or None
+        with left_as_found(self._conversations.database):
+            return self._conversations[key].remove(MessageStatus.ACTIVE) or None
 
     def delete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Evict a message.
@@ -86,9 +94,8 @@ class DjangoChatStore(BaseChatStore):
         Returns:
             The evicted message; None if there is none.
         """
-        place = idx if idx >= 0 else -1 - idx
-        taken = self._conversations[key].take(lambda rows: (rows if idx >= 0 else rows.reverse())[place : place + 1])
-        return taken[0] if taken else None
+        with left_as_found(self._conversations.database):
+            return self._conversations[key].take_at(idx)
 
     def delete_last_message(self, key: str) -> ChatMessage | None:
         """Evict the last message.
@@ -100,39 +107,43 @@ class DjangoChatStore(BaseChatStore):
 
     def get_keys(self) -> list[str]:
         """Return the keys under which there are messages in the memory."""
-        return self._conversations.keys(MessageStatus.ACTIVE)
+        with left_as_found(self._conversations.database):
+            return self._conversations.keys(MessageStatus.ACTIVE)
 
     async def aset_messages(self, key: str, messages: list[ChatMessage]) -> None:
         """Async twin of :meth:`set_messages`."""
-        await sync_to_async(self.set_messages)(key, messages)
+        await sync_to_async(self._conversations[key].replace)(messages)
 
     async def aget_messages(self, key: str) -> list[ChatMessage]:
         """Async twin of :meth:`get_messages`."""
-        return await sync_to_async(self.get_messages)(key)
+        return await sync_to_async(self._conversations[key].read)(MessageStatus.ACTIVE)
 
     async def async_add_message(self, key: str, message: ChatMessage) -> None:
         """Async twin of :meth:`add_message`."""
-        await sync_to_async(self.add_message)(key, message)
+        await sync_to_async(self._conversations[key].put)([message])
 
     async def adelete_messages(self, key: str) -> list[ChatMessage] | None:
         """Async twin of :meth:`delete_messages`."""
-        return await sync_to_async(self.delete_messages)(key)
+        return await sync_to_async(self._conversations[key].remove)(MessageStatus.ACTIVE) or None
 
     async def adelete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Async twin of :meth:`delete_message`."""
-        return await sync_to_async(self.delete_message)(key, idx)
+        return await sync_to_async(self._conversations[key].take_at)(idx)
 
     async def adelete_last_message(self, key: str) -> ChatMessage | None:
         """Async twin of :meth:`delete_last_message`."""
-        return await sync_to_async(self.delete_last_message)(key)
+        return await self.adelete_message(key, -1)
 
     async def aget_keys(self) -> list[str]:
         """Async twin of :meth:`get_keys`."""
-        return await sync_to_async(self.get_keys)()
+        return await sync_to_async(self._conversations.keys)(MessageStatus.ACTIVE)
 
 
 class DjangoAsyncChatStore(AsyncDBChatStore):
-    """The conversations of one owner, with active and archived messages, for LlamaIndex's ``Memory``."""
+    """The conversations of one owner, with active and archived messages, for LlamaIndex's ``Memory``.
+
+    A key that is empty or too long is a ``ValueError``.
+    """
 
     _conversations: Conversations = PrivateAttr()
 
@@ -140,12 +151,15 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
         """
         Args:
             owner: the user who owns the conversations; None for those without an owner.
-            settings: see :class:`DjangoChatStore`.
+            settings: see :class:`DjangoChatStore`. Without a ``limit``, it is the largest: ``Memory`` has a limit, and
+                gives its memory blocks only the messages that it archives itself.
 
         Raises:
             TypeError, ValueError: see :class:`DjangoChatStore`.
         """
         super().__init__()
+        if settings.get("limit") is None:
+            settings["limit"] = MAX_LIMIT
         self._conversations = Conversations(owner, **settings)
 
     @classmethod
@@ -162,9 +176,8 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
     ) -> list[ChatMessage]:
         """Return the messages of a status, or with None of both, in order: ``limit`` after the first ``offset``."""
         start = offset or 0
-        memory = self._conversations[key]
-        rows = memory.rows(status)[start : None if limit is None else start + limit]
-        return await sync_to_async(memory.read)(rows)
+        part = slice(start, None if limit is None else start + limit)
+        return await sync_to_async(self._conversations[key].read)(status, part)
 
     async def count_messages(self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE) -> int:
         """Count the messages of a status, or with None of both."""
@@ -175,7 +188,7 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
 
         Raises:
             TypeError: it is not a message of LlamaIndex's.
-            ValueError: a text that no database can store, or a value that has no JSON form.
+            ValueError: a value that has no JSON form.
         """
         await self.add_messages(key, [message], status)
 
@@ -191,8 +204,8 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
         """Make ``messages`` the whole of memory and archive, whatever the window.
 
         Raises:
-            TypeError: one of them is not a message of LlamaIndex's.
-            ValueError: a text that no database can store, or a value that has no JSON form.
+            TypeError: they are no list, or one of them is not a message of LlamaIndex's.
+            ValueError: a value that has no JSON form.
         """
         await sync_to_async(self._conversations[key].replace)(messages, status)
 
@@ -219,7 +232,7 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
         Returns:
             The messages that were taken out.
         """
-        return await sync_to_async(self._conversations[key].take)(lambda rows: rows[: max(n, 0)])
+        return await sync_to_async(self._conversations[key].take)(slice(max(n, 0)))
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Move the oldest ``n`` messages from the memory to the archive, as if the window had evicted them.
@@ -228,7 +241,7 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
             The messages that were moved.
         """
         take = sync_to_async(self._conversations[key].take)
-        return await take(lambda rows: rows[: max(n, 0)], EvictionReason.WINDOW)
+        return await take(slice(max(n, 0)), EvictionReason.WINDOW)
 
     async def get_keys(self) -> list[str]:
         """Return the keys under which there are messages in memory or archive."""

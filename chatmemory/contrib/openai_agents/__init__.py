@@ -22,7 +22,11 @@ Beyond the SDK's ``Session`` protocol:
   one adds nothing. Instructions of an agent are not stored.
 - The messages of other programs become items: thinking is left out, and content that the Responses API cannot express
   is a text in brackets that names it.
-- An item must be JSON, and no database takes U+0000 or half of a surrogate pair in a text: ``ValueError``.
+- ``Runner.run_sync`` within a transaction uses another connection, which does not see what the transaction wrote. If
+  the transaction has locked the conversation, that is a ``TransactionManagementError`` after 5 seconds. There, call
+  ``async_to_sync(Runner.run)(…)``, which uses the same connection.
+- An item must be JSON. No database takes U+0000 or half of a surrogate pair in a text: U+FFFD takes its place, and the
+  signal ``memory_repaired`` tells of it.
 
 Source: ``agents.memory`` of openai-agents 0.24.
 """

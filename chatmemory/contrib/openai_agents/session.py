@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Unpack, cast
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, Unpack, cast
 
 from asgiref.sync import sync_to_async
 
+from chatmemory.contrib.common.callers_transaction import without_endless_wait
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.contrib.common.valid_memory import valid_rows, with_call_ids
+from chatmemory.core.arguments import require_list
 from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
@@ -20,10 +23,14 @@ from chatmemory.models import Message
 with extra("openai-agents"):
     from agents.items import TResponseInputItem
     from agents.memory import SessionSettings
+    from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
     from chatmemory.formats.responses.agents_items import FRAMEWORK, Item, answer, groups, items_of, messages_of
 
 __all__ = ["DjangoSession"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class DjangoSession:
@@ -49,14 +56,12 @@ class DjangoSession:
                 :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
 
         Raises:
-            TypeError: there is no such setting.
+            TypeError: there is no such setting, in ``session_settings`` or here.
             ValueError: an anonymous or unsaved user, an ID that is empty or too long, or settings that no conversation
                 can have.
         """
         self.session_id = session_id
-        if isinstance(session_settings, dict):
-            session_settings = SessionSettings(**session_settings)
-        self.session_settings = session_settings or SessionSettings()
+        self.session_settings = coerce_session_settings({} if session_settings is None else session_settings)
         self._memory = NativeMemory(FRAMEWORK, session_id, owner, **settings)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
@@ -66,8 +71,7 @@ class DjangoSession:
             limit: by default the limit of the session settings. If that is None too, or the number is negative, all
                 items are returned, as by the SDK's own sessions.
         """
-        if limit is None and self.session_settings is not None:
-            limit = self.session_settings.limit
+        limit = resolve_session_limit(limit, self.session_settings)
         items = cast(list[TResponseInputItem], await sync_to_async(self._items)())
         return items if limit is None or limit < 0 else items[max(0, len(items) - limit) :]
 
@@ -75,24 +79,28 @@ class DjangoSession:
         """Add all of ``items`` or none.
 
         Raises:
-            TypeError: an item has no JSON form.
-            ValueError: the same, or a text that no database can store.
+            TypeError: they are no list, or an item is no dict or has no JSON form.
+            ValueError: an item holds a number that is not finite.
+            TransactionManagementError: the event loop runs within a transaction that has locked the conversation.
         """
-        await run_to_the_end(self._add, items)
+        await run_to_the_end(self._without_endless_wait(self._add), items)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Evict the last item and return it to this caller alone; None if there is none. History keeps it."""
-        return cast(TResponseInputItem | None, await run_to_the_end(self._pop))
+        return cast(TResponseInputItem | None, await run_to_the_end(self._without_endless_wait(self._pop)))
 
     async def clear_session(self) -> None:
         """Evict all items. History keeps them."""
-        await run_to_the_end(self._memory.clear)
+        await run_to_the_end(self._without_endless_wait(self._memory.clear))
+
+    def _without_endless_wait(self, change: Callable[P, T]) -> Callable[P, T]:
+        return without_endless_wait(self._memory.database, change)
 
     def _items(self) -> list[Item]:
         return [item for row, message in valid_rows(self._memory) for item in _items_of_row(row, message)]
 
     def _add(self, items: list[TResponseInputItem]) -> None:
-        plain: list[Item] = json.loads(json.dumps(items))
+        plain: list[Item] = json.loads(json.dumps(require_list(items, "items")))
         for index, item in enumerate(plain):
             if not isinstance(item, dict):
                 raise TypeError(f"items[{index}] must be a dict, but is: {type(item).__name__}")

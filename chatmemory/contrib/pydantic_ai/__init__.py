@@ -24,7 +24,8 @@ What it promises:
   tools, instructions and settings, tools that ran at the provider, files of the model) are kept with the message next
   to them, which names them in its attributes; a request of nothing else is a custom message.
 - The messages of other programs become requests and responses; content that these cannot express is a text in brackets.
-- No database takes U+0000 or half of a surrogate pair in a text: ``ValueError``.
+- No database takes U+0000 or half of a surrogate pair in a text: U+FFFD takes its place, and the signal
+  ``memory_repaired`` tells of it.
 
 Source: ``pydantic_ai.messages`` of pydantic-ai-slim 2.68.
 """

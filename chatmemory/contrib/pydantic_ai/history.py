@@ -8,14 +8,18 @@ from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 
+from chatmemory.contrib.common.connections import left_as_found
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.contrib.common.valid_memory import valid_rows
+from chatmemory.core.arguments import require_list
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
+from chatmemory.core.serialization.storable import with_replacements
 
 with extra("pydantic-ai"):
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
+    from pydantic_core import PydanticSerializationError
 
     from chatmemory.contrib.pydantic_ai.parts import FRAMEWORK, answer, model_message, said_in
 
@@ -46,6 +50,36 @@ class DjangoMessageHistory:
         Raises:
             pydantic.ValidationError: a ``ValueError``; a newer Pydantic AI wrote something that this one does not know.
         """
+        with left_as_found(self._memory.database):
+            return self._messages()
+
+    def add(self, messages: Iterable[ModelMessage]) -> None:
+        """Add all of ``messages`` or none: ``add(result.new_messages())``.
+
+        Raises:
+            TypeError: they are no list.
+        """
+        with left_as_found(self._memory.database):
+            self._add(messages)
+
+    def clear(self) -> None:
+        """Evict all messages; history keeps them."""
+        with left_as_found(self._memory.database):
+            self._memory.clear()
+
+    async def amessages(self) -> list[ModelMessage]:
+        """Async twin of :meth:`messages`."""
+        return await sync_to_async(self._messages)()
+
+    async def aadd(self, messages: Iterable[ModelMessage]) -> None:
+        """Async twin of :meth:`add`."""
+        await sync_to_async(self._add)(messages)
+
+    async def aclear(self) -> None:
+        """Async twin of :meth:`clear`."""
+        await sync_to_async(self._memory.clear)()
+
+    def _messages(self) -> list[ModelMessage]:
         made: list[ModelMessage | None] = []
         native: list[dict[str, Any]] = []
         request: tuple[int, int] | None = None
@@ -68,33 +102,24 @@ class DjangoMessageHistory:
         read = iter(ModelMessagesTypeAdapter.validate_json(json.dumps(native)))
         return [next(read) if message is None else message for message in made]
 
-    def add(self, messages: Iterable[ModelMessage]) -> None:
-        """Add all of ``messages`` or none: ``add(result.new_messages())``.
-
-        Raises:
-            ValueError: a text that no database can store.
-        """
-        plain = json.loads(ModelMessagesTypeAdapter.dump_json(list(messages)))
+    def _add(self, messages: Iterable[ModelMessage]) -> None:
+        given, plain = _plain(require_list(messages, "messages"))
         # Read as they will be read later: the package brings older kinds of parts up to date.
         read = ModelMessagesTypeAdapter.validate_json(json.dumps(plain))
         said = [one for number, message in enumerate(read) for one in _said(message, number, plain[number])]
-        self._memory.add([message for message, _ in said], [form for _, form in said])
+        forms = [form for number, message in enumerate(read) for _, form in _said(message, number, given[number])]
+        replaced = [index for index, (_, form) in enumerate(said) if form != forms[index]]
+        self._memory.add([message for message, _ in said], [form for _, form in said], replaced)
 
-    def clear(self) -> None:
-        """Evict all messages; history keeps them."""
-        self._memory.clear()
 
-    async def amessages(self) -> list[ModelMessage]:
-        """Async twin of :meth:`messages`."""
-        return await sync_to_async(self.messages)()
-
-    async def aadd(self, messages: Iterable[ModelMessage]) -> None:
-        """Async twin of :meth:`add`."""
-        await sync_to_async(self.add)(messages)
-
-    async def aclear(self) -> None:
-        """Async twin of :meth:`clear`."""
-        await sync_to_async(self.clear)()
+def _plain(messages: list[ModelMessage]) -> tuple[list[Any], list[Any]]:
+    """Return the messages as JSON values, as they are and with U+FFFD for what has no UTF-8."""
+    try:
+        plain = json.loads(ModelMessagesTypeAdapter.dump_json(messages))
+    except PydanticSerializationError:  # half of a surrogate pair
+        given = ModelMessagesTypeAdapter.dump_python(messages, mode="json")
+        return given, [with_replacements(message) for message in given]
+    return plain, plain
 
 
 def _said(message: ModelMessage, number: int, plain: dict[str, Any]) -> Iterator[tuple[ChatMessage, Any]]:

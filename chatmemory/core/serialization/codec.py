@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from chatmemory.core.arguments import require_list
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps, loads
 from chatmemory.core.messages import ChatMessage
@@ -29,10 +30,14 @@ def message_to_json(message: ChatMessage | None) -> str:
 
 
 def messages_to_json(messages: Iterable[ChatMessage | None] | None) -> str:
-    """Return the JSON text of a list of messages."""
+    """Return the JSON text of a list of messages.
+
+    Raises:
+        TypeError: ``messages`` is no list, or an attribute has no JSON form.
+    """
     if messages is None:
         return "null"
-    return "[" + ",".join(map(message_to_json, messages)) + "]"
+    return "[" + ",".join(map(message_to_json, require_list(messages, "messages"))) + "]"
 
 
 def message_from_json(text: str) -> ChatMessage:

@@ -9,7 +9,7 @@ from typing import Any
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import MAX_NESTING, levels
 
-__all__ = ["require_json", "require_storable"]
+__all__ = ["require_json", "require_storable", "with_replacements"]
 
 # No database holds U+0000, and half of a surrogate pair has no UTF-8.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -22,6 +22,21 @@ def require_storable(text: str, place: str = "") -> str:
         what = "U+0000" if found[0] == "\x00" else f"half of a surrogate pair (U+{ord(found[0]):04X})"
         raise InvalidMessageError(f"has {what} at index {found.start()}; take it out", place)
     return text
+
+
+def with_replacements(value: Any) -> Any:
+    """Return a JSON value with U+FFFD for each U+0000 and each lone half of a surrogate pair in its texts and keys."""
+    if isinstance(value, str):
+        if not _UNSTORABLE.search(value):
+            return value
+        # Two halves that belong together become their character.
+        whole = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return whole.replace("\x00", "\ufffd")
+    if isinstance(value, Mapping):
+        return {with_replacements(key): with_replacements(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [with_replacements(item) for item in value]
+    return value
 
 
 def require_json(value: Any, place: str, depth: int = 0, deepest: int = MAX_NESTING) -> None:

@@ -56,14 +56,14 @@ def take_out(
     return taken
 
 
-def add_archived(target: Target, messages: list[ChatMessage], native: NativeForms) -> None:
+def add_archived(target: Target, messages: Iterable[ChatMessage], native: NativeForms | None = None) -> Change:
     """Add messages to the archive: they were said, and are evicted at once.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing, and must not be made.
         ValueError: a text that no database can hold, or a form that is no JSON.
     """
-    new = NewMessages(messages, native)
+    new = NewMessages.of(messages, native)
 
     def work(change: Change) -> None:
         conversation = change.conversation
@@ -74,7 +74,7 @@ def add_archived(target: Target, messages: list[ChatMessage], native: NativeForm
             conversation.next_position += 1
         write(change, rows, [(row, EvictionReason.WINDOW) for row in rows])
 
-    target.change(work)
+    return target.change(work)
 
 
 def empty_archive(target: Target, chosen: Q | None = None) -> list[Message]:

@@ -31,6 +31,7 @@ class NewMessages(Sequence[ChatMessage]):
             TypeError: one of ``messages`` is no message.
             ValueError: a text that no database can hold, or a form that is no JSON.
         """
+        self.native = native
         self._messages = require_messages(messages)
         self._columns = [to_columns(message) for message in self._messages]
         if native is not None:

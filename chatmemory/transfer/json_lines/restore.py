@@ -17,12 +17,12 @@ from uuid import UUID
 from django.core.exceptions import ValidationError
 from django.db import DataError, IntegrityError, transaction
 
-from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import MAX_NESTING, levels
 from chatmemory.core.serialization.reader import read_message
 from chatmemory.core.serialization.storable import require_storable
 from chatmemory.database.idempotency import scope_of, scope_of_owner
 from chatmemory.models import Conversation, IdempotencyKey, Message
+from chatmemory.models.identifiers import memory_id_text
 from chatmemory.models.message_columns import to_columns
 from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.json_lines.lines import Line, blocks
@@ -145,12 +145,13 @@ class _Block:
         line.done()
         try:
             conversation.clean_fields(exclude=["owner"])
-            for name in ("memory_id", "title", "model"):
+            memory_id_text(conversation.memory_id)
+            for name in ("title", "model"):
                 require_storable(getattr(conversation, name), name)
         except ValidationError as error:
             problems = (f"{name}: {' '.join(texts)}" for name, texts in error.message_dict.items())
             raise line.bad("; ".join(problems)) from error
-        except InvalidMessageError as error:
+        except ValueError as error:
             raise line.bad(str(error)) from error
         return conversation, created_at, updated_at
 
