@@ -16,7 +16,8 @@ the window of the conversation evicts, the blocks never get. So :class:`DjangoAs
 the largest limit, unless it was given another. For a conversation that exists, or a ``limit`` that you give, choose
 more than ``token_limit`` times ``chat_history_token_ratio`` of ``Memory`` (21,000 by default), and as much again as one
 turn adds. The same holds for :class:`DjangoChatStore` with a ``ChatSummaryMemoryBuffer``, which summarises what exceeds
-its ``token_limit``.
+its ``token_limit``. Each ``get()`` of that buffer deletes all messages and adds them again, so the history of the
+conversation repeats them.
 
 The sync methods of ``Memory`` run an event loop, so Django uses another thread and another connection for them: in sync
 code, call ``async_to_sync(memory.aput)(message)``.
