@@ -18,7 +18,7 @@ from chatmemory.formats import naming_message
 from chatmemory.formats.rules import Repair, RepairReason
 from chatmemory.formats.validity import Valid
 
-__all__ = ["Thinking", "without_stale_thinking"]
+__all__ = ["Thinking", "stale_answers", "without_stale_thinking"]
 
 Thinking = Literal["all", "none"] | Collection[int]
 """The thinking to send: all, none, or that of the messages with these indexes, before which nothing has changed."""
@@ -53,15 +53,21 @@ def without_stale_thinking(
             rest = without(message) if isinstance(message, AiMessage) else None
         if rest is not None:
             without_thinking[index] = rest
-    for index in _stale(valid, thinking, without_thinking):
+    for index in stale_answers(valid, thinking, without_thinking):
         messages[index] = without_thinking[index]
         what = "Thinking was left out, because what stands before it has changed since."
         repairs.append(Repair(valid.positions[index], RepairReason.STALE_THINKING, what))
     return replace(valid, messages=messages)
 
 
-def _stale(valid: Valid, thinking: Thinking, thoughtful: Container[int]) -> Iterator[int]:
-    """Yield the indexes of the answers whose thinking must not be sent, among those that have any."""
+def stale_answers(valid: Valid, thinking: Thinking, thoughtful: Container[int]) -> Iterator[int]:
+    """Yield the indexes of the answers whose thinking must not be sent.
+
+    Args:
+        valid: the memory.
+        thinking: what may be sent.
+        thoughtful: the indexes, in the valid memory, of the answers that have thinking.
+    """
     fresh = set(valid.positions if thinking == "all" else () if thinking == "none" else thinking)
     under_way = len(valid.messages) if thinking == "none" else _turn_under_way(valid)
     latest_result = -1

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Unpack
 
 from django.db import router
+from django.db.models import F
 
 from chatmemory.contrib.common.new_conversations import ConversationSettings, settings_of_new
 from chatmemory.contrib.common.repaired_texts import NativeMessages
@@ -54,8 +55,8 @@ class NativeMemory:
 
     @property
     def messages(self) -> MessageQuerySet:
-        """The rows of the conversation."""
-        found = Message.objects.using(self.database)
+        """The rows of the conversation, each with its ``prefix_version``."""
+        found = Message.objects.using(self.database).annotate(prefix_version=F("conversation__prefix_version"))
         return found.filter(conversation__owner=self._owner, conversation__memory_id=self._memory_id)
 
     def retained(self) -> list[Message]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import starmap
 from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
@@ -10,6 +11,7 @@ from asgiref.sync import sync_to_async
 from chatmemory.contrib.common.connections import left_as_found
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings
+from chatmemory.contrib.common.stale_thinking import without_stale_thinking
 from chatmemory.contrib.common.valid_memory import valid_rows
 from chatmemory.contrib.langchain.messages import FRAMEWORK, form_of, from_row, to_chat_message
 from chatmemory.core.arguments import require_list
@@ -18,6 +20,8 @@ from chatmemory.core.extras import extra
 with extra("langchain"):
     from langchain_core.chat_history import BaseChatMessageHistory
     from langchain_core.messages import BaseMessage
+
+    from chatmemory.contrib.langchain.signed_thinking import without_signed_thinking
 
 __all__ = ["DjangoChatMessageHistory"]
 
@@ -74,7 +78,8 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
         await sync_to_async(self._memory.clear)()
 
     def _get(self) -> list[BaseMessage]:
-        return [from_row(row, message) for row, message in valid_rows(self._memory)]
+        rows = list(valid_rows(self._memory))
+        return without_stale_thinking(rows, list(starmap(from_row, rows)), without_signed_thinking)
 
     def _add(self, messages: Sequence[BaseMessage]) -> None:
         given = require_list(messages, "messages")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import starmap
 from typing import Any, TypeVar, Unpack
 
 from django.db import router, transaction
@@ -13,8 +14,10 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings, settings_of_new
 from chatmemory.contrib.common.repaired_texts import NativeMessages
+from chatmemory.contrib.common.stale_thinking import without_stale_thinking
 from chatmemory.contrib.common.valid_memory import valid_among, valid_rows
 from chatmemory.contrib.llama_index.messages import FRAMEWORK, form_of, from_row, to_chat_message
+from chatmemory.contrib.llama_index.signed_thinking import without_signed_thinking
 from chatmemory.core.arguments import require_list
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.database import operations
@@ -41,10 +44,15 @@ class ArchivingMemory(NativeMemory):
         return self.messages.filter(_OF_STATUS[status]).order_by("memory_order")
 
     def read(self, status: MessageStatus | None, part: slice = slice(None)) -> list[ChatMessage]:
-        """Return a ``part`` of the messages of a status. Results whose call the window has evicted are not active."""
+        """Return a ``part`` of the messages of a status.
+
+        The active ones are without stale thinking, and without results whose call the window has evicted.
+        """
         rows = retry(self.database, lambda: list(self.rows(status)))
-        history = self.messages if status is MessageStatus.ACTIVE else None
-        return [from_row(row, message) for row, message in valid_among(rows, history)][part]
+        if status is not MessageStatus.ACTIVE:
+            return [from_row(row, message) for row, message in valid_among(rows, None)][part]
+        valid = list(valid_among(rows, self.messages))
+        return without_stale_thinking(valid, list(starmap(from_row, valid)), without_signed_thinking)[part]
 
     def count(self, status: MessageStatus | None) -> int:
         """Count the messages of a status, see :meth:`read`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import chain, starmap
 from typing import Any, ParamSpec, TypeVar, Unpack, cast
 
 from asgiref.sync import sync_to_async
@@ -11,6 +12,7 @@ from asgiref.sync import sync_to_async
 from chatmemory.contrib.common.callers_transaction import without_endless_wait
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings
+from chatmemory.contrib.common.stale_thinking import without_stale_thinking
 from chatmemory.contrib.common.valid_memory import valid_rows, with_call_ids
 from chatmemory.core.arguments import require_list
 from chatmemory.core.asynchronous import run_to_the_end
@@ -97,7 +99,9 @@ class DjangoSession:
         return without_endless_wait(self._memory.database, change)
 
     def _items(self) -> list[Item]:
-        return [item for row, message in valid_rows(self._memory) for item in _items_of_row(row, message)]
+        rows = list(valid_rows(self._memory))
+        answers = without_stale_thinking(rows, list(starmap(_items_of_row, rows)), _without_signed_thinking)
+        return list(chain.from_iterable(answers))
 
     def _add(self, items: list[TResponseInputItem]) -> None:
         plain: list[Item] = json.loads(json.dumps(require_list(items, "items")))
@@ -120,6 +124,12 @@ def _form(items: list[Item], message: ChatMessage) -> list[Item] | None:
 def _items_of_row(row: Message, message: ChatMessage) -> list[Item]:
     form: list[Item] | None = row.native_of(FRAMEWORK)
     return items_of(message) if form is None else form
+
+
+def _without_signed_thinking(items: list[Item]) -> list[Item] | None:
+    """Return the items without Claude's thinking, which the SDK keeps beside its reasoning; None if there is none."""
+    rest = [item for item in items if "thinking_blocks" not in (item.get("provider_data") or {})]
+    return None if len(rest) == len(items) else rest
 
 
 def _without_last(row: Message) -> Remainder:

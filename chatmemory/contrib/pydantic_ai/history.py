@@ -11,6 +11,7 @@ from asgiref.sync import sync_to_async
 from chatmemory.contrib.common.connections import left_as_found
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings
+from chatmemory.contrib.common.stale_thinking import without_stale_thinking
 from chatmemory.contrib.common.valid_memory import valid_rows
 from chatmemory.core.arguments import require_list
 from chatmemory.core.extras import extra
@@ -24,6 +25,8 @@ with extra("pydantic-ai"):
     from chatmemory.contrib.pydantic_ai.parts import FRAMEWORK, answer, model_message, said_in
 
 __all__ = ["DjangoMessageHistory"]
+
+_ANTHROPIC = ("anthropic", "bedrock")
 
 
 class DjangoMessageHistory:
@@ -84,8 +87,9 @@ class DjangoMessageHistory:
         native: list[dict[str, Any]] = []
         request: tuple[int, int] | None = None
         parts: dict[int, Any] = {}
-        for row, message in valid_rows(self._memory):
-            form = row.native_of(FRAMEWORK)
+        rows = list(valid_rows(self._memory))
+        forms = [row.native_of(FRAMEWORK) for row, _ in rows]
+        for (row, message), form in zip(rows, without_stale_thinking(rows, forms, _without_bound), strict=True):
             if form is None:
                 made.append(model_message(message, row.created_at))
                 request = None
@@ -120,6 +124,15 @@ def _plain(messages: list[ModelMessage]) -> tuple[list[Any], list[Any]]:
         given = ModelMessagesTypeAdapter.dump_python(messages, mode="json")
         return given, [with_replacements(message) for message in given]
     return plain, plain
+
+
+def _without_bound(form: Any) -> Any:
+    """Return the form of a response without the thinking that Anthropic's models wrote; None if it has none."""
+    if form is None or form["message"]["kind"] != "response":
+        return None
+    parts = form["message"]["parts"]
+    rest = [part for part in parts if not (part["part_kind"] == "thinking" and part["provider_name"] in _ANTHROPIC)]
+    return None if len(rest) == len(parts) else {**form, "message": {**form["message"], "parts": rest}}
 
 
 def _said(message: ModelMessage, number: int, plain: dict[str, Any]) -> Iterator[tuple[ChatMessage, Any]]:
