@@ -111,11 +111,11 @@ def erase_user(user: Any, *, how: str | None = None, database: str | None = None
     alias = database or router.db_for_write(Conversation)
     erased = Erased()
     theirs = Conversation.objects.using(alias).filter(owner=user)
-    while page := list(theirs.order_by("pk")[:100]):
+    while page := retry(alias, lambda: list(theirs.order_by("pk")[:100])):
         for conversation in page:
             erased += retry(alias, partial(_erase, conversation, user, alias, manner))
     keys = IdempotencyKey.objects.using(alias).filter(scope=scope_of_owner(user))
-    return erased + Erased(keys=keys.delete()[0])
+    return erased + Erased(keys=retry(alias, keys.delete)[0])
 
 
 async def aerase_user(user: Any, *, how: str | None = None, database: str | None = None) -> Erased:

@@ -200,6 +200,7 @@ class Assistant:
         The conversation is free at once. The turn itself ends with ``TurnLostError`` when it next adds something; what
         it added before stays.
         """
+        before_turn()
         open_turn(self.memory(memory_id), self._turn_timeout).interrupt()
 
     async def ainterrupt(self, memory_id: Any) -> None:

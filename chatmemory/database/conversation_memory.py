@@ -15,6 +15,7 @@ from chatmemory.database.change import Change
 from chatmemory.database.key import Key
 from chatmemory.database.operations.try_window import WindowTrial, try_window
 from chatmemory.database.read import read_window
+from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.database.to_format import written_memory
 from chatmemory.models import Conversation, WindowSettings
@@ -92,12 +93,16 @@ class ConversationMemory(ChatMemory):
         Raises:
             ValueError: there was no such version.
         """
-        current = (
-            Conversation.objects.using(self._primary).values_list("version", flat=True).get(pk=self.conversation.pk)
-        )
-        if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= current:
-            raise ValueError(f"version must be from 0 to {current}, but is: {version!r}")
-        return [row.message for row in self.conversation.messages.using(self._primary).in_memory_at(version)]
+        database = self._primary
+
+        def read() -> list[ChatMessage]:
+            row = Conversation.objects.using(database).values_list("version", flat=True)
+            current = row.get(pk=self.conversation.pk)
+            if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= current:
+                raise ValueError(f"version must be from 0 to {current}, but is: {version!r}")
+            return [row.message for row in self.conversation.messages.using(database).in_memory_at(version)]
+
+        return retry(database, read)
 
     async def aat(self, version: int) -> list[ChatMessage]:
         """Async twin of :meth:`at`."""
