@@ -19,8 +19,11 @@ class ChatmemoryConfig(AppConfig):
     def ready(self) -> None:
         # Models can be imported only now.
         from chatmemory.checks import check_settings
+        from chatmemory.core.asynchronous import set_thread_needs
         from chatmemory.database.conversation_memory import ConversationMemory
+        from chatmemory.database.threads import ConnectionNeeds
         from chatmemory.models import Conversation
 
         register(check_settings)
         Conversation.add_to_class("memory", property(ConversationMemory))
+        set_thread_needs(ConnectionNeeds())

@@ -203,7 +203,7 @@ def purge_keys(
         return
     after = 0
     numbers = old.order_by("pk").values_list("pk", flat=True)
-    while keys := retry(database, partial(list, numbers.filter(pk__gt=after)[:batch_size])):
+    while keys := retry(database, lambda: list(numbers.filter(pk__gt=after)[:batch_size])):  # noqa: B023 called at once
         yield Erased(keys=retry(database, partial(_erase_keys, database, keys)))
         after = keys[-1]
 

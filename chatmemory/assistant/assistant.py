@@ -8,8 +8,6 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import aclosing, closing
 from typing import Any, TypeAlias
 
-from asgiref.sync import sync_to_async
-
 from chatmemory.assistant.driver import Driver
 from chatmemory.assistant.model import ChatModel, ModelFunction, as_chat_model
 from chatmemory.assistant.steps import Plan, turn_steps
@@ -17,6 +15,7 @@ from chatmemory.assistant.tools import Tool, Toolbox
 from chatmemory.assistant.turns.base import Added
 from chatmemory.assistant.turns.local import LocalTurn
 from chatmemory.assistant.turns.opening import before_turn, open_turn
+from chatmemory.core.asynchronous import in_own_thread
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, SystemMessage, UserMessage
 
@@ -177,7 +176,7 @@ class Assistant:
         self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
     ) -> AiMessage:
         """Async twin of :meth:`chat`. A cancelled task leaves what was added before, and releases its turn."""
-        driver = await sync_to_async(self._driver)(memory_id, message, idempotency_key, streaming=False)
+        driver = await in_own_thread(self._driver)(memory_id, message, idempotency_key, streaming=False)
         async with aclosing(driver.arun()) as events:
             async for event in events:
                 last = event
@@ -188,7 +187,7 @@ class Assistant:
         self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
     ) -> AsyncGenerator[str | Added, None]:
         """Async twin of :meth:`stream`. Close it if you leave it early: ``contextlib.aclosing``."""
-        driver = await sync_to_async(self._driver)(memory_id, message, idempotency_key, streaming=True)
+        driver = await in_own_thread(self._driver)(memory_id, message, idempotency_key, streaming=True)
         async with aclosing(driver.arun()) as events:
             async for event in events:
                 if not isinstance(event, AiMessage):
@@ -205,7 +204,7 @@ class Assistant:
 
     async def ainterrupt(self, memory_id: Any) -> None:
         """Async twin of :meth:`interrupt`."""
-        await sync_to_async(self.interrupt)(memory_id)
+        await in_own_thread(self.interrupt)(memory_id)
 
     def _driver(
         self, memory_id: Any, message: str | UserMessage | None, idempotency_key: str | None, *, streaming: bool

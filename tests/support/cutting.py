@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from django.db import OperationalError, connection
 
-__all__ = ["cut_all_others", "own_process", "wait_until_alone", "wait_until_ended"]
+__all__ = ["cut_all_others", "others", "own_process", "wait_until_alone", "wait_until_ended"]
 
 # Of this database, but the own one.
 _OTHERS = {
@@ -29,12 +29,12 @@ def own_process() -> int:
 
 def cut_all_others() -> list[int]:
     """Cut them, and say which ones there were."""
-    others = _others()
+    theirs = others()
     with connection.cursor() as cursor:
-        for process in others:
+        for process in theirs:
             with suppress(OperationalError):  # it ended by itself
                 cursor.execute(_CUT[connection.vendor], [process])
-    return others
+    return theirs
 
 
 def wait_until_alone(timeout: float = 60) -> None:
@@ -44,8 +44,8 @@ def wait_until_alone(timeout: float = 60) -> None:
         AssertionError: there are others still.
     """
     until = time.monotonic() + timeout
-    while connection.vendor != "sqlite" and (others := _others()):
-        assert time.monotonic() < until, f"there are connections of others still: {others}"
+    while connection.vendor != "sqlite" and (left := others()):
+        assert time.monotonic() < until, f"there are connections of others still: {left}"
         time.sleep(0.05)
 
 
@@ -56,12 +56,13 @@ def wait_until_ended(processes: Iterable[int], timeout: float = 60) -> None:
         AssertionError: one is there still.
     """
     until = time.monotonic() + timeout
-    while left := set(processes).intersection(_others()):
+    while left := set(processes).intersection(others()):
         assert time.monotonic() < until, f"there are still: {left}"
         time.sleep(0.01)
 
 
-def _others() -> list[int]:
+def others() -> list[int]:
+    """The numbers of all connections to this database but the own one."""
     with connection.cursor() as cursor:
         cursor.execute(_OTHERS[connection.vendor])
         return [process for (process,) in cursor.fetchall()]

@@ -12,6 +12,7 @@ from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.contrib.common.valid_memory import valid_rows
 from chatmemory.contrib.langchain.messages import FRAMEWORK, form_of, from_row, to_chat_message
+from chatmemory.core.asynchronous import in_own_thread
 from chatmemory.core.extras import extra
 
 with extra("langchain"):
@@ -66,11 +67,11 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Async twin of :meth:`add_messages`."""
-        await sync_to_async(self._add)(messages)
+        await in_own_thread(self._add)(messages)
 
     async def aclear(self) -> None:
         """Async twin of :meth:`clear`."""
-        await sync_to_async(self._memory.clear)()
+        await in_own_thread(self._memory.clear)()
 
     def _get(self) -> list[BaseMessage]:
         return [from_row(row, message) for row, message in valid_rows(self._memory)]

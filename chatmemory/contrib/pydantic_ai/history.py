@@ -11,6 +11,7 @@ from asgiref.sync import sync_to_async
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.contrib.common.valid_memory import valid_rows
+from chatmemory.core.asynchronous import in_own_thread
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
 
@@ -90,11 +91,11 @@ class DjangoMessageHistory:
 
     async def aadd(self, messages: Iterable[ModelMessage]) -> None:
         """Async twin of :meth:`add`."""
-        await sync_to_async(self.add)(messages)
+        await in_own_thread(self.add)(messages)
 
     async def aclear(self) -> None:
         """Async twin of :meth:`clear`."""
-        await sync_to_async(self.clear)()
+        await in_own_thread(self.clear)()
 
 
 def _said(message: ModelMessage, number: int, plain: dict[str, Any]) -> Iterator[tuple[ChatMessage, Any]]:
