@@ -139,13 +139,15 @@ class Assistant:
             message: what the user says. None goes on from where the conversation stands, say after a failure; if it
                 stands at an answer, that is returned.
             idempotency_key: with a memory in Django's database, a second call with the same key and message adds
-                nothing: it returns the answer of the first, or goes on if there is none.
+                nothing: it returns the answer of the first, or goes on if there is none. If another message was said
+                and answered since, it adds the message and asks once more; later calls return that answer.
 
         Raises:
             ConversationBusyError: another turn took too long.
             TurnLostError: this turn was interrupted, or took too long and another has taken over.
             TooManyToolInvocationsError: the model did not stop calling tools.
-            WindowTooSmallError: the message that the model is to answer does not fit the window.
+            WindowTooSmallError: the message that the model is to answer does not fit the window, or left it while
+                tools ran.
             IdempotencyConflictError: the key came before, with another message.
             AnswerDeletedError: the key came before, messages after it have been deleted, and the answer may be among
                 those.

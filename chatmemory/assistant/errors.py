@@ -38,7 +38,7 @@ class TooManyToolInvocationsError(AssistantError):
 
 
 class WindowTooSmallError(AssistantError):
-    """The message that the model is to answer does not fit the window, so the model would never see it."""
+    """The message that the model is to answer does not fit the window, or left it, so the model would not see it."""
 
 
 class ModelError(AssistantError):
