@@ -42,7 +42,7 @@ class WindowTooSmallError(AssistantError):
 
 
 class ModelError(AssistantError):
-    """The model's answer broke off, or was empty."""
+    """The model's answer broke off, was empty, or cannot be understood."""
 
 
 class ToolError(Exception):
