@@ -81,7 +81,17 @@ class ConversationTurn(Turn):
                     return 0
                 return row.values_list("turn", flat=True).get()
 
-        self._number = retry(self._key.database, take)
+        try:
+            self._number = retry(self._key.database, take)
+        except RuntimeError as error:
+            if not connections[self._key.database].in_atomic_block:
+                raise
+            raise RuntimeError(
+                f"The assistant cannot take a turn of conversation {self.name} within a transaction: nobody else would "
+                "see the turn, and its row would be locked while the model works. Call the assistant outside of "
+                "transaction.atomic(). If the setting ATOMIC_REQUESTS opened the transaction, mark the view with "
+                f"@transaction.non_atomic_requests. Django says: {error}"
+            ) from None
         if not self._number and not row.exists():
             self._target().change(lambda change: None)  # makes the row, if that is allowed
         return bool(self._number)
