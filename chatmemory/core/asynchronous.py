@@ -138,10 +138,13 @@ async def in_thread_for_functions(function: Callable[[], T], *, of_caller: bool 
 
 
 async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
-    """Yield the items of ``steps``, each of which is made in the thread that tasks share."""
+    """Yield the items of ``steps``, each of which is made as a change :func:`in_own_thread`.
+
+    A step may run in another thread than the one before, so none may leave a transaction or a cursor open.
+    """
 
     def take() -> list[T]:
         return list(islice(steps, 1))
 
-    while step := await sync_to_async(take)():
+    while step := await in_own_thread(take)():
         yield step[0]

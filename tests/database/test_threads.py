@@ -12,11 +12,13 @@ import pytest
 from asgiref.sync import ThreadSensitiveContext, async_to_sync, sync_to_async
 from django.db import connection, connections, transaction
 from django.test import TestCase
+from django.utils import timezone
 
 from chatmemory import AiMessage, MessageWindowChatMemory, ToolExecutionRequest, UserMessage
 from chatmemory.assistant import Assistant, Tool
 from chatmemory.contrib.openai_agents import DjangoSession
 from chatmemory.models import Conversation, Message
+from chatmemory.retention import apurge_evicted
 from chatmemory.signals import messages_added
 from tests.database.test_async import run
 from tests.support.assistant_models import ScriptedModel, calling
@@ -72,6 +74,26 @@ class TestRowLock:
 
         run(use())
         assert conversation.messages.count() == 1
+
+    def test_a_purge_that_waits_keeps_nobody_from_going_on(self) -> None:
+        conversation = ConversationFactory(owner=None, window="messages", limit=1)
+        conversation.memory.add(UserMessage("Hi"), AiMessage("Hello"))
+
+        async def purge() -> None:
+            assert [step.messages async for step in apurge_evicted(timezone.now())] == [1]
+
+        async def use() -> None:
+            with locked(conversation) as unlock:
+                waiting = asyncio.create_task(purge())
+                while not (await asyncio.to_thread(waits_for_a_lock)):
+                    await asyncio.sleep(0.2)  # MariaDB tells nothing new more often
+                async with asyncio.timeout(50):
+                    assert await Conversation.objects.acount() == 1
+                assert not waiting.done()
+                unlock()
+                await waiting
+
+        run(use())
 
     def test_a_cancelled_change_ends_before_its_task(self) -> None:
         """What is said after it comes after it."""
