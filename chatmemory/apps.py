@@ -19,10 +19,13 @@ class ChatmemoryConfig(AppConfig):
     def ready(self) -> None:
         # Models can be imported only now.
         from chatmemory.checks import check_apps, check_databases, check_settings
+        from chatmemory.core.asynchronous import set_thread_needs
         from chatmemory.database.conversation_memory import ConversationMemory
+        from chatmemory.database.threads import ConnectionNeeds
         from chatmemory.models import Conversation
 
         register(check_settings)
         register(check_apps)
         register(check_databases)
         Conversation.add_to_class("memory", property(ConversationMemory))
+        set_thread_needs(ConnectionNeeds())

@@ -11,14 +11,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.db import router, transaction
 from django.db.models import Q
 
 from chatmemory import signals
 from chatmemory.conf import setting
-from chatmemory.core.asynchronous import iterate_in_thread
+from chatmemory.core.asynchronous import in_own_thread, iterate_in_thread
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database import operations
@@ -111,16 +110,16 @@ def erase_user(user: Any, *, how: str | None = None, database: str | None = None
     alias = database or router.db_for_write(Conversation)
     erased = Erased()
     theirs = Conversation.objects.using(alias).filter(owner=user)
-    while page := list(theirs.order_by("pk")[:100]):
+    while page := retry(alias, lambda: list(theirs.order_by("pk")[:100])):
         for conversation in page:
             erased += retry(alias, partial(_erase, conversation, user, alias, manner))
     keys = IdempotencyKey.objects.using(alias).filter(scope=scope_of_owner(user))
-    return erased + Erased(keys=keys.delete()[0])
+    return erased + Erased(keys=retry(alias, keys.delete)[0])
 
 
 async def aerase_user(user: Any, *, how: str | None = None, database: str | None = None) -> Erased:
     """Async twin of :func:`erase_user`."""
-    return await sync_to_async(erase_user)(user, how=how, database=database)
+    return await in_own_thread(erase_user)(user, how=how, database=database)
 
 
 def _erase(conversation: Conversation, user: Any, database: str, manner: str) -> Erased:

@@ -199,10 +199,11 @@ def purge_keys(
     if conversations is not None:
         old = old.filter(conversation__in=conversations.using(database).order_by().values("pk"))
     if dry_run:
-        yield Erased(keys=old.count())
+        yield Erased(keys=retry(database, old.count))
         return
     after = 0
-    while keys := list(old.filter(pk__gt=after).order_by("pk").values_list("pk", flat=True)[:batch_size]):
+    numbers = old.order_by("pk").values_list("pk", flat=True)
+    while keys := retry(database, lambda: list(numbers.filter(pk__gt=after)[:batch_size])):  # noqa: B023 called at once
         yield Erased(keys=retry(database, partial(_erase_keys, database, keys)))
         after = keys[-1]
 

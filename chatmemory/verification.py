@@ -228,7 +228,7 @@ def _examine_key(conversation: Conversation, record: IdempotencyKey) -> Iterator
         account = loads(record.account)
         positions = [position for position, _tokens in account["added"] + account["evicted"]]
         version = account["memory"]["version"]
-        last = max(positions, default=-1)
+        last = max([*positions, account.get("answer", -1)])
         late = last >= conversation.next_position, version > conversation.version
     except (KeyError, TypeError, ValueError):
         yield _finding(conversation, what, "the positions and the memory of a change, as JSON", "something else")

@@ -8,8 +8,6 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import aclosing, closing
 from typing import Any, TypeAlias
 
-from asgiref.sync import sync_to_async
-
 from chatmemory.assistant.driver import Driver
 from chatmemory.assistant.model import ChatModel, ModelFunction, as_chat_model
 from chatmemory.assistant.steps import Plan, turn_steps
@@ -17,6 +15,7 @@ from chatmemory.assistant.tools import Tool, Toolbox
 from chatmemory.assistant.turns.base import Added
 from chatmemory.assistant.turns.local import LocalTurn
 from chatmemory.assistant.turns.opening import before_turn, open_turn
+from chatmemory.core.asynchronous import in_own_thread
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, SystemMessage, UserMessage
 
@@ -140,13 +139,15 @@ class Assistant:
             message: what the user says. None goes on from where the conversation stands, say after a failure; if it
                 stands at an answer, that is returned.
             idempotency_key: with a memory in Django's database, a second call with the same key and message adds
-                nothing: it returns the answer of the first, or goes on if there is none.
+                nothing: it returns the answer of the first, or goes on if there is none. If another message was said
+                and answered since, it adds the message and asks once more; later calls return that answer.
 
         Raises:
             ConversationBusyError: another turn took too long.
             TurnLostError: this turn was interrupted, or took too long and another has taken over.
             TooManyToolInvocationsError: the model did not stop calling tools.
-            WindowTooSmallError: the message that the model is to answer does not fit the window.
+            WindowTooSmallError: the message that the model is to answer does not fit the window, or left it while
+                tools ran.
             IdempotencyConflictError: the key came before, with another message.
             AnswerDeletedError: the key came before, messages after it have been deleted, and the answer may be among
                 those.
@@ -177,7 +178,7 @@ class Assistant:
         self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
     ) -> AiMessage:
         """Async twin of :meth:`chat`. A cancelled task leaves what was added before, and releases its turn."""
-        driver = await sync_to_async(self._driver)(memory_id, message, idempotency_key, streaming=False)
+        driver = await in_own_thread(self._driver)(memory_id, message, idempotency_key, streaming=False)
         async with aclosing(driver.arun()) as events:
             async for event in events:
                 last = event
@@ -188,7 +189,7 @@ class Assistant:
         self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
     ) -> AsyncGenerator[str | Added, None]:
         """Async twin of :meth:`stream`. Close it if you leave it early: ``contextlib.aclosing``."""
-        driver = await sync_to_async(self._driver)(memory_id, message, idempotency_key, streaming=True)
+        driver = await in_own_thread(self._driver)(memory_id, message, idempotency_key, streaming=True)
         async with aclosing(driver.arun()) as events:
             async for event in events:
                 if not isinstance(event, AiMessage):
@@ -200,11 +201,12 @@ class Assistant:
         The conversation is free at once. The turn itself ends with ``TurnLostError`` when it next adds something; what
         it added before stays.
         """
+        before_turn()
         open_turn(self.memory(memory_id), self._turn_timeout).interrupt()
 
     async def ainterrupt(self, memory_id: Any) -> None:
         """Async twin of :meth:`interrupt`."""
-        await sync_to_async(self.interrupt)(memory_id)
+        await in_own_thread(self.interrupt)(memory_id)
 
     def _driver(
         self, memory_id: Any, message: str | UserMessage | None, idempotency_key: str | None, *, streaming: bool

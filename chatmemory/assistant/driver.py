@@ -8,8 +8,6 @@ from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from asgiref.sync import sync_to_async
-
 from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.model import ChatModel
 from chatmemory.assistant.steps import Ask, Do, Pause, RunTool, Steps
@@ -40,9 +38,7 @@ class Driver:
         outcome: Any = None  # of the step before; those without one do not look at it
         try:
             while True:
-                match self._steps.send(outcome):
-                    case Do(work):
-                        outcome = self._do(work)
+                match self._advance(outcome):
                     case Pause(seconds):
                         self._turn.rest()
                         time.sleep(seconds)
@@ -54,8 +50,7 @@ class Driver:
                         self._turn.rest()
                         outcome = yield from self._ask(messages)
                     case Added() as added:
-                        if self._streaming:  # whoever gets it may take their time
-                            self._turn.rest()
+                        self._turn.rest()  # whoever gets it may take their time
                         yield added
                     case answer:
                         break
@@ -69,26 +64,19 @@ class Driver:
         outcome: Any = None  # of the step before; those without one do not look at it
         try:
             while True:
-                match self._steps.send(outcome):
-                    case Do(work):
-                        outcome = await sync_to_async(self._do)(work)
+                match await self._aadvance(outcome):
                     case Pause(seconds):
-                        await sync_to_async(self._turn.rest)()
                         await asyncio.sleep(seconds)
                     case RunTool(request):
-                        await sync_to_async(self._turn.rest)()
-                        outcome = await self._tools.arun(request)
+                        outcome = await self._tools.arun(request, self._renewal())
                     case Ask(messages):
                         self._has_asked = True
-                        await sync_to_async(self._turn.rest)()
                         # Closed here and now: the event loop would close the generator later, and in another task.
                         async with aclosing(self._aask(messages)) as pieces:
                             async for outcome in pieces:
                                 if isinstance(outcome, str):
                                     yield outcome
                     case Added() as added:
-                        if self._streaming:
-                            await sync_to_async(self._turn.rest)()
                         yield added
                     case answer:
                         break
@@ -98,6 +86,23 @@ class Driver:
             yield piece
         yield answer
 
+    def _advance(self, outcome: Any) -> Any:
+        """Do the steps that use the memory, and return the first that does not, or that the caller is told of."""
+        step = self._steps.send(outcome)
+        while isinstance(step, Do) or (isinstance(step, Added) and not self._streaming):
+            step = self._steps.send(self._do(step.work) if isinstance(step, Do) else None)
+        return step
+
+    async def _aadvance(self, outcome: Any) -> Any:
+        def advance_and_rest() -> Any:
+            step = self._advance(outcome)
+            if not isinstance(step, AiMessage):  # then the turn is released at once
+                self._turn.rest()
+            return step
+
+        # To the end: a step that went on after the turn was released could take it again.
+        return await run_to_the_end(advance_and_rest)
+
     def _do(self, work: Callable[[], Any]) -> Any:
         self._turn.wake()
         return work()
@@ -105,6 +110,11 @@ class Driver:
     def _renew(self) -> None:
         self._do(self._turn.renew)
         self._turn.rest()
+
+    def _renewal(self) -> Callable[[], None]:
+        """Return a function that a tool's thread calls first: the time that the tool waited for it does not count."""
+        pulse = _Pulse(self._turn.timeout)
+        return lambda: self._renew() if pulse.is_due() else None
 
     def _said_before(self, answer: AiMessage) -> Sequence[str]:
         """Return the text to stream if the answer was stored before and the model is not asked again."""
@@ -139,7 +149,7 @@ class Driver:
             async for last in pieces:
                 if isinstance(last, str):
                     if pulse.is_due():
-                        await sync_to_async(self._renew)()
+                        await run_to_the_end(self._renew)
                     if last:
                         yield last
         finally:

@@ -38,11 +38,11 @@ class TooManyToolInvocationsError(AssistantError):
 
 
 class WindowTooSmallError(AssistantError):
-    """The message that the model is to answer does not fit the window, so the model would never see it."""
+    """The message that the model is to answer does not fit the window, or left it, so the model would not see it."""
 
 
 class ModelError(AssistantError):
-    """The model's answer broke off, or was empty."""
+    """The model's answer broke off, was empty, or cannot be understood."""
 
 
 class ToolError(Exception):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import TypeAlias
 
-from asgiref.sync import async_to_sync, sync_to_async
+from asgiref.sync import async_to_sync
 
 from chatmemory.assistant.tools import ToolSpecification
+from chatmemory.core.asynchronous import in_thread_for_functions
 from chatmemory.core.messages import AiMessage, ChatMessage
 
 __all__ = ["ChatModel", "ModelFunction", "as_chat_model"]
@@ -43,7 +45,7 @@ class ChatModel(ABC):
 
     async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
         """Async twin of :meth:`chat`; here in a thread of its own."""
-        return await sync_to_async(self.chat, thread_sensitive=False)(messages, tools)
+        return await in_thread_for_functions(partial(self.chat, messages, tools), of_caller=False)
 
     async def astream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]

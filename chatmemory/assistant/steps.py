@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from typing import Any, TypeAlias
 
 from chatmemory.assistant.errors import (
@@ -83,13 +84,15 @@ class Plan:
 def turn_steps(turn: Turn, plan: Plan) -> Steps:
     """Yield the steps from waiting for the turn to the answer. The caller releases the turn, however they end."""
     yield from _take(turn, plan.wait_timeout)
-    answer, asked = yield from _open(turn, plan)
-    if answer is not None:
-        yield answer
+    opening = yield from _open(turn, plan)
+    if opening.answer is not None:
+        yield opening.answer
         return
+    question = opening.question
+    results: list[ToolExecutionResultMessage] = []
     for invocations in range(plan.max_invocations + 1):
         memory: list[ChatMessage] = yield Do(turn.messages)
-        _require_answerable(memory, asked)
+        question = _require_answerable(memory, question, results[-1] if results else None)
         if invocations:
             yield Do(turn.renew)
         answer = yield Ask(memory)
@@ -99,17 +102,17 @@ def turn_steps(turn: Turn, plan: Plan) -> Steps:
             raise ModelError("The model returned an empty answer: neither text nor a call of a tool.")
         if answer.tool_execution_requests and invocations == plan.max_invocations:
             break
-        # Before the tools run: without a record of the calls, their effects could be repeated.
-        yield (yield Do(partial(turn.add, [answer])))
         if not answer.tool_execution_requests:
+            yield (yield Do(partial(turn.add, [answer], answers=opening.key)))
             yield answer
             return
+        # Before the tools run: without a record of the calls, their effects could be repeated.
+        yield (yield Do(partial(turn.add, [answer])))
         results = []
         for request in answer.tool_execution_requests:
             yield Do(turn.renew)
             results.append((yield RunTool(request)))
         yield (yield Do(partial(turn.add, results)))
-        asked = results[-1]
     raise TooManyToolInvocationsError(
         f"The model called tools {plan.max_invocations} times in a row, and wants to again. "
         "Ask it again if it may go on, or set max_sequential_tools_invocations."
@@ -129,12 +132,22 @@ def _take(turn: Turn, patience: float) -> Generator[Do | Pause, Any, None]:
         longest = min(2 * longest, _LONGEST_PAUSE)
 
 
-def _open(turn: Turn, plan: Plan) -> Generator[Do | Added, Any, tuple[AiMessage | None, ChatMessage | None]]:
-    """Add the messages that come before the model is asked.
+@dataclass(frozen=True)
+class _Opening:
+    """The beginning of a turn, before the model is asked."""
 
-    Returns:
-        The answer, if there is one already; and the message to answer, None for the one that the memory ends with.
-    """
+    answer: AiMessage | None = None
+    """The answer, if there is one already."""
+
+    question: ChatMessage | None = None
+    """The message to answer; None for the one that the memory stands at."""
+
+    key: str | None = None
+    """The idempotency key that the question was added with."""
+
+
+def _open(turn: Turn, plan: Plan) -> Generator[Do | Added, Any, _Opening]:
+    """Add the messages that come before the model is asked."""
     memory: list[ChatMessage] = yield Do(turn.messages)
     opening: list[ChatMessage] = [*_interrupted(memory)]
     if plan.system_message is not None and plan.system_message not in memory:
@@ -144,15 +157,18 @@ def _open(turn: Turn, plan: Plan) -> Generator[Do | Added, Any, tuple[AiMessage 
     if opening:
         yield (yield Do(partial(turn.add, opening)))
     if plan.message is None:
-        return _last_answer(memory), None
-    if plan.idempotency_key is not None:
+        return _Opening(_last_answer(memory))
+    key, answer = plan.idempotency_key, None
+    while key is not None:
         # Alone: on a repeated request the other messages to add may differ, which would conflict with the key.
-        added: Added = yield Do(partial(turn.add, [plan.message], plan.idempotency_key))
+        added: Added = yield Do(partial(turn.add, [plan.message], key))
         yield added
-        answer, has_fitted = yield Do(partial(turn.answer_to, added, plan.idempotency_key))
-        # The question may have left the memory while tools ran. On a repetition it need not be there again.
-        return answer, None if has_fitted else plan.message
-    return None, plan.message
+        answer, is_over = yield Do(partial(turn.answer_to, added, key))
+        if not is_over:
+            break
+        # Another question was asked and answered since, so this one is asked again, once for all later repetitions.
+        key = sha256(key.encode()).hexdigest()
+    return _Opening(answer, plan.message, key)
 
 
 def _interrupted(memory: Sequence[ChatMessage]) -> list[ToolExecutionResultMessage]:
@@ -186,32 +202,58 @@ def _last_answer(memory: Sequence[ChatMessage]) -> AiMessage | None:
     return last if isinstance(last, AiMessage) and not last.tool_execution_requests else None
 
 
-def _require_answerable(memory: Sequence[ChatMessage], asked: ChatMessage | None) -> None:
-    """Raise an error unless the model would see the message that it is to answer.
+def _require_answerable(
+    memory: Sequence[ChatMessage], question: ChatMessage | None, result: ToolExecutionResultMessage | None
+) -> ChatMessage:
+    """Return the message that the model is to answer, if it would see that, and the last result of a tool.
 
     Args:
         memory: the messages that the model would get.
-        asked: the last message that it is to answer; None for the one that the memory ends with.
+        question: the message that the turn answers; None for the one that the memory stands at.
+        result: the last result of a tool in this turn; None if there is none yet.
 
     Raises:
-        WindowTooSmallError: it would not see the message, or not its call.
+        WindowTooSmallError: the model would not see the message, or the result, or the call of the result.
     """
     last = _last(memory)
-    message = last if asked is None else asked
-    # Attributes may come back from a store as other types; then it is there all the same.
-    is_there = message is not None and (message in memory or type(message) is type(last))
-    if isinstance(message, ToolExecutionResultMessage):
+    if question is None and isinstance(last, ToolExecutionResultMessage):
+        result = last
+    if result is not None:
         calls = {request.id for one in memory if isinstance(one, AiMessage) for request in one.tool_execution_requests}
-        if not is_there or message.id not in calls:
+        if result.id not in calls or not (result in memory or type(result) is type(last)):
             raise WindowTooSmallError(
                 "The window is too small for a tool call and its results, so the model would not see both. "
                 "Make the window larger, then say it again."
             )
-    elif not is_there:
+    asked = _opener(memory) if question is None else question
+    if asked is not None and _is_in(memory, asked):
+        return asked
+    if result is not None:
         raise WindowTooSmallError(
-            "The window is too small for the last message: it left the memory at once, and the model never sees it. "
-            "Make the window larger or the message shorter, then say it again."
+            "The window is too small for this turn: the message that it answers left the memory while tools ran, so "
+            "the model would not see what it was asked. Make the window larger, then say it again."
         )
+    raise WindowTooSmallError(
+        "The window is too small for the last message: it left the memory, and the model would not see it. "
+        "Make the window larger or the message shorter, then say it again."
+    )
+
+
+def _opener(memory: Sequence[ChatMessage]) -> ChatMessage | None:
+    """Return the message that the calls and results at the end of the memory came after; None if it is not there."""
+    for message in reversed(memory):
+        is_call = isinstance(message, AiMessage) and message.tool_execution_requests
+        if not is_call and not isinstance(message, (ToolExecutionResultMessage, SystemMessage)):
+            return message
+    return None
+
+
+def _is_in(memory: Sequence[ChatMessage], question: ChatMessage) -> bool:
+    if question in memory:
+        return True
+    # Attributes may come back from a store as other types.
+    said = [one.contents for one in memory if isinstance(one, UserMessage)]
+    return isinstance(question, UserMessage) and question.contents in said
 
 
 def _last(memory: Sequence[ChatMessage]) -> ChatMessage | None:

@@ -12,10 +12,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from asgiref.sync import async_to_sync, sync_to_async
+from asgiref.sync import async_to_sync
 
 from chatmemory.assistant.errors import ToolError
 from chatmemory.assistant.schemas import ArgumentError, Schema, read_values, schema_of
+from chatmemory.core.asynchronous import in_thread_for_functions
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import loads
 from chatmemory.core.messages import ToolExecutionRequest, ToolExecutionResultMessage
@@ -106,12 +107,34 @@ class Tool:
         except Exception as error:
             return _failure(request, error)
 
-    async def arun(self, request: ToolExecutionRequest) -> ToolExecutionResultMessage:
-        """Async twin of :meth:`run`. A sync function runs where sync code may use the database."""
+    async def arun(
+        self, request: ToolExecutionRequest, begin: Callable[[], object] | None = None
+    ) -> ToolExecutionResultMessage:
+        """Async twin of :meth:`run`. A sync function runs in a thread in which it may use the database.
+
+        Args:
+            request: the call.
+            begin: called in that thread before the function; what it raises is raised here.
+        """
         try:
             arguments = self._arguments(request)
-            function = self._function if self._is_async else sync_to_async(self._function)
-            value = await function(**arguments)
+            if self._is_async:
+                return _result(request, await self._function(**arguments))
+        except Exception as error:
+            return _failure(request, error)
+
+        def call() -> tuple[Any, Exception | None]:
+            if begin is not None:
+                begin()
+            try:
+                return self._function(**arguments), None
+            except Exception as error:
+                return None, error
+
+        value, failed = await in_thread_for_functions(call)
+        try:
+            if failed is not None:
+                raise failed
             return _result(request, await value if inspect.isawaitable(value) else value)
         except Exception as error:
             return _failure(request, error)
@@ -168,10 +191,12 @@ class Toolbox:
         tool = self._tools.get(request.name or "")
         return self._bounded(self._unknown(request) if tool is None else tool.run(request))
 
-    async def arun(self, request: ToolExecutionRequest) -> ToolExecutionResultMessage:
-        """Async twin of :meth:`run`."""
+    async def arun(
+        self, request: ToolExecutionRequest, begin: Callable[[], object] | None = None
+    ) -> ToolExecutionResultMessage:
+        """Async twin of :meth:`run`; ``begin`` as in :meth:`Tool.arun`."""
         tool = self._tools.get(request.name or "")
-        return self._bounded(self._unknown(request) if tool is None else await tool.arun(request))
+        return self._bounded(self._unknown(request) if tool is None else await tool.arun(request, begin))
 
     def _bounded(self, result: ToolExecutionResultMessage) -> ToolExecutionResultMessage:
         text = result.text or ""

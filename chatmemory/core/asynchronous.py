@@ -1,32 +1,118 @@
-"""Run sync code that uses the database from async code, in the thread that Django allows."""
+"""Run sync code from async code, in the thread that it needs."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+import os
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import AsyncToSync, SyncToAsync, sync_to_async
 
-__all__ = ["iterate_in_thread", "run_to_the_end"]
+__all__ = [
+    "ThreadNeeds",
+    "has_thread_of_caller",
+    "in_own_thread",
+    "in_thread_for_functions",
+    "iterate_in_thread",
+    "run_to_the_end",
+    "set_thread_needs",
+]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
-
-async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
-    """Yield the items of ``steps``, each of which is made in the thread."""
-
-    def take() -> list[T]:
-        return list(islice(steps, 1))
-
-    while step := await sync_to_async(take)():
-        yield step[0]
+# The most threads, each of which may have a connection. A change is short, a function of the project's may be long.
+_FOR_CHANGES = 16
+_FOR_FUNCTIONS = 32
 
 
-async def run_to_the_end(method: Callable[..., T], *args: Any) -> T:
-    """Run ``method`` in the thread and return its result. A cancelled caller gets its ``CancelledError`` after that."""
-    task = asyncio.ensure_future(sync_to_async(method)(*args))
+class ThreadNeeds:
+    """What sync code needs of its thread. In memory that is nothing; a database's connections belong to threads."""
+
+    def may_stay(self, *, is_change: bool) -> bool:
+        """Return whether the code may have to run in the thread that all tasks of the process share.
+
+        Args:
+            is_change: whether the code changes a memory; if not, it is a function of the project's.
+        """
+        return False
+
+    def run_if_it_stays(self, work: Callable[[], T], *, is_change: bool) -> tuple[T] | None:
+        """Run ``work`` here, in the shared thread, and return its result; None, with nothing done, if it need not."""
+        return None
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Run ``work`` in a thread of its own, and return its result."""
+        return work()
+
+
+class _Threads:
+    """The threads of this process that are not shared."""
+
+    def __init__(self) -> None:
+        self.needs = ThreadNeeds()
+        self._open()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._open)  # a child has none of its parent's threads
+
+    def _open(self) -> None:
+        self.for_changes = ThreadPoolExecutor(_FOR_CHANGES, "chatmemory-change")
+        self.for_functions = ThreadPoolExecutor(_FOR_FUNCTIONS, "chatmemory-function")
+
+    async def run(self, work: Callable[[], T], *, is_change: bool) -> T:
+        if self.needs.may_stay(is_change=is_change):
+            result = await sync_to_async(self.needs.run_if_it_stays)(work, is_change=is_change)
+            if result is not None:
+                return result[0]
+        pool = self.for_changes if is_change else self.for_functions
+        return await sync_to_async(self.needs.run, thread_sensitive=False, executor=pool)(work)
+
+
+_threads = _Threads()
+
+
+def set_thread_needs(needs: ThreadNeeds) -> None:
+    """Set what sync code needs of its thread in this process."""
+    _threads.needs = needs
+
+
+def has_thread_of_caller() -> bool:
+    """Return whether sync code has a thread of its caller's: that of a request, or one that waits for this task.
+
+    The caller may have begun a transaction, which belongs to the connection of that thread. In the event loop of a
+    script or a worker there is no such thread, and asgiref runs all that is thread-sensitive in one that tasks share.
+    """
+    return bool(
+        getattr(AsyncToSync.executors, "current", None)
+        or SyncToAsync.thread_sensitive_context.get(None)
+        or asyncio.get_running_loop() in AsyncToSync.loop_thread_executors
+    )
+
+
+def in_own_thread(change: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return an async twin of a change of a memory, which may wait for a lock.
+
+    It runs in the thread of the caller, or else in a thread of its own, so that no other task waits, too. There a
+    cancelled caller gets its ``CancelledError`` at the end of the change.
+    """
+
+    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        if has_thread_of_caller():
+            return await sync_to_async(change)(*args, **kwargs)
+        return await run_to_the_end(partial(change, *args, **kwargs))
+
+    return run
+
+
+async def run_to_the_end(change: Callable[..., T], *args: Any) -> T:
+    """Run ``change`` as :func:`in_own_thread` does. A cancelled caller gets its ``CancelledError`` after that."""
+    work = partial(change, *args)
+    there = sync_to_async(work)() if has_thread_of_caller() else _threads.run(work, is_change=True)
+    task = asyncio.ensure_future(there)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -37,3 +123,28 @@ async def run_to_the_end(method: Callable[..., T], *args: Any) -> T:
         task.exception()  # marks it as retrieved, so that asyncio does not log it
         raise cancelled
     return task.result()
+
+
+async def in_thread_for_functions(function: Callable[[], T], *, of_caller: bool = True) -> T:
+    """Run a function of the project's, which may take long. A cancelled caller does not wait for its end.
+
+    Args:
+        function: the function.
+        of_caller: run it in the thread of the caller, if there is one; otherwise in a thread of its own.
+    """
+    if of_caller and has_thread_of_caller():
+        return await sync_to_async(function)()
+    return await _threads.run(function, is_change=False)
+
+
+async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
+    """Yield the items of ``steps``, each of which is made as a change :func:`in_own_thread`.
+
+    A step may run in another thread than the one before, so none may leave a transaction or a cursor open.
+    """
+
+    def take() -> list[T]:
+        return list(islice(steps, 1))
+
+    while step := await in_own_thread(take)():
+        yield step[0]

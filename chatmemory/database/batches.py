@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 from django.db import router
 from django.db.models import Model, QuerySet
 from django.db.models.functions import Coalesce, Length
 
+from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, ConversationQuerySet, Message, MessageQuerySet
 
 __all__ = ["CHARS", "ROWS_AT_ONCE", "chunks", "in_parts", "on_primary", "pages", "read_in_parts", "rows_of"]
@@ -56,13 +58,14 @@ def pages(rows: QuerySet[M], size: int = 100, by: str = "pk") -> Iterator[list[M
         by: the field that orders the rows; each has another value.
     """
     ordered = rows.order_by(by)
-    page = list(ordered[:size])
+    page = retry(rows.db, lambda: list(ordered[:size]))
     while page:
         last = getattr(page[-1], by)
         yield page
         if len(page) < size:
             return
-        page = list(ordered.filter(**{f"{by}__gt": last})[:size])
+        following = ordered.filter(**{f"{by}__gt": last})[:size]
+        page = retry(rows.db, partial(list, following))
 
 
 def in_parts(rows: QuerySet[M], size: int = 200) -> Iterator[M]:

@@ -9,7 +9,14 @@ from typing import Any
 from django.db import Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-__all__ = ["close_broken", "close_if_dead", "give_back", "is_in_transaction", "without_dead_connection"]
+__all__ = [
+    "close_all",
+    "close_broken",
+    "close_if_dead",
+    "give_back",
+    "is_in_transaction",
+    "without_dead_connection",
+]
 
 
 def is_in_transaction(connection: BaseDatabaseWrapper) -> bool:
@@ -27,6 +34,13 @@ def give_back() -> None:
         if connection.vendor != "sqlite":
             with suppress(Error):  # it may be dead already
                 connection.close_if_unusable_or_obsolete()
+
+
+def close_all() -> None:
+    """Close the connections of this thread, or return them to their pools."""
+    for connection in connections.all(initialized_only=True):
+        with suppress(Error):  # it may be dead already
+            connection.close()
 
 
 def close_broken() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 from asgiref.sync import sync_to_async
 from django.db import router
 
+from chatmemory.core.asynchronous import in_own_thread
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import ChatMessage
 from chatmemory.database import operations
@@ -15,6 +16,7 @@ from chatmemory.database.change import Change
 from chatmemory.database.key import Key
 from chatmemory.database.operations.try_window import WindowTrial, try_window
 from chatmemory.database.read import read_fresh_window, read_window
+from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.database.to_format import written_memory
 from chatmemory.models import Conversation, WindowSettings
@@ -56,7 +58,7 @@ class ConversationMemory(ChatMemory):
 
     async def aadd(self, *messages: ChatMessage, idempotency_key: str | None = None) -> Change:
         """Async twin of :meth:`add`."""
-        return await sync_to_async(self.add)(*messages, idempotency_key=idempotency_key)
+        return await in_own_thread(self.add)(*messages, idempotency_key=idempotency_key)
 
     def set(self, messages: Iterable[ChatMessage]) -> Change:
         """Make ``messages`` the memory: keep the rows that stay, evict the others and what does not fit.
@@ -69,7 +71,7 @@ class ConversationMemory(ChatMemory):
 
     async def aset(self, messages: Iterable[ChatMessage]) -> Change:
         """Async twin of :meth:`set`."""
-        return await sync_to_async(self.set)(messages)
+        return await in_own_thread(self.set)(messages)
 
     def clear(self) -> Change:
         """Evict every message. The history keeps them."""
@@ -77,7 +79,7 @@ class ConversationMemory(ChatMemory):
 
     async def aclear(self) -> Change:
         """Async twin of :meth:`clear`."""
-        return await sync_to_async(self.clear)()
+        return await in_own_thread(self.clear)()
 
     def messages(self) -> list[ChatMessage]:
         """Return what the model gets now, in order. Nothing is written, even if the limit has become smaller."""
@@ -92,12 +94,16 @@ class ConversationMemory(ChatMemory):
         Raises:
             ValueError: there was no such version.
         """
-        current = (
-            Conversation.objects.using(self._primary).values_list("version", flat=True).get(pk=self.conversation.pk)
-        )
-        if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= current:
-            raise ValueError(f"version must be from 0 to {current}, but is: {version!r}")
-        return [row.message for row in self.conversation.messages.using(self._primary).in_memory_at(version)]
+        database = self._primary
+
+        def read() -> list[ChatMessage]:
+            row = Conversation.objects.using(database).values_list("version", flat=True)
+            current = row.get(pk=self.conversation.pk)
+            if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= current:
+                raise ValueError(f"version must be from 0 to {current}, but is: {version!r}")
+            return [row.message for row in self.conversation.messages.using(database).in_memory_at(version)]
+
+        return retry(database, read)
 
     async def aat(self, version: int) -> list[ChatMessage]:
         """Async twin of :meth:`at`."""
@@ -117,7 +123,7 @@ class ConversationMemory(ChatMemory):
 
     async def aset_window(self, **settings: Unpack[WindowSettings]) -> Change:
         """Async twin of :meth:`set_window`."""
-        return await sync_to_async(self.set_window)(**settings)
+        return await in_own_thread(self.set_window)(**settings)
 
     def try_window(self, *, messages: Iterable[ChatMessage] = (), **settings: Unpack[WindowSettings]) -> WindowTrial:
         """Return what :meth:`set_window`, and then adding ``messages``, would do; nothing is written.

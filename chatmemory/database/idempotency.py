@@ -23,7 +23,8 @@ __all__ = [
     "find_key",
     "fingerprint",
     "keys_of",
-    "place_of_last",
+    "note_answer",
+    "places",
     "recall",
     "remember",
     "scope_of",
@@ -113,17 +114,28 @@ def recall(change: Change, key: str, messages: str) -> bool:
     return True
 
 
-def place_of_last(conversation: Conversation, key: str) -> tuple[int, bool]:
-    """Return the position of the last message that was added with ``key``, and whether it was retained then.
+def places(conversation: Conversation, key: str) -> tuple[int, int | None]:
+    """Return the positions of the last message that was added with ``key``, and of its answer, None if not noted.
 
-    The message itself may have been deleted since.
+    The messages may have been deleted since.
 
     Raises:
         IdempotencyKey.DoesNotExist: nothing was added with ``key``.
     """
     account = loads(keys_of(conversation).get(key=key).account)
-    position = account["added"][-1][0]
-    return position, all(evicted != position for evicted, _ in account["evicted"])
+    return account["added"][-1][0], account.get("answer")
+
+
+def note_answer(conversation: Conversation, key: str) -> None:
+    """Note that the next message answers those that were added with ``key``.
+
+    Args:
+        conversation: the locked conversation.
+        key: the key; nothing is done if it has been purged.
+    """
+    for record in keys_of(conversation).filter(key=key):
+        record.account = dumps(loads(record.account) | {"answer": conversation.next_position})
+        record.save(update_fields=["account"])
 
 
 def _as_of(row: Message, version: int, token_count: int) -> None:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx
 import openai
 import pytest
 
@@ -23,6 +24,7 @@ from chatmemory import (
 from chatmemory.assistant import Assistant, ModelError
 from chatmemory.assistant.openai import OpenAiChatModel
 from chatmemory.formats import UnsupportedContentError
+from chatmemory.formats.openai import from_openai
 from tests.support.openai_server import ModelServer, calls, model_server, says, thinks  # noqa: F401
 
 Way = Callable[..., Any]
@@ -151,6 +153,71 @@ class TestStreaming:
         model_server.stream(says("Hello"))
         assert way(assistant) == ["Hello"]
 
+    @pytest.mark.parametrize(
+        ("pieces", "problem"),
+        [
+            ([{"choices": [{"index": 0, "delta": {"content": 5}}]}], "cannot be understood.*5"),
+            ([{"choices": [{"index": 0, "delta": {"tool_calls": 5}}]}], "cannot be understood.*5"),
+            (
+                [
+                    {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "function": {"name": 5}}]}}]},
+                    *says(finish="tool_calls"),
+                ],
+                "cannot be kept: .*name: expected a string, got a number",
+            ),
+            ([{"choices": [{"index": 0, "delta": "Hello"}]}], "cannot be understood.*Hello"),
+            ([{"choices": 5}], "cannot be understood.*5"),
+            (['{"choices": [{"del'], 'broken JSON: {"choices": \\[{"del'),
+            (["<title>It works</title>"], "broken JSON: <title>It works"),
+            (says("a\0b"), "cannot be kept: .*content: has U.0000 at index 1"),
+            (calls(("a", "\0", "{}")), "cannot be kept: .*name: has U.0000"),
+        ],
+    )
+    def test_what_cannot_be_understood(
+        self, assistant: Assistant, model_server: ModelServer, way: Way, pieces: list[Any], problem: str
+    ) -> None:
+        model_server.stream(pieces)
+        with pytest.raises(ModelError, match=problem):
+            way(assistant, "Hi")
+        assert assistant.memory("default").messages() == [UserMessage("Hi")]
+
+    def test_an_end_without_a_delta(self, assistant: Assistant, model_server: ModelServer, way: Way) -> None:
+        end = {"index": 0, "delta": None, "finish_reason": "stop"}
+        model_server.stream([*says("Hello", finish=None), {"choices": [end]}, {"choices": None}])
+        assert way(assistant, "Hi") == ["Hello"]
+
+    @pytest.mark.parametrize(
+        "pieces",
+        [
+            [[("plus", '{"a": 1, "b": 2}')], [("plus", '{"a": 3, "b": 4}')]],
+            [[("plus", '{"a": 1, "b": 2}'), ("plus", '{"a": 3, "b": 4}')]],
+            [[("plus", '{"a": 1, ')], [(None, '"b": 2}')], [("plus", '{"a": 3, ')], [(None, '"b": 4}')]],
+            [[("plus", "")], [("plus", '{"a": 1, "b"')], [("plus", ": 2}")], [("plus", '{"a": 3, "b": 4}')]],
+        ],
+        ids=["whole", "in one chunk", "in pieces", "with the name again"],
+    )
+    def test_calls_at_one_index_without_ids_are_told_by_their_arguments(
+        self, assistant: Assistant, model_server: ModelServer, way: Way, pieces: list[list[tuple[str | None, str]]]
+    ) -> None:
+        def call(name: str | None, arguments: str) -> dict[str, Any]:
+            return {"index": 0, "function": {"name": name, "arguments": arguments}}
+
+        chunks = [{"choices": [{"index": 0, "delta": {"tool_calls": [call(*one) for one in few]}}]} for few in pieces]
+        model_server.stream([*chunks, *says(finish="tool_calls")])
+        model_server.stream(says("Three and seven."))
+        assert way(assistant, "1+2, 3+4?") == ["Three and seven."]
+        assert [message.text for message in assistant.memory("default").messages()[2:4]] == ["3", "7"]
+
+    def test_two_calls_of_a_tool_without_parameters(
+        self, assistant: Assistant, model_server: ModelServer, way: Way
+    ) -> None:
+        call = {"index": 0, "function": {"name": "now", "arguments": ""}}
+        chunk = {"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
+        model_server.stream([chunk, chunk, *says(finish="tool_calls")])
+        model_server.stream(says("Now."))
+        way(assistant, "And now?")
+        assert len(assistant.memory("default").messages()[1].tool_execution_requests) == 2  # type: ignore[attr-defined]
+
     def test_calls_that_share_an_index_are_told_by_their_ids(
         self, assistant: Assistant, model_server: ModelServer, way: Way
     ) -> None:
@@ -212,11 +279,12 @@ class TestWhole:
         self, assistant: Assistant, model_server: ModelServer, way: Way
     ) -> None:
         function = {"name": "plus", "arguments": '{"a": 1, "b": 2}', "parsed": {}}
-        call = {"id": "a", "type": "function", "function": function, "extra_content": {"google": {"signature": "x"}}}
-        answer = completion("tool_calls", content=None, tool_calls=[call], reasoning="Add.", reasoning_details=[{}])
+        call = {"id": "a", "type": "function", "function": function}
+        answer = completion("tool_calls", content=None, tool_calls=[call], reasoning="Add.")
         model_server.say(200, "application/json", answer)
-        model_server.say(200, "application/json", completion(content="3", provider_specific_fields={"a": 1}))
+        model_server.say(200, "application/json", completion(content="3", unstorable="\0"))
         assert way(assistant, "1+2?") == ["3"]
+        assert last(assistant) == AiMessage("3")
         called = assistant.memory("default").messages()[1]
         request = ToolExecutionRequest("a", "plus", '{"a": 1, "b": 2}')
         assert called == AiMessage(tool_execution_requests=[request], thinking="Add.")
@@ -227,6 +295,21 @@ class TestWhole:
             (completion(content=""), "empty answer"),
             (completion("content_filter", content=None), "empty answer: a content filter"),
             ('{"choices": []}', "did not answer with a chat completion. Check OPENAI_BASE_URL"),
+            ('{"choices": {"0": 1}}', "did not answer with a chat completion"),
+            ('{"error": {"message": "no credit left"}}', "a chat completion.*no credit left"),
+            ("[1, 2]", r"a chat completion.*\[1, 2\]"),
+            ("<title>It works</title>", "broken JSON: <title>It works"),
+            ('{"choices": [{"mess', 'broken JSON: {"choices": \\[{"mess'),
+            ('{"choices": [null]}', "cannot be understood"),
+            ('{"choices": [{"finish_reason": "stop", "message": null}]}', "cannot be understood.*stop"),
+            ('{"choices": [{"finish_reason": "stop", "message": "Hello"}]}', "cannot be understood.*Hello"),
+            (completion(content=5), "cannot be kept: .*content: expected a string or a list of parts, got a number"),
+            (completion(content="a\0b"), "cannot be kept: .*content: has U.0000 at index 1"),
+            (completion(content=None, tool_calls="plus"), "cannot be understood.*plus"),
+            (completion(content=None, tool_calls=[{"id": "a"}]), "cannot be kept: .*function"),
+            (completion(content=None, tool_calls=[{"id": "a", "function": {"name": None}}]), "cannot be kept: .*name"),
+            (completion(content=None, tool_calls=[{"type": "custom", "custom": {}}]), "a custom tool cannot be kept"),
+            (completion(content="x", reasoning={"a": 1}), "cannot be kept: .*reasoning: expected a string"),
         ],
     )
     def test_what_is_no_answer(
@@ -236,6 +319,71 @@ class TestWhole:
         with pytest.raises(ModelError, match=problem):
             way(assistant, "Hi")
         assert last(assistant) == UserMessage("Hi")
+
+
+SIGNED = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
+
+
+@pytest.mark.parametrize("way", [stream, astream, chat, achat])
+def test_what_a_server_puts_on_calls_and_answers_is_sent_back_to_it(
+    assistant: Assistant, model_server: ModelServer, way: Way
+) -> None:
+    """Gemini refuses a call without its signature."""
+    streams = way in (stream, astream)
+    function = {"name": "plus", "arguments": '{"a": 1, "b": 2}'}
+    call: dict[str, Any] = {"index": 0, "id": "a", "type": "function", "function": function, **SIGNED}
+    other: dict[str, Any] = {"index": 1, "id": "b", "type": "function", "function": function}
+    details = [{"type": "reasoning.text", "text": "Add "}, {"type": "reasoning.text", "text": "them."}]
+    if streams:
+        deltas: list[dict[str, Any]] = [
+            {"reasoning_details": details[:1]},
+            {"reasoning_details": details[1:], "tool_calls": [call]},
+            {"tool_calls": [other]},
+        ]
+        chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+        model_server.stream([*chunks, *says(finish="tool_calls")])
+        model_server.stream(says("3"))
+    else:
+        answer = completion("tool_calls", content=None, tool_calls=[call, other], reasoning_details=details)
+        model_server.say(200, "application/json", answer)
+        model_server.say(200, "application/json", completion(content="3"))
+    assert way(assistant, "1+2?") == ["3"]
+    asked = model_server.requests[1]["messages"]
+    assert [message["role"] for message in asked] == ["user", "assistant", "tool", "tool"]
+    assert asked[1]["reasoning_details"] == details
+    assert [one.get("extra_content") for one in asked[1]["tool_calls"]] == [SIGNED["extra_content"], None]
+    assert asked[1]["tool_calls"][0] == {"id": "a", "type": "function", "function": function, **SIGNED}
+
+
+@pytest.mark.parametrize(
+    ("host", "options", "is_sent"),
+    [
+        ("api.openai.com", {}, False),
+        ("eu.api.openai.com", {}, False),
+        ("mine.openai.azure.com", {}, False),
+        ("openai.com.example", {}, True),
+        ("api.openai.com", {"extras": True}, True),
+        ("generativelanguage.googleapis.com", {}, True),
+        ("generativelanguage.googleapis.com", {"extras": False}, False),
+    ],
+)
+def test_openai_gets_nothing_that_another_server_put_there(host: str, options: dict[str, Any], is_sent: bool) -> None:
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(json.loads(request.content))
+        return httpx.Response(200, headers={"Content-Type": "application/json"}, text=completion(content="3"))
+
+    called = {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": PLUS, **SIGNED}]}
+    messages = from_openai([called, {"role": "tool", "tool_call_id": "a", "content": "3"}])
+    with openai.OpenAI(
+        base_url=f"https://{host}/v1", api_key="x", http_client=httpx.Client(transport=httpx.MockTransport(answer))
+    ) as client:
+        assert OpenAiChatModel("tiny", client=client, **options).chat(messages, []) == AiMessage("3")
+    assert ("extra_content" in asked[0]["messages"][0]["tool_calls"][0]) is is_sent
+
+
+PLUS = {"name": "plus", "arguments": "{}"}
 
 
 @pytest.mark.parametrize("names", [["reasoning_content"], ["reasoning"], ["reasoning", "reasoning_content"]])

@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import functools
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -17,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory import ToolExecutionRequest, ToolExecutionResultMessage
-from chatmemory.assistant import Tool, ToolError
+from chatmemory.assistant import Tool, ToolError, TurnLostError
 from chatmemory.assistant.schemas import ArgumentError, read_value, schema_of
+from chatmemory.assistant.tools import Toolbox
 
 if TYPE_CHECKING:
     from typing import Any as OnlyForCheckers
@@ -313,3 +315,35 @@ def test_a_value_is_taken_exactly_if_its_schema_takes_it(annotation: Any, value:
         assert not is_valid
     else:
         assert is_valid
+
+
+class TestThreads:
+    """Async code outside of requests."""
+
+    def test_tools_do_not_wait_for_each_other(self) -> None:
+        together = threading.Barrier(5)
+        tool = Tool(lambda: together.wait(timeout=60), name="meet")
+        request = ToolExecutionRequest("1", "meet", "{}")
+
+        async def five() -> list[ToolExecutionResultMessage]:
+            return await asyncio.gather(*(tool.arun(request) for _ in range(5)))
+
+        assert sorted(result.text for result in asyncio.run(five())) == [*"01234"]
+
+    def test_a_turn_that_was_lost_while_a_tool_waited_for_its_thread_runs_no_tool(self) -> None:
+        ran = []
+
+        def lost() -> None:
+            raise TurnLostError("lost")
+
+        toolbox = Toolbox([Tool(lambda: ran.append(1), name="act")])
+        with pytest.raises(TurnLostError):
+            asyncio.run(toolbox.arun(ToolExecutionRequest("1", "act", "{}"), lost))
+        assert ran == []
+
+    def test_what_a_sync_tool_returns_to_be_awaited_is_awaited(self) -> None:
+        async def late() -> str:
+            return "done"
+
+        tool = Tool(lambda: late(), name="late")
+        assert asyncio.run(tool.arun(ToolExecutionRequest("1", "late", "{}"))).text == "done"

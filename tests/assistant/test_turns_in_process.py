@@ -211,6 +211,14 @@ class TestTurn:
         with pytest.raises(WindowTooSmallError, match="a tool call and its results"):
             turn(assistant, "default", "1+2?")
 
+    def test_what_it_answers_does_not_leave_the_memory_while_tools_run(self, turn: Chat) -> None:
+        model = ScriptedModel(*(calling(("plus", '{"a": 1, "b": 2}')) for _ in range(9)), "3")
+        assistant = Assistant(model, memory=memory(10), tools=[plus], system_message="Be brief.")
+        with pytest.raises(WindowTooSmallError, match="the message that it answers left the memory while tools ran"):
+            turn(assistant, "default", "1+2?")
+        assert len(model.asked) == 5
+        assert all(UserMessage("1+2?") in asked for asked in model.asked)
+
     def test_what_is_no_answer(self, turn: Chat) -> None:
         assistant = Assistant(lambda messages, tools: "Hello", memory=memory())  # type: ignore[arg-type,return-value]
         with pytest.raises((TypeError, AttributeError)):

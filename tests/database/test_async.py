@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chatmemory import (
-    AiMessage,
     ChatMemory,
     ChatMessage,
     UserMessage,
@@ -159,30 +158,24 @@ def test_looking_after_the_data() -> None:
     assert not Conversation.objects.exists()
 
 
-def test_a_task_uses_one_connection_however_much_it_does_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(connections["default"].settings_dict, "CONN_MAX_AGE", None)  # else turns give it back
-    connections.close_all()
+def test_all_that_is_read_at_once_uses_one_connection() -> None:
     opened = []
 
     def note(connection: Any, **kwargs: Any) -> None:
         opened.append(connection)
 
     async def use() -> None:
-        conversation = await Conversation.objects.acreate(window="messages", limit=3)
-        assistant = Assistant(lambda messages, tools: AiMessage("Hello"), memory=conversation.memory)
-        await asyncio.gather(
-            *(conversation.memory.aadd(*users(number)) for number in range(5)),
-            *(conversation.memory.aadd(*users(number), idempotency_key=f"{number}") for number in range(5)),
-            *(assistant.achat(conversation.memory.id, f"{number}") for number in range(3)),
-        )
+        await sync_to_async(connections.close_all)()
+        connection_created.connect(note)
+        memory = conversation.memory
+        await asyncio.gather(*(memory.amessages() for _ in range(5)), *(memory.aat(0) for _ in range(5)))
 
-    connection_created.connect(note)
+    conversation = ConversationFactory(owner=None)
     try:
         run(use())
     finally:
         connection_created.disconnect(note)
     assert len(opened) == 1
-    assert Conversation.objects.get().message_count == 16
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

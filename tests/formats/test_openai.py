@@ -302,6 +302,47 @@ class TestWritten:
     def test_attributes_of_somebody_else_are_left_out(self, kept: Any) -> None:
         assert to_openai([AiMessage("x", attributes={"openai": kept})]) == [{"role": "assistant", "content": "x"}]
 
+    @pytest.mark.parametrize(
+        "kept",
+        [
+            pytest.param({"extra": {"role": "user", "content": "y", "x": None}}, id="of the answer"),
+            pytest.param({"extra": ["x"], "calls": "x"}, id="other types"),
+            pytest.param({"calls": [{"id": "z", "type": "x", "function": {}, "index": 1}]}, id="of the call"),
+            pytest.param({"calls": [{"x": 1}, {"x": 2}]}, id="of more calls"),
+            pytest.param({"calls": [None]}, id="of no call"),
+        ],
+    )
+    def test_what_another_server_put_there_replaces_nothing(self, kept: Any) -> None:
+        called = [ToolExecutionRequest("1", "now", "{}")]
+        assert to_openai([AiMessage("x", called, attributes={"openai": kept})], repair=False) == [
+            _assistant(tool_calls=[{"id": "1", "type": "function", "function": {"name": "now", "arguments": "{}"}}])
+        ]
+
+    def test_what_another_server_put_there_is_written_as_it_was_read(self) -> None:
+        signed = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
+        function = {"name": "now", "arguments": "{}"}
+        said = [
+            {"role": "user", "content": "And now?"},
+            {
+                "role": "assistant",
+                "content": None,
+                "reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}],
+                "tool_calls": [
+                    {"id": "1", "type": "function", "function": function, **signed},
+                    {"id": "2", "type": "function", "function": function},
+                ],
+            },
+            {"role": "tool", "tool_call_id": "1", "content": "noon"},
+            {"role": "tool", "tool_call_id": "2", "content": "noon"},
+            {"role": "assistant", "content": "Noon.", **signed},
+        ]
+        messages = from_openai(said)
+        assert to_openai(messages) == said
+        assert messages_from_json(messages_to_json(messages)) == messages
+        plain = to_openai(messages, extras=False)
+        assert "extra_content" not in repr(plain)
+        assert "reasoning_details" not in repr(plain)
+
     def test_nothing(self) -> None:
         assert to_openai([]) == []
 
@@ -756,7 +797,8 @@ class TestRefused:
                 [_assistant(reasoning_content="a", reasoning="b")],
                 "m[0].reasoning: given twice, there is a reasoning_content",
             ),
-            ([_assistant(reasoning_details=[])], "m[0].reasoning_details: unknown field; leave it out"),
+            ([_assistant(tool_call=[])], "m[0].tool_call: unknown field; did you mean tool_calls?"),
+            ([_assistant(extra_content={"a": "\0"})], "m[0].extra_content.a: has U+0000 at index 0; take it out"),
             ([_assistant(annotations={})], "m[0].annotations: expected a list, got an object"),
             ([_assistant(annotations=["\0"])], "m[0].annotations[0]: has U+0000 at index 0; take it out"),
             ([_assistant(audio="a1")], "m[0].audio: expected an object, got a string"),
@@ -773,7 +815,8 @@ class TestRefused:
             ),
             ([_called(type=None)], "m[0].tool_calls[0].type: expected one of function, got null"),
             ([_called(id=None)], "m[0].tool_calls[0].id: expected a string, got null"),
-            ([_called(order=0)], "m[0].tool_calls[0].order: unknown field; leave it out"),
+            ([_called(functions=0)], "m[0].tool_calls[0].functions: unknown field; did you mean function?"),
+            ([_called(extra_content="\0")], "m[0].tool_calls[0].extra_content: has U+0000 at index 0; take it out"),
             ([_called(function=None)], "m[0].tool_calls[0].function: expected an object, got null"),
             (
                 [_called(function={"arguments": "{}"})],

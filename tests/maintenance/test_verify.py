@@ -193,6 +193,8 @@ def test_half_an_eviction(conversation: Conversation) -> None:
         '{"added": [[6, 5]], "evicted": [], "memory": {"version": 1}}',
         '{"added": [[0, 5]], "evicted": [], "memory": {"version": 99}}',
         '{"added": [["a", 5]], "evicted": [], "memory": {"version": 1}}',
+        '{"added": [[0, 5]], "evicted": [], "memory": {"version": 1}, "answer": 6}',
+        '{"added": [[0, 5]], "evicted": [], "memory": {"version": 1}, "answer": "a"}',
     ],
 )
 def test_an_idempotency_key_that_tells_of_what_is_not_there(conversation: Conversation, account: str) -> None:

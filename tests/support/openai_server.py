@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -53,15 +53,15 @@ class ModelServer:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
-    def stream(self, chunks: list[Piece], *, wait_for: threading.Event | None = None) -> None:
-        """Next time, stream ``chunks``; the last one only after ``wait_for``."""
+    def stream(self, chunks: Sequence[Piece | str], *, wait_for: threading.Event | None = None) -> None:
+        """Next time, stream ``chunks``, texts as they are; the last one only after ``wait_for``."""
 
         def send(handler: BaseHTTPRequestHandler) -> None:
             _start(handler)
             for index, chunk in enumerate(chunks):
                 if wait_for is not None and index == len(chunks) - 1:
                     wait_for.wait(30)
-                _send(handler, f"data: {json.dumps(chunk)}\n\n")
+                _send(handler, f"data: {chunk if isinstance(chunk, str) else json.dumps(chunk)}\n\n")
             _send(handler, "data: [DONE]\n\n")
             _send(handler, "")
 

@@ -71,8 +71,15 @@ class Turn(ABC):
         """Return the messages of the memory."""
 
     @abstractmethod
-    def add(self, messages: Sequence[ChatMessage], idempotency_key: str | None = None) -> Added:
+    def add(
+        self, messages: Sequence[ChatMessage], idempotency_key: str | None = None, *, answers: str | None = None
+    ) -> Added:
         """Add messages to the memory, as one change.
+
+        Args:
+            messages: the messages, in order.
+            idempotency_key: a second call with the same key and messages adds nothing.
+            answers: the idempotency key of the message that the first of ``messages`` answers.
 
         Raises:
             TurnLostError: another has taken over; nothing was added.
@@ -80,9 +87,9 @@ class Turn(ABC):
 
     @abstractmethod
     def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, bool]:
-        """Return the answer to messages that were added with a key, and whether the last of them fitted the window.
+        """Return the answer to a message that was added with a key, None if there is none yet.
 
-        The answer is None if there is none yet.
+        Return as well whether its turn is over without one, because another message was said and answered since.
 
         Raises:
             AnswerDeletedError: messages after them have been deleted, and the answer may be among those.

@@ -15,14 +15,14 @@ from django.db.models.functions import Now
 from chatmemory.assistant.errors import AnswerDeletedError, TurnLostError
 from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
-from chatmemory.core.messages import AiMessage, ChatMessage
+from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
 from chatmemory.core.window import Window
 from chatmemory.database import operations
 from chatmemory.database.batches import pages, rows_of
 from chatmemory.database.connections import close_if_dead, give_back
 from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.django_store import DjangoChatMemoryStore
-from chatmemory.database.idempotency import place_of_last
+from chatmemory.database.idempotency import note_answer, places
 from chatmemory.database.key import Key
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
@@ -81,7 +81,17 @@ class ConversationTurn(Turn):
                     return 0
                 return row.values_list("turn", flat=True).get()
 
-        self._number = retry(self._key.database, take)
+        try:
+            self._number = retry(self._key.database, take)
+        except RuntimeError as error:
+            if not connections[self._key.database].in_atomic_block:
+                raise
+            raise RuntimeError(
+                f"The assistant cannot take a turn of conversation {self.name} within a transaction: nobody else would "
+                "see the turn, and its row would be locked while the model works. Call the assistant outside of "
+                "transaction.atomic(). If the setting ATOMIC_REQUESTS opened the transaction, mark the view with "
+                f"@transaction.non_atomic_requests. Django says: {error}"
+            ) from None
         if not self._number and not row.exists():
             self._target().change(lambda change: None)  # makes the row, if that is allowed
         return bool(self._number)
@@ -122,27 +132,44 @@ class ConversationTurn(Turn):
     def messages(self) -> list[ChatMessage]:
         return self._memory.messages()
 
-    def add(self, messages: Sequence[ChatMessage], idempotency_key: str | None = None) -> Added:
-        target = replace(self._target(), precondition=self._require_own)
+    def add(
+        self, messages: Sequence[ChatMessage], idempotency_key: str | None = None, *, answers: str | None = None
+    ) -> Added:
+        def check(conversation: Conversation) -> None:
+            self._require_own(conversation)
+            if answers is not None:
+                note_answer(conversation, answers)
+
+        target = replace(self._target(), precondition=check)
         change = operations.add(target, messages, window=self._window(), idempotency_key=idempotency_key)
         return Added(tuple(messages), change)
 
     def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, bool]:
         assert added.change is not None
         conversation = added.change.conversation
-        position, has_fitted = place_of_last(conversation, idempotency_key)
-        # Others may have spoken before the model did; then it answered all of them.
+        position, answered_at = places(conversation, idempotency_key)
+        if answered_at is not None:
+            row = rows_of(conversation).filter(position=answered_at).first()
+            if row is None or not isinstance(row.message, AiMessage):
+                raise _deleted(idempotency_key)
+            return row.message, False
+        # A turn without a message may have answered it, unless another message was said before.
+        is_last_question = True
         for page in pages(rows_of(conversation).filter(position__gt=position), size=20, by="position"):
             for row in page:
                 position += 1
                 if row.position != position:
                     raise _deleted(idempotency_key)
                 message = row.message
-                if isinstance(message, AiMessage) and not message.tool_execution_requests and not row.synthetic:
-                    return message, has_fitted
+                if row.synthetic:
+                    continue
+                if isinstance(message, UserMessage):
+                    is_last_question = False
+                if isinstance(message, AiMessage) and not message.tool_execution_requests:
+                    return (message, False) if is_last_question else (None, True)
         if position + 1 < conversation.next_position:
             raise _deleted(idempotency_key)
-        return None, has_fitted
+        return None, False
 
     def _target(self) -> Target:
         memory = self._memory

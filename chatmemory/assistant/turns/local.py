@@ -61,7 +61,9 @@ class LocalTurn(Turn):
     def messages(self) -> list[ChatMessage]:
         return self._memory.messages()
 
-    def add(self, messages: Sequence[ChatMessage], idempotency_key: str | None = None) -> Added:
+    def add(
+        self, messages: Sequence[ChatMessage], idempotency_key: str | None = None, *, answers: str | None = None
+    ) -> Added:
         if idempotency_key is not None:
             raise ValueError("idempotency_key needs a memory in Django's database")
         with self._slot.lock:
@@ -70,7 +72,7 @@ class LocalTurn(Turn):
         return Added(tuple(messages))
 
     def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, bool]:
-        return None, True  # not reached: add() takes no key
+        return None, False  # not reached: add() takes no key
 
 
 class _Slot:

@@ -11,6 +11,7 @@ from chatmemory.conf import setting
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
+from chatmemory.database.retry import retry
 from chatmemory.formats.call_ids import CallIds
 from chatmemory.models import Message, MessageQuerySet
 
@@ -72,4 +73,5 @@ def _was_cut(history: MessageQuerySet) -> bool:
         return True  # it cannot be known any more
     reasons = [EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value]
     # Nor can it be known of messages that were purged.
-    return history.filter(Q(eviction_reason__in=reasons) | Q(conversation__purged_count__gt=0)).exists()
+    cut = history.filter(Q(eviction_reason__in=reasons) | Q(conversation__purged_count__gt=0))
+    return retry(history.db, cut.exists)

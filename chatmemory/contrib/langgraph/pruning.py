@@ -15,6 +15,7 @@ from chatmemory.contrib.langgraph.threads import Threads, insert, namespace_of
 from chatmemory.core.arguments import require_list
 from chatmemory.database.batches import chunks
 from chatmemory.database.change import Change
+from chatmemory.database.retry import retry
 from chatmemory.models import Conversation
 
 __all__ = ["copy_thread", "delete_for_runs", "delete_old", "delete_thread", "prune"]
@@ -43,7 +44,8 @@ def delete_for_runs(threads: Threads, serde: SerializerProtocol, run_ids: Sequen
             gone = Checkpoint.objects.using(conversation._state.db).filter(namespace=namespace, run_id__in=wanted)
             _delete(namespace, list(gone.values_list("checkpoint_id", flat=True)))
 
-    for thread_id in list(rows.values_list("namespace__conversation__memory_id", flat=True).distinct()):
+    thread_ids = rows.values_list("namespace__conversation__memory_id", flat=True).distinct()
+    for thread_id in retry(threads.database, lambda: list(thread_ids)):
         threads.change(thread_id, _followed(serde, delete), create=False)
 
 
@@ -111,7 +113,7 @@ def copy_thread(threads: Threads, serde: SerializerProtocol, source: str, target
     Raises:
         ValueError: the target has checkpoints already.
     """
-    if not threads.namespaces_of(source).exists():
+    if not retry(threads.database, threads.namespaces_of(source).exists):
         return
 
     def copy(conversation: Conversation) -> None:

@@ -14,6 +14,7 @@ from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.contrib.common.stale_thinking import without_stale_thinking
 from chatmemory.contrib.common.valid_memory import valid_rows
 from chatmemory.core.arguments import require_list
+from chatmemory.core.asynchronous import in_own_thread
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.serialization.storable import with_replacements
@@ -76,11 +77,11 @@ class DjangoMessageHistory:
 
     async def aadd(self, messages: Iterable[ModelMessage]) -> None:
         """Async twin of :meth:`add`."""
-        await sync_to_async(self._add)(messages)
+        await in_own_thread(self._add)(messages)
 
     async def aclear(self) -> None:
         """Async twin of :meth:`clear`."""
-        await sync_to_async(self._memory.clear)()
+        await in_own_thread(self._memory.clear)()
 
     def _messages(self) -> list[ModelMessage]:
         made: list[ModelMessage | None] = []

@@ -94,6 +94,12 @@ class Fields:
             raise InvalidMessageError("expected at least one part, got none", self.at(key))
         return found
 
+    def others(self) -> dict[str, Any]:
+        """Take out all that is left over, without what is null."""
+        found = {key: value for key, value in self._data.items() if value is not None}
+        self._data.clear()
+        return found
+
     def leave(self, *keys: str) -> None:
         """Take out fields without looking at them."""
         for key in keys:

@@ -13,6 +13,7 @@ from chatmemory.database.batches import chunks, read_in_parts, rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.estimators import check_model, estimator_for, estimator_of, settings_of, window_of
 from chatmemory.database.operations.plan import evicted_rows, memory_of, oldest_entries
+from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write, write_columns
 from chatmemory.models import MAX_LIMIT, WINDOW_SETTINGS, Conversation, Message, WindowSettings
@@ -105,8 +106,9 @@ def _counted(target: Target, estimator: TokenCountEstimator, counted: Q) -> dict
     """Return the counts of present rows by primary key. Counting takes long, so it is done before the lock."""
     if target.instance is None:
         return {}
-    rows = Message.objects.using(target.key.database).filter(counted, conversation=target.instance.pk)
-    return {row.pk: stored_count(row.message, estimator) for row in read_in_parts(rows)}
+    database = target.key.database
+    rows = Message.objects.using(database).filter(counted, conversation=target.instance.pk)
+    return retry(database, lambda: {row.pk: stored_count(row.message, estimator) for row in read_in_parts(rows)})
 
 
 def _count_again(

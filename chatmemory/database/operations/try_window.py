@@ -18,6 +18,7 @@ from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import entry_of, placed_rows
 from chatmemory.database.prefix import is_at_the_end
 from chatmemory.database.read import read_rows
+from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, Message, WindowSettings
 
 __all__ = ["WindowTrial", "fit_rows", "try_window"]
@@ -66,8 +67,13 @@ def try_window(
     new = NewMessages.of(messages)
     # Never a replica: what is tried is what the next turn will find.
     database = router.db_for_write(Conversation, instance=conversation)
-    row = Conversation.objects.using(database).get(pk=conversation.pk)
-    rows = read_rows(row)  # which may read ``row`` anew, so it comes first
+
+    def read() -> tuple[Conversation, list[Message]]:
+        row = Conversation.objects.using(database).get(pk=conversation.pk)
+        rows = read_rows(row)  # which may read ``row`` anew, so it comes first
+        return row, rows
+
+    row, rows = retry(database, read)
     if apply_window_settings(row, settings):
         for kept in rows:
             kept.token_count = stored_count(kept.message, estimator_for(row.model))

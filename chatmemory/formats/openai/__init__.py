@@ -8,7 +8,8 @@ is repaired, and reported. So are names of answers, as those of users are.
 Not written, because OpenAI has no place for it and the model does not need it:
 
 - ``thinking``, unless the caller names a field for it
-- ``attributes``, but for what ``from_openai`` put there: the refusal, name and audio ID of an answer
+- ``attributes``, but for what ``from_openai`` put there: the refusal, name and audio ID of an answer, and, unless
+  ``extras=False``, what another server of this API added to it and to its calls
 - ``is_error`` and ``tool_name`` of a tool result
 - ``revised_prompt`` of an image, and its Base64 and MIME type when it has a URL that OpenAI fetches
 - ``url`` of audio and PDF files that are here as data, the bytes of audio that is here as Base64

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from chatmemory.core.contents import TextContent
@@ -16,13 +17,31 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.core.serialization.fields import Fields, expected
-from chatmemory.core.serialization.storable import require_json
+from chatmemory.core.serialization.storable import require_json, require_storable
 from chatmemory.formats.openai.part_reader import ASSISTANT_PARTS, TEXT_PARTS, USER_PARTS
 
-__all__ = ["ATTRIBUTE", "from_openai"]
+__all__ = ["ATTRIBUTE", "OF_ANSWER", "OF_CALL", "from_openai"]
 
 ATTRIBUTE = "openai"
-"""The attribute for what only OpenAI has: ``name``, ``refusal``, ``annotations``, ``audio``."""
+"""The attribute for what only OpenAI has: ``name``, ``refusal``, ``annotations``, ``audio``; and for what other servers
+put on an answer, ``extra``, and on each of its calls, ``calls``."""
+
+OF_ANSWER = (
+    "role",
+    "content",
+    "name",
+    "refusal",
+    "annotations",
+    "audio",
+    "tool_calls",
+    "function_call",
+    "reasoning_content",
+    "reasoning",
+)
+"""The fields of an answer whose meaning is known."""
+
+OF_CALL = ("id", "type", "index", "function", "custom")
+"""The fields of a tool call whose meaning is known."""
 
 _REFUSED_ROLES = {"function": "the role function is deprecated; use tool, with a tool_call_id"}
 
@@ -35,7 +54,8 @@ def from_openai(data: Any, place: str = "") -> list[ChatMessage]:
     message of the list calls by its ID, unless it has a ``name`` itself.
 
     What other servers of this API add is read where its meaning is plain: ``reasoning_content`` (DeepSeek, vLLM) or
-    ``reasoning`` (vLLM, OpenRouter) of an answer is its thinking.
+    ``reasoning`` (vLLM, OpenRouter) of an answer is its thinking. All else that they put on an answer or a tool call,
+    such as ``extra_content`` with Gemini's ``thought_signature``, is kept, for they may want it back.
 
     Args:
         place: what the list is called in errors, ``messages`` say.
@@ -97,13 +117,29 @@ def _assistant(fields: Fields) -> AiMessage:
     }
     if kept["audio"] is not None:
         Fields(kept["audio"], fields.at("audio")).text("id")
+    calls = fields.items("tool_calls", _tool_call)
+    thinking = _thinking(fields)
+    if any(extra for _, extra in calls):
+        kept["calls"] = [extra for _, extra in calls]
+    kept["extra"] = _others(fields, OF_ANSWER, 4)
     kept = {key: value for key, value in kept.items() if value}
     return AiMessage(
         refusal or None if content is None else content,
-        fields.items("tool_calls", _tool_call),
-        thinking=_thinking(fields),
+        [request for request, _ in calls],
+        thinking=thinking,
         attributes={ATTRIBUTE: kept} if kept else None,
     )
+
+
+def _others(fields: Fields, known: Iterable[str], depth: int) -> dict[str, Any]:
+    """Take out what another server put there, unless it is a known field that is misspelt."""
+    others = fields.others()
+    for key, value in others.items():
+        if len(key) < 40 and (meant := get_close_matches(key, known, 1, 0.85)):
+            raise InvalidMessageError(f"unknown field; did you mean {meant[0]}?", fields.at(key[:100]))
+        require_storable(key, fields.at(key[:100]))
+        require_json(value, fields.at(key[:100]), depth)
+    return others
 
 
 def _kept(fields: Fields, key: str, kind: type | tuple[type, ...], what: str) -> Any:
@@ -126,13 +162,13 @@ def _joined(texts: Iterable[TextContent]) -> str:
     return "".join(text.text for text in texts)
 
 
-def _tool_call(fields: Fields) -> ToolExecutionRequest:
+def _tool_call(fields: Fields) -> tuple[ToolExecutionRequest, dict[str, Any]]:
     refused = {"custom": "a call of a custom tool cannot be kept, only one of a function"}
     fields.choice("type", ["function"], refused)
     fields.leave("index")  # DeepSeek's; they come in order
     id = fields.text("id")
     name, arguments = fields.object("function", lambda function: (function.text("name"), function.text("arguments")))
-    return ToolExecutionRequest(id, name, arguments)
+    return ToolExecutionRequest(id, name, arguments), _others(fields, OF_CALL, 5)
 
 
 _ROLES: dict[str, Callable[[Fields], ChatMessage]] = {

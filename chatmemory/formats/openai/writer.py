@@ -18,7 +18,7 @@ from chatmemory.core.messages import (
 from chatmemory.formats import CannotExpressError, naming_message
 from chatmemory.formats.call_ids import CallIds, unused_ids, used_ids
 from chatmemory.formats.openai.part_writer import content_part
-from chatmemory.formats.openai.reader import ATTRIBUTE
+from chatmemory.formats.openai.reader import ATTRIBUTE, OF_ANSWER, OF_CALL
 from chatmemory.formats.pairing import arguments_text
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell
 from chatmemory.formats.validity import Valid, make_valid
@@ -35,6 +35,7 @@ def to_openai(
     *,
     repair: bool = True,
     thinking_as: str | None = None,
+    extras: bool = True,
 ) -> list[dict[str, Any]]:
     """Return the messages as ``messages=`` of a chat completion takes them.
 
@@ -50,6 +51,8 @@ def to_openai(
             results without an ID that follow it answer such calls in order.
         thinking_as: the field that thinking is written to, for servers that want it back: ``"reasoning_content"`` for
             DeepSeek. OpenAI refuses it.
+        extras: whether an answer and its tool calls have the fields that another server put there. Gemini refuses a
+            call without its ``extra_content``; OpenAI may refuse one that has it.
 
     Raises:
         UnsupportedContentError: a ``ValueError``; the format cannot express a message. Nothing is left out in silence.
@@ -67,7 +70,7 @@ def to_openai(
     result = []
     for position, message in zip(positions, written, strict=True):
         with naming_message(given, position):
-            result.append(_message(message, calls, record=not repair) | _thinking(message, thinking_as))
+            result.append(_message(message, calls, record=not repair, extras=extras) | _thinking(message, thinking_as))
     return result
 
 
@@ -86,7 +89,7 @@ def _thinking(message: ChatMessage, field: str | None) -> dict[str, str]:
     return {field: message.thinking}
 
 
-def _message(message: ChatMessage, calls: CallIds, *, record: bool) -> dict[str, Any]:
+def _message(message: ChatMessage, calls: CallIds, *, record: bool, extras: bool) -> dict[str, Any]:
     match message:
         case SystemMessage():
             return {"role": "system", "content": message.text}
@@ -94,7 +97,8 @@ def _message(message: ChatMessage, calls: CallIds, *, record: bool) -> dict[str,
             name = {"name": message.name} if message.name else {}
             return {"role": "user", "content": _user_content(message.contents, record=record), **name}
         case AiMessage():
-            return _assistant(calls.with_ids(message), record=record)
+            written = _assistant(calls.with_ids(message), record=record)
+            return _with_extras(written, message) if extras else written
         case ToolExecutionResultMessage():
             id = calls.require_id_answered_by(message)
             return {"role": "tool", "tool_call_id": id, "content": _tool_content(message.contents)}
@@ -123,6 +127,24 @@ def _assistant(message: AiMessage, *, record: bool) -> dict[str, Any]:
     if data["content"] is None and not data.keys() & {"tool_calls", "refusal", "audio"}:
         data["content"] = ""  # OpenAI refuses null where there is nothing else
     return data
+
+
+def _with_extras(data: dict[str, Any], message: AiMessage) -> dict[str, Any]:
+    """Return a written answer with the fields that another server put on it and on its calls."""
+    kept = message.attributes.get(ATTRIBUTE)
+    if not isinstance(kept, Mapping):
+        return data
+    of_calls, calls = kept.get("calls"), data.get("tool_calls", [])
+    if isinstance(of_calls, (list, tuple)) and len(of_calls) == len(calls):
+        written = zip(calls, of_calls, strict=True)
+        data = data | {"tool_calls": [_unknown_of(extra, OF_CALL) | call for call, extra in written]}
+    return _unknown_of(kept.get("extra"), OF_ANSWER) | data
+
+
+def _unknown_of(extra: Any, known: Sequence[str]) -> dict[str, Any]:
+    if not isinstance(extra, Mapping):
+        return {}
+    return {key: value for key, value in extra.items() if key not in known and value is not None}
 
 
 def _kept(message: AiMessage, *, record: bool) -> dict[str, Any]:

@@ -1,0 +1,54 @@
+"""The thread in which async code reaches the database outside of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import connections, router
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from chatmemory.core.asynchronous import ThreadNeeds
+from chatmemory.database.connections import close_all
+from chatmemory.models import Conversation
+
+__all__ = ["ConnectionNeeds"]
+
+T = TypeVar("T")
+
+
+class ConnectionNeeds(ThreadNeeds):
+    """What connections demand. Those of a thread of its own are closed, or back in their pool, when the work is done.
+
+    ``CONN_MAX_AGE`` keeps none of them: each of the threads would have one, alive or dead, for as long as the process.
+
+    Work stays in the shared thread
+
+    - while a transaction is open there, which somebody began there to change several things at once;
+    - if it changes a memory on SQLite, where all changes wait for one file, so that more threads gain nothing;
+    - if the database is SQLite's in memory, for that is another one in each thread.
+    """
+
+    def __init__(self) -> None:
+        self._shared: list[BaseDatabaseWrapper] | None = None
+        """The connections of the shared thread, which are the same objects all its life; None if not known yet."""
+
+    def may_stay(self, *, is_change: bool) -> bool:
+        return self._shared is None or self._stays(self._shared, is_change=is_change)
+
+    def run_if_it_stays(self, work: Callable[[], T], *, is_change: bool) -> tuple[T] | None:
+        self._shared = [connections[alias] for alias in connections]
+        return (work(),) if self._stays(self._shared, is_change=is_change) else None
+
+    def run(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        finally:
+            close_all()
+
+    def _stays(self, shared: list[BaseDatabaseWrapper], *, is_change: bool) -> bool:
+        # Attributes only: the connection of another thread may be looked at, not used.
+        if any(one.in_atomic_block or (one.connection is not None and not one.autocommit) for one in shared):
+            return True
+        connection = connections[router.db_for_write(Conversation)]
+        return connection.vendor == "sqlite" and (is_change or connection.is_in_memory_db())  # type: ignore[attr-defined]
