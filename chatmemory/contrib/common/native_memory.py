@@ -86,7 +86,8 @@ class NativeMemory:
             ValueError: see :meth:`add`.
         """
         new = NativeMessages(self._framework, messages, forms)
-        new.tell_repairs(operations.rewrite(self._target(), new.encoded, from_foreign_memory=True))
+        target, native = self._target(), new.encoded.native
+        new.tell_repairs(operations.rewrite(target, new.encoded, native=native, from_foreign_memory=True))
 
     def take_back(self, shorten: Callable[[Message], Remainder] = lambda row: None) -> Message | None:
         """Evict the last message, or put a shorter one in its place.

@@ -42,7 +42,9 @@ class NewMessages(Sequence[ChatMessage]):
     @classmethod
     def of(cls, messages: Iterable[ChatMessage], native: NativeForms | None = None) -> NewMessages:
         """Return ``messages`` if they are encoded already, else encode them."""
-        return messages if isinstance(messages, cls) and native is None else cls(messages, native)
+        if isinstance(messages, cls) and (native is None or native is messages.native):
+            return messages
+        return cls(messages, native)
 
     @overload
     def __getitem__(self, index: int) -> ChatMessage: ...

@@ -58,7 +58,7 @@ def rewrite(
         old = list(rows_of(conversation).retained())
         new = incoming.rows(estimator_of(bound, conversation.model))
         position = conversation.next_position
-        plan = plan_rewrite(old, new, position, from_foreign_memory=from_foreign_memory, native=incoming.native)
+        plan = plan_rewrite(old, new, position, from_foreign_memory=from_foreign_memory, native=native)
         gone: list[Gone] = [(row, EvictionReason.REWRITTEN) for row in plan.left_out]
         if not from_foreign_memory:
             gone += evicted_rows(bound.fit([entry_of(row, bound) for row in plan.memory]))
