@@ -55,7 +55,8 @@ def to_anthropic(
 ) -> dict[str, Any]:
     """Return ``messages`` and, with a system message, ``system``: ``create(model=…, max_tokens=…, **to_anthropic(…))``.
 
-    Anthropic accepts whatever is returned; a message that it has no place for is an error.
+    Anthropic accepts whatever is returned, as long as ``thinking`` is true of the messages. A message that it has no
+    place for is an error.
 
     Args:
         on_repair: called with each repair, in the order of the messages.
