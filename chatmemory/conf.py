@@ -10,8 +10,8 @@ from django.core.exceptions import ImproperlyConfigured
 __all__ = ["DEFAULTS", "default_limit", "default_model", "default_window", "setting"]
 
 DEFAULTS: dict[str, Any] = {
-    # The window of a new conversation: "messages" or "tokens", its limit (None: 20 messages or 4,000 tokens), and the
-    # model whose tokens are counted.
+    # The window of a new conversation: "messages" or "tokens", the limit of such a window (None: 20 messages or 4,000
+    # tokens), and the model whose tokens are counted.
     "DEFAULT_WINDOW": "tokens",
     "DEFAULT_LIMIT": None,
     "DEFAULT_MODEL": "gpt-4o",
@@ -67,8 +67,8 @@ def default_window() -> str:
 def default_limit(window: str | None = None) -> int:
     """Return the limit of a window for which no limit is given.
 
-    For a window of the kind ``DEFAULT_WINDOW`` that is ``DEFAULT_LIMIT``. A limit of the other kind would be of another
-    order, so that kind has its own: 20 messages or 4,000 tokens.
+    That is ``DEFAULT_LIMIT`` if it is set and the window is of the kind ``DEFAULT_WINDOW``; otherwise 20 messages or
+    4,000 tokens, because a good number of tokens is no good number of messages.
 
     Args:
         window: the kind; by default ``DEFAULT_WINDOW``.

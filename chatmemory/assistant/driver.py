@@ -87,7 +87,7 @@ class Driver:
         yield answer
 
     def _advance(self, outcome: Any) -> Any:
-        """Do the steps that use the memory, and return the first that does not, or that the caller is told of."""
+        """Do the steps that use the memory; return the first step that does not, or that the caller gets."""
         step = self._steps.send(outcome)
         while isinstance(step, Do) or (isinstance(step, Added) and not self._streaming):
             step = self._steps.send(self._do(step.work) if isinstance(step, Do) else None)
@@ -112,7 +112,7 @@ class Driver:
         self._turn.rest()
 
     def _renewal(self) -> Callable[[], None]:
-        """Return a function that a tool's thread calls first: the time that the tool waited for it does not count."""
+        """Return what the thread of a tool calls first, so that the time for which the tool waited does not count."""
         pulse = _Pulse(self._turn.timeout)
         return lambda: self._renew() if pulse.is_due() else None
 

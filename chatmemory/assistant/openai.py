@@ -20,14 +20,14 @@ with extra("openai"):
 __all__ = ["OpenAiChatModel"]
 
 _REFUSING = (".openai.com", ".azure.com")
-"""The ends of the hosts that refuse fields of other servers."""
+"""What the names of hosts end with that refuse the fields of other servers."""
 
 
 class OpenAiChatModel(ChatModel):
     """A model that gets the memory as :func:`~chatmemory.formats.openai.to_openai` writes and repairs it.
 
     A text that was cut off, by a limit or a filter, is an answer whose attribute ``cut_off`` says why. Calls of tools
-    that were cut off, an empty answer, a stream that breaks off, and whatever cannot be understood, are a
+    that were cut off, an empty answer, a stream that breaks off, and an answer that cannot be understood are a
     ``ModelError``. Exceptions of ``openai`` are passed on as they are, and so is an ``UnsupportedContentError`` for
     what OpenAI has no place for.
     """

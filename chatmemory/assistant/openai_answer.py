@@ -1,4 +1,4 @@
-"""An answer of a chat completion, read whatever the server makes of it."""
+"""The answer in a chat completion, also of servers that do not keep to OpenAI's API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chatmemory.formats.openai.reader import ATTRIBUTE, OF_ANSWER, OF_CALL
 with extra("openai"):
     import openai
 
-__all__ = ["StreamedAnswer", "as_it_came", "read_completion", "understood"]
+__all__ = ["StreamedAnswer", "read_completion", "understood"]
 
 _CUT_OFF = {"length": "the model's limit was reached", "content_filter": "a content filter stopped it"}
 """The finish reasons that leave an answer incomplete, in words."""
@@ -32,7 +32,7 @@ _MOST_SHOWN = 300
 _logger = logging.getLogger("chatmemory.assistant")
 
 
-def as_it_came(answer: Any) -> str:
+def _as_it_came(answer: Any) -> str:
     """Return the beginning of what a server answered, in its own words."""
     if hasattr(answer, "model_dump"):
         answer = answer.model_dump(exclude_none=True, warnings=False)
@@ -47,9 +47,9 @@ def understood(name: str) -> Iterator[None]:
     try:
         yield
     except openai.APIResponseValidationError as error:
-        raise ModelError(f"{name} answered something else than announced: {as_it_came(error.body)}") from error
+        raise ModelError(f"{name} did not answer as its header says, but: {_as_it_came(error.body)}") from error
     except json.JSONDecodeError as error:
-        raise ModelError(f"{name} answered with broken JSON: {as_it_came(error.doc)}") from error
+        raise ModelError(f"{name} answered with broken JSON: {_as_it_came(error.doc)}") from error
     except UnicodeDecodeError as error:
         raise ModelError(f"{name} answered with text that is not {error.encoding}: {error.object[:60]!r}") from error
 
@@ -68,7 +68,7 @@ def read_completion(name: str, completion: Any) -> AiMessage:
     if not choices or not isinstance(choices, list):
         raise ModelError(
             f"{name} did not answer with a chat completion. Check OPENAI_BASE_URL. It answered: "
-            f"{as_it_came(completion)}"
+            f"{_as_it_came(completion)}"
         )
     with _readable(name, completion):
         said = choices[0].message.model_dump(warnings=False)
@@ -194,7 +194,7 @@ def _merge(into: dict[str, Any], others: Mapping[str, Any]) -> None:
 
 
 def _others(said: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
-    """Return what a server put there that has no meaning here, and that a database can hold."""
+    """Return the fields whose meaning is not known, and that a database can hold."""
     return {key: value for key, value in said.items() if key not in known and value is not None and _is_kept(value)}
 
 
@@ -215,7 +215,7 @@ def _readable(name: str, answer: Any) -> Iterator[None]:
     except InvalidMessageError as error:
         raise ModelError(f"{name} gave an answer that cannot be kept: {error}") from error
     except Exception as error:  # the package checks no types
-        raise ModelError(f"{name} gave an answer that cannot be understood: {as_it_came(answer)}") from error
+        raise ModelError(f"{name} gave an answer that cannot be understood: {_as_it_came(answer)}") from error
 
 
 def _answer(
@@ -244,7 +244,7 @@ def _answer(
 
 
 def _known_of(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a call as OpenAI has it. Some servers send no ID, or for no parameters no arguments; both are wanted."""
+    """Return a call as OpenAI has it. Some servers send no ID, or no arguments where a tool has no parameters."""
     known = {"id": call.get("id") or "", "type": call.get("type") or "function"}
     function = call.get("function")
     if isinstance(function, Mapping):

@@ -205,7 +205,7 @@ def _last_answer(memory: Sequence[ChatMessage]) -> AiMessage | None:
 def _require_answerable(
     memory: Sequence[ChatMessage], question: ChatMessage | None, result: ToolExecutionResultMessage | None
 ) -> ChatMessage:
-    """Return the message that the model is to answer, if it would see that, and the last result of a tool.
+    """Return the message that the model is to answer; make sure that it would see this, and the last result of a tool.
 
     Args:
         memory: the messages that the model would get.
@@ -240,7 +240,7 @@ def _require_answerable(
 
 
 def _opener(memory: Sequence[ChatMessage]) -> ChatMessage | None:
-    """Return the message that the calls and results at the end of the memory came after; None if it is not there."""
+    """Return the message before the calls and results that the memory ends with; None if it is not there."""
     for message in reversed(memory):
         is_call = isinstance(message, AiMessage) and message.tool_execution_requests
         if not is_call and not isinstance(message, (ToolExecutionResultMessage, SystemMessage)):

@@ -69,7 +69,7 @@ def require_list(values: Iterable[Any], name: str) -> list[Any]:
     """Return ``values`` as a list.
 
     Raises:
-        TypeError: ``values`` is no iterable; or a string or a mapping, whose characters or keys nobody means.
+        TypeError: ``values`` is no iterable; or it is a string or a mapping, whose characters or keys nobody means.
     """
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise TypeError(f"{name} must be a list, but is: {type(values).__name__}")

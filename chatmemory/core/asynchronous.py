@@ -34,7 +34,7 @@ class ThreadNeeds:
     """What sync code needs of its thread. In memory that is nothing; a database's connections belong to threads."""
 
     def may_stay(self, *, is_change: bool) -> bool:
-        """Return whether the code may have to run in the thread that all tasks of the process share.
+        """Return whether the code might have to run in the thread that all tasks of the process share.
 
         Args:
             is_change: whether the code changes a memory; if not, it is a function of the project's.
@@ -42,7 +42,8 @@ class ThreadNeeds:
         return False
 
     def run_if_it_stays(self, work: Callable[[], T], *, is_change: bool) -> tuple[T] | None:
-        """Run ``work`` here, in the shared thread, and return its result; None, with nothing done, if it need not."""
+        """Run ``work`` here, in the shared thread, and return a tuple of its result; do nothing, and return None, if it
+        need not run here."""
         return None
 
     def run(self, work: Callable[[], T]) -> T:
@@ -94,10 +95,10 @@ def has_thread_of_caller() -> bool:
 
 
 def in_own_thread(change: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Return an async twin of a change of a memory, which may wait for a lock.
+    """Return an async twin of ``change``, a function that changes a memory and may wait for a lock.
 
-    It runs in the thread of the caller, or else in a thread of its own, so that no other task waits, too. There a
-    cancelled caller gets its ``CancelledError`` at the end of the change.
+    It runs in the thread of the caller if there is one. Otherwise it runs in a thread of its own, so that no other task
+    waits as well; there a cancelled caller gets its ``CancelledError`` when the change has ended.
     """
 
     async def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -109,7 +110,7 @@ def in_own_thread(change: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]
 
 
 async def run_to_the_end(change: Callable[..., T], *args: Any) -> T:
-    """Run ``change`` as :func:`in_own_thread` does. A cancelled caller gets its ``CancelledError`` after that."""
+    """Run ``change`` where :func:`in_own_thread` does. A cancelled caller gets its ``CancelledError`` at the end."""
     work = partial(change, *args)
     there = sync_to_async(work)() if has_thread_of_caller() else _threads.run(work, is_change=True)
     task = asyncio.ensure_future(there)
@@ -138,7 +139,7 @@ async def in_thread_for_functions(function: Callable[[], T], *, of_caller: bool 
 
 
 async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
-    """Yield the items of ``steps``, each of which is made as a change :func:`in_own_thread`.
+    """Yield the items of ``steps``, each of which is made where :func:`in_own_thread` makes a change.
 
     A step may run in another thread than the one before, so none may leave a transaction or a cursor open.
     """

@@ -53,6 +53,8 @@ class ChatMessage(ShortRepr):
 
 
 class _MessageWithContents(ChatMessage):
+    """A message that has contents in place of one text."""
+
     contents: tuple[Content, ...]
 
     @property

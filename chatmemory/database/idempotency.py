@@ -115,7 +115,7 @@ def recall(change: Change, key: str, messages: str) -> bool:
 
 
 def places(conversation: Conversation, key: str) -> tuple[int, int | None]:
-    """Return the positions of the last message that was added with ``key``, and of its answer, None if not noted.
+    """Return the position of the last message that was added with ``key``, and that of its answer, None if not noted.
 
     The messages may have been deleted since.
 

@@ -45,7 +45,7 @@ def read_window(key: Key, window: Window | None = None) -> list[ChatMessage]:
 
 
 def read_fresh_window(key: Key) -> tuple[list[ChatMessage], list[int]]:
-    """Return what :func:`read_window` does, and the indexes of the messages before which nothing has changed."""
+    """Return what :func:`read_window` returns, and the indexes of the messages before which nothing has changed."""
     rows = read_memory(key)
     messages = _fit(rows, None)
     if len(messages) < len(rows):

@@ -44,12 +44,12 @@ def kept_pieces(
 def without_refused(
     given: Iterable[ChatMessage], attribute: str, problem: Callable[[AiMessage], str | None], repairs: list[Repair]
 ) -> Iterator[ChatMessage]:
-    """Yield the messages, those answers whose pieces the API refuses without these.
+    """Yield the messages, and take the pieces out of each answer whose pieces the API refuses.
 
     Args:
         given: the messages to be written.
         attribute: the attribute of the format.
-        problem: returns what was left out and why, as a sentence; None if the API takes the pieces of an answer.
+        problem: returns what is left out of an answer and why, as a sentence; None if the API takes its pieces.
         repairs: gets a repair for each answer that is changed.
     """
     for position, message in enumerate(given):
@@ -63,7 +63,7 @@ def without_refused(
 
 
 def given_up(given: Sequence[ChatMessage], valid: Valid, kept: Callable[[AiMessage], object]) -> Iterator[Repair]:
-    """Yield a repair for each answer whose pieces are not written, for its calls had to be changed.
+    """Yield a repair for each answer whose pieces are not written because its calls had to be changed.
 
     Args:
         given: the messages that the valid ones were made of.

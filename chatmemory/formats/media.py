@@ -1,4 +1,4 @@
-"""The media that models' APIs take, as data of some types or at addresses of some schemes, and images as OpenAI's."""
+"""The media that models' APIs take, as data of some types or at addresses of some schemes; and images for OpenAI."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class MediaRule:
     """The MIME types of data, or patterns of these: ``image/*``."""
 
     schemes: tuple[str, ...] | None = WEB
-    """The schemes of the addresses that it fetches; none if it takes data only, None for any address."""
+    """The schemes of the addresses that it fetches: empty if it takes data only, None if any address will do."""
 
     data_first: bool = False
     """Whether media that have both are sent as data."""
@@ -86,11 +86,11 @@ class MediaRule:
             raise CannotExpressError(f"{self.api} takes {kinds} of {types}, but the MIME type is {mime_type!r:.100}")
 
 
-OPENAI_IMAGES = MediaRule(api="OpenAI", kind="an image", types=IMAGE_TYPES)
+_OPENAI_IMAGES = MediaRule(api="OpenAI", kind="an image", types=IMAGE_TYPES)
 
 
 def sendable(media: Media | None, rule: MediaRule) -> Data | str:
-    """Return the data of media, or the URL.
+    """Return the data of media, or their URL, whichever the API takes.
 
     Raises:
         CannotExpressError: there is neither, or nothing that the API takes.
@@ -145,7 +145,7 @@ def _bare(mime_type: str) -> str:
 
 
 def data_of(media: Media) -> Data | None:
-    """Return the data that media have beside their URL; None without any."""
+    """Return the data that media have beside their URL; None if they have none."""
     data = media.base64_data
     if not data and isinstance(media, Audio) and media.binary_data:
         data = base64.b64encode(media.binary_data).decode()
@@ -172,8 +172,13 @@ def is_base64(data: str) -> bool:
 
 
 def openai_image_url(content: ImageContent, *, record: bool) -> str:
-    """Return the URL of an image, which for one that is here as data is a data URI."""
-    found = sendable(content.image, OPENAI_IMAGES.as_recorded() if record else OPENAI_IMAGES)
+    """Return the URL of an image, a data URI for one that is here as data.
+
+    Args:
+        content: the image.
+        record: whether it is for a record of what was said, in which an image may be of any kind.
+    """
+    found = sendable(content.image, _OPENAI_IMAGES.as_recorded() if record else _OPENAI_IMAGES)
     return found if isinstance(found, str) else f"data:{found.mime_type};base64,{found.base64}"
 
 

@@ -32,7 +32,7 @@ def arguments_object(arguments: str | None) -> dict[str, Any] | None:
 
 
 def arguments_text(arguments: str | None, *, keep_blank: bool = False) -> str:
-    """Return the arguments of a call as JSON text, an empty object for none; blank ones too, unless these are kept."""
+    """Return the arguments of a call as JSON text: an empty object if there are none, or blank ones that may go."""
     if arguments is None or not (keep_blank or arguments.strip()):
         return "{}"
     return arguments
@@ -51,7 +51,7 @@ class _Call:
 class _Ids:
     """The IDs of calls: their own where the rules allow these, else new ones.
 
-    What comes later changes no ID, so that all before it is sent as it was: caches and signatures depend on that.
+    Later messages change no ID, so that what stands before them is sent as it was: caches and signatures depend on it.
     """
 
     def __init__(self, rules: Rules) -> None:

@@ -33,10 +33,10 @@ class RepairReason(StrEnum):
 
 @dataclass(frozen=True)
 class Repair:
-    """One change that an API demands, or the database."""
+    """One change that an API or the database demands."""
 
     position: int
-    """The index of the changed message among those to be written, or stored at once; of an added one, its place."""
+    """The index of the changed message among those that are written, or stored together; of an added one, its place."""
 
     reason: RepairReason
 
@@ -92,7 +92,7 @@ class Rules:
     """Whether the first message must be the user's."""
 
     must_be_first: Callable[[AiMessage], bool] = field(default=lambda message: False)
-    """Returns whether an answer stands for all that was said before it, which the API refuses beside it."""
+    """Returns whether an answer stands for all that was said before it, so that the API refuses to get both."""
 
     says_nothing: Callable[[AiMessage], bool] = field(default=lambda message: False)
     """Returns whether nothing of an answer would be sent, which the API refuses."""

@@ -3,7 +3,7 @@
 Which answers are stale, only the keeper of the memory knows. What follows from it is known here:
 
 - In the turn under way, thinking stays: an API may demand what led to the calls whose results are sent now.
-- In a turn that is over, thinking that was written behind stale thinking is stale, too: that one is not sent any more.
+- In a turn that is over, thinking that was written behind stale thinking is stale, too, because that is not sent.
 - Answers between a call and its late result are stale, because the result is moved before them.
 """
 
@@ -84,7 +84,7 @@ def stale_answers(valid: Valid, thinking: Thinking, thoughtful: Container[int]) 
 
 
 def _turn_under_way(valid: Valid) -> int:
-    """Return the index at which the turn begins that waits for the model after a tool's result."""
+    """Return the index at which the turn under way begins if the memory ends with a tool's result; else the end."""
     end = len(valid.messages)
     if not end or not isinstance(valid.messages[-1], ToolExecutionResultMessage):
         return end

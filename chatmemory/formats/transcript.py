@@ -12,7 +12,6 @@ from chatmemory.formats.validity import Valid
 
 __all__ = ["Transcript", "write_transcript"]
 
-
 Parts = list[dict[str, Any]]
 """The parts of a turn as JSON has them."""
 
@@ -28,7 +27,7 @@ class Transcript:
     """The speaker and the parts of each turn; no two neighbours have the same speaker."""
 
     rearranged: list[int] = field(default_factory=list)
-    """The index, among those to be written, of each message whose parts are not behind those before it."""
+    """The indexes, among the messages to be written, of those whose parts do not simply follow the parts before."""
 
 
 def write_transcript(

@@ -17,19 +17,20 @@ tool result without its call, a call without its result, and more. What is chang
 8. Where blank texts are refused they are left out. A user message of nothing else becomes ``(empty)``, an error without
    output ``(no output)``, and a system message or an answer that says nothing is left out.
 9. Where an error may have nothing but text, one with more is no longer marked, but begins with ``(This is an error.)``.
-10. An answer that the API refuses behind what it stands for (a summary that Anthropic signed) is first; the messages
-    before it, but for the system's, are left out.
+10. A summary that Anthropic signed stands for all that was said before it, and must be first: the messages before the
+    last such summary, except system messages, are left out.
 11. Where the user must begin, and another does, a user message that says that the beginning is missing comes first.
 
-What a format keeps aside of an answer (thoughts above all) is sent only with its calls as they were. Where these were
-changed it is left out, and reported.
+What a format keeps aside of an answer (thoughts above all) is sent only with the calls as they were. If the calls were
+changed, it is left out, and that is reported.
 
 The kind of the last message is not changed: a memory that ends with an answer is sent so, and the caller decides
 whether the model goes on from there. The same messages always give the same result, and valid messages are not changed.
 
-More repairs belong to one API each: white space at the end of the last turn, stale thinking, and thinking behind
-what another answer of its turn says (:mod:`chatmemory.formats.anthropic`); reasoning that is not encrypted, and items
-that were sent before (:mod:`chatmemory.formats.responses`); names of answers (:mod:`chatmemory.formats.openai`).
+More repairs belong to one API each: white space at the end of the last turn, stale thinking, thinking behind what
+another answer of its turn says, and what ran there and was sent before (:mod:`chatmemory.formats.anthropic`); reasoning
+that is not encrypted, and items that were sent before (:mod:`chatmemory.formats.responses`); names of answers
+(:mod:`chatmemory.formats.openai`).
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def _text_error(
 def _from_summary_on(
     placed: list[tuple[int, ChatMessage]], rules: Rules, repairs: list[Repair]
 ) -> list[tuple[int, ChatMessage]] | None:
-    """Return the messages without what the last answer that must be first stands for; None without such an answer."""
+    """Return system messages, and all from the last answer on that must be first; None if there is no such answer."""
     first = max(
         (i for i, (_, said) in enumerate(placed) if isinstance(said, AiMessage) and rules.must_be_first(said)),
         default=None,

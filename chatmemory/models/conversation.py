@@ -252,7 +252,7 @@ class Conversation(models.Model):
         }
 
     def take_default_limit(self) -> None:
-        """Give a new row without a limit of its own the default one of its window, which may have been set since."""
+        """Set the default limit of the window, which may have been set since, on a row for which no limit was given."""
         if isinstance(self.limit, DefaultLimit):
             self.limit = default_limit(self.window)
 

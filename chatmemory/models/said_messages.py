@@ -1,4 +1,4 @@
-"""The manager ``conversation.messages``, which says how messages are added instead."""
+"""The attribute ``conversation.messages``, whose methods do not add rows, but say how messages are added."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ else:
 
 
 class SaidMessages(Descriptor):
-    """The messages of a conversation."""
+    """The descriptor of ``conversation.messages``."""
 
     @cached_property
     def related_manager_cls(self) -> Any:

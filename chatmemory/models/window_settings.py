@@ -18,7 +18,7 @@ WINDOWS = [(WindowKind.MESSAGES.value, _("messages")), (WindowKind.TOKENS.value,
 class WindowSettings(TypedDict, total=False):
     """The columns that bound a memory, as keyword arguments. None, like a missing one, means: as it is.
 
-    Without a limit, a new conversation and a window of another kind get the default limit of the window's kind.
+    Without a limit, a new conversation, and one whose window changes its kind, get the default limit of the kind.
     """
 
     window: str | None
@@ -39,4 +39,4 @@ WINDOW_SETTINGS = tuple(WindowSettings.__annotations__)
 
 
 class DefaultLimit(int):
-    """The limit of an unsaved row for which none was given: until the row is saved, its window may still be set."""
+    """The limit of an unsaved row for which none was given; when the row is saved, its window decides anew."""

@@ -55,7 +55,7 @@ def read_list(
         place: its place in the body, for errors.
         format: the format of each message.
         most: the name of the setting that bounds their number.
-        native: gives the forms of the messages that are stored beside them, from the list.
+        native: returns the forms that are stored beside the messages of the list; None to store none.
 
     Raises:
         InvalidMessageError, TooLarge, ValidationError: as above.

@@ -131,14 +131,15 @@ class Unavailable(Problem):
 
 
 class NotMigrated(Problem):
-    """The database has not all tables and columns of this version of the app."""
+    """The database lacks a table or a column of this version of the app."""
 
     status_code = status.HTTP_500_INTERNAL_SERVER_ERROR
     type = "urn:chatmemory:problem:not-migrated"
 
     def __init__(self) -> None:
         super().__init__(
-            "The database lacks a table or a column. On the server, run: python manage.py migrate. Its log says which."
+            "The database lacks a table or a column. On the server, run: python manage.py migrate. "
+            "The server's log says what is missing."
         )
 
 

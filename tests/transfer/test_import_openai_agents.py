@@ -196,7 +196,7 @@ class TestWhatIsNoItem:
         assert [line.partition(";")[0] for line in text.splitlines()[:-1]] == [
             "source.agent_messages: id 3: is encrypted",
             "source.agent_messages: id 4: is encrypted",
-            "source.agent_messages: id 5: no item of the Agents SDK: it has neither a type nor a role",
+            "source.agent_messages: id 5: is no item of the Agents SDK: it has no type, role or id",
             "source.agent_messages: id 7: is encrypted",
         ]
         assert row_texts("s1") == ["Hi", "Hello", "Bye"]

@@ -87,9 +87,9 @@ class Turn(ABC):
 
     @abstractmethod
     def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, bool]:
-        """Return the answer to a message that was added with a key, None if there is none yet.
+        """Return the answer to a message that was added with a key, or None; and whether no answer will come.
 
-        Return as well whether its turn is over without one, because another message was said and answered since.
+        No answer will come if another message was said and answered since.
 
         Raises:
             AnswerDeletedError: messages after them have been deleted, and the answer may be among those.

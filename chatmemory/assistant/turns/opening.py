@@ -12,7 +12,7 @@ __all__ = ["before_turn", "open_turn"]
 
 
 def before_turn() -> None:
-    """Close the connections that are known to be dead: the memory's provider and others may ask the database."""
+    """Close the connections that are known to be dead: ``memory()`` and ``system_message()`` may ask the database."""
     if "chatmemory.models" in sys.modules:  # else no memory is in the database, and there may be no Django
         from chatmemory.database.connections import close_broken
 

@@ -23,7 +23,7 @@ __all__ = ["without_endless_wait"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# How long it waits for a lock then, in seconds. SQLite waits as long as its timeout says, by default 5 seconds, too.
+# Seconds. SQLite waits as long as its timeout says, which is 5 seconds by default, too.
 _PATIENCE = 5
 
 # PostgreSQL's lock_not_available, MariaDB's lock wait timeout.
@@ -32,7 +32,7 @@ _MYSQL_CODE = 1205
 
 
 def without_endless_wait(database: str, change: Callable[P, T]) -> Callable[P, T]:
-    """Return ``change``, for another thread; if the caller has a transaction open, it waits 5 seconds for a lock.
+    """Return ``change`` for another thread; if the caller has a transaction open, ``change`` waits at most 5 seconds.
 
     Args:
         database: the alias.

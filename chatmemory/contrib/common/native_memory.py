@@ -24,7 +24,7 @@ __all__ = ["NativeMemory"]
 class NativeMemory:
     """The conversation under one memory ID, created when something is first added.
 
-    Async callers wrap these methods in ``sync_to_async``: each is one transaction, done whole or not at all.
+    Each method is one transaction, done whole or not at all, so async callers may run it in any thread.
     """
 
     def __init__(

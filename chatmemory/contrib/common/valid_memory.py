@@ -19,7 +19,7 @@ __all__ = ["valid_among", "valid_rows", "with_call_ids"]
 
 
 def valid_rows(memory: NativeMemory) -> Iterator[tuple[Message, ChatMessage]]:
-    """Yield the rows of the memory that are :func:`valid_among` them."""
+    """Yield the rows of the memory, each with its message, as :func:`valid_among` does."""
     return valid_among(memory.retained(), memory.messages)
 
 

@@ -31,7 +31,7 @@ def read_histories(
 ) -> dict[str, DeltaChannelHistory]:
     """Return for each channel the last value stored before a checkpoint, if there is one, and the writes since.
 
-    These are at most five statements for each 200 checkpoints of that time, however many writes there were.
+    This takes at most five statements for each 200 checkpoints since that value, however many writes there were.
 
     Args:
         threads: the threads of one owner.

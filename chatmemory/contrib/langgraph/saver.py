@@ -215,7 +215,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
     ) -> Mapping[str, DeltaChannelHistory]:
         """Return for each channel the last value stored before a checkpoint, if there is one, and the writes since.
 
-        These are at most five statements for each 200 checkpoints of that time, however many writes there were.
+        This takes at most five statements for each 200 checkpoints since that value, however many writes there were.
 
         Args:
             config: names the checkpoint, or a namespace whose latest one it is.
@@ -270,8 +270,9 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         Args:
             thread_ids: the IDs of the threads.
             strategy: ``"keep_latest"`` keeps the latest checkpoint of the graph and of each subgraph, and those from
-                which its delta channels are rebuilt. The checkpoints of a call of a subgraph, but for one with
-                ``checkpointer=True``, are deleted once the graph has gone on. ``"delete"`` is :meth:`delete_thread`.
+                which its delta channels are rebuilt. But the checkpoints of a call of a subgraph are deleted once the
+                graph has gone on, unless the subgraph has ``checkpointer=True``. ``"delete"`` is
+                :meth:`delete_thread`.
 
         Raises:
             TypeError: ``thread_ids`` is no list.

@@ -11,13 +11,13 @@ history of the conversation, which the admin and REST show.
 :class:`DjangoAsyncChatStore` has an archive as well: the messages that the window or ``archive_oldest_messages``
 evicted. Deleted messages are in neither. With ``KEEP_HISTORY = False`` there is no archive.
 
-``Memory`` has a token limit of its own, and gives its memory blocks the messages that it archives because of that. What
-the window of the conversation evicts, the blocks never get. So :class:`DjangoAsyncChatStore` creates conversations with
-the largest limit, unless it was given another. For a conversation that exists, or a ``limit`` that you give, choose
-more than ``token_limit`` times ``chat_history_token_ratio`` of ``Memory`` (21,000 by default), and as much again as one
-turn adds. The same holds for :class:`DjangoChatStore` with a ``ChatSummaryMemoryBuffer``, which summarises what exceeds
-its ``token_limit``. Each ``get()`` of that buffer deletes all messages and adds them again, so the history of the
-conversation repeats them.
+``Memory`` has a token limit of its own, and gives its memory blocks the messages that it archives because of that
+limit. The blocks never get what the window of the conversation evicts. So :class:`DjangoAsyncChatStore` creates
+conversations with the largest limit, unless it was given another. The limit of a conversation that exists, or a
+``limit`` that you give, must have room for ``token_limit`` times ``chat_history_token_ratio`` of ``Memory`` (21,000
+tokens by default), and for one more turn. The same holds for :class:`DjangoChatStore` with a
+``ChatSummaryMemoryBuffer``, which summarises what exceeds its ``token_limit``. Each ``get()`` of that buffer deletes
+all messages and adds them again, so the history of the conversation repeats them.
 
 The sync methods of ``Memory`` run an event loop, so Django uses another thread and another connection for them: in sync
 code, call ``async_to_sync(memory.aput)(message)``.

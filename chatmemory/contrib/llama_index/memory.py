@@ -44,9 +44,9 @@ class ArchivingMemory(NativeMemory):
         return self.messages.filter(_OF_STATUS[status]).order_by("memory_order")
 
     def read(self, status: MessageStatus | None, part: slice = slice(None)) -> list[ChatMessage]:
-        """Return a ``part`` of the messages of a status.
+        """Return a part of the messages of a status, of the memory and the archive if that is None.
 
-        The active ones are without stale thinking, and without results whose call the window has evicted.
+        Those of the memory are without stale thinking, and without results whose call the window has evicted.
         """
         rows = retry(self.database, lambda: list(self.rows(status)))
         if status is not MessageStatus.ACTIVE:

@@ -152,8 +152,8 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
         """
         Args:
             owner: the user who owns the conversations; None for those without an owner.
-            settings: see :class:`DjangoChatStore`. Without a ``limit``, it is the largest: ``Memory`` has a limit, and
-                gives its memory blocks only the messages that it archives itself.
+            settings: see :class:`DjangoChatStore`. The default ``limit`` is the largest there is: ``Memory`` has a
+                limit of its own, and gives its memory blocks only the messages that it archives itself.
 
         Raises:
             TypeError, ValueError: see :class:`DjangoChatStore`.

@@ -90,7 +90,8 @@ class DjangoMessageHistory:
         parts: dict[int, Any] = {}
         rows = list(valid_rows(self._memory))
         forms = [row.native_of(FRAMEWORK) for row, _ in rows]
-        for (row, message), form in zip(rows, without_stale_thinking(rows, forms, _without_bound), strict=True):
+        forms = without_stale_thinking(rows, forms, _without_signed_thinking)
+        for (row, message), form in zip(rows, forms, strict=True):
             if form is None:
                 made.append(model_message(message, row.created_at))
                 request = None
@@ -127,7 +128,7 @@ def _plain(messages: list[ModelMessage]) -> tuple[list[Any], list[Any]]:
     return plain, plain
 
 
-def _without_bound(form: Any) -> Any:
+def _without_signed_thinking(form: Any) -> Any:
     """Return the form of a response without the thinking that Anthropic's models wrote; None if it has none."""
     if form is None or form["message"]["kind"] != "response":
         return None

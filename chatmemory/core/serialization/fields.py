@@ -95,7 +95,7 @@ class Fields:
         return found
 
     def others(self) -> dict[str, Any]:
-        """Take out all that is left over, without what is null."""
+        """Take out all fields that are left, and return those that are not null."""
         found = {key: value for key, value in self._data.items() if value is not None}
         self._data.clear()
         return found

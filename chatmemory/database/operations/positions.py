@@ -15,8 +15,9 @@ _MOST_PAIRS = 200_000
 def longest_common_subsequence(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Return pairs of indexes ``(in old, in new)``, both ascending, of the most elements that keep their order.
 
-    If there are several ways, the pairs end as early in ``new`` as possible, and begin as late in ``old``: a window
-    evicts its oldest messages, and what is said is added at the end. So after "a b X" the last X of "b X X" is new.
+    If there are several ways, the pairs end as early in ``new`` as possible, and begin as late in ``old`` as possible:
+    a window evicts its oldest messages, and what is said is added at the end. So after "a b X" the last X of "b X X" is
+    new.
 
     If elements repeat thousands of times each, the pairs may be fewer than the most.
 

@@ -10,14 +10,15 @@ Anthropic wants the turns of the user and of the model to alternate, the user's 
 - what :mod:`chatmemory.formats.validity` says is repaired, and reported
 - white space at the end of the last turn, if that is an answer, is left out, and reported
 - thinking that is stale is left out, and reported: see :mod:`chatmemory.formats.thinking`
-- what ran at Anthropic is sent once: of an answer that was said again, thinking, text and calls are, which is reported
-- a summary that Anthropic signed (a ``compaction`` block) must be the first block, and the only one: what was said
-  before it is left out, and reported. One without a signature may be anywhere
+- what ran at Anthropic is sent once: of an answer that was said again, only thinking, text and calls are sent, and that
+  is reported
+- a summary that Anthropic signed (a ``compaction`` block) must be the first block, and the only summary that is signed:
+  what was said before it is left out, and reported. One without a signature may be anywhere
 
 Not written, because Anthropic has no place for it and the model does not need it:
 
-- thinking without a signature (also where it was read so), empty redacted thinking, and thinking after which nothing
-  is said: Anthropic refuses them. The signature is the attribute ``thinking_signature``, redacted thinking the
+- thinking without a signature (also if it was read without one), empty redacted thinking, and thinking after which
+  nothing is said: Anthropic refuses them. The signature is the attribute ``thinking_signature``, redacted thinking the
   attribute ``redacted_thinking``, as in LangChain4j
 - a blank text of an answer
 - other ``attributes``, but for what ``from_anthropic`` put there; ``name`` of a user message

@@ -29,7 +29,7 @@ from chatmemory.formats.validity import Valid, make_valid
 __all__ = ["to_anthropic"]
 
 _MOVED = "Thinking was put before what another answer of its turn says."
-_SENT_BEFORE = "What ran at Anthropic was left out of an answer, for it was sent before."
+_SENT_BEFORE = "What ran at Anthropic was left out of an answer, because it was sent before."
 _OWN_ATTRIBUTES = (ATTRIBUTE, THINKING_SIGNATURE, REDACTED_THINKING)
 _NAMES = r"[^a-zA-Z0-9_-]"
 _RULES = Rules(
@@ -61,8 +61,8 @@ def to_anthropic(
     Args:
         on_repair: called with each repair, in the order of the messages.
         thinking: the answers whose thinking may be sent: ``"all"``, if nothing before them was changed since they were
-            written; ``"none"``; or the indexes of those before which nothing was changed. With indexes, that of the
-            turn under way is sent as well.
+            written; ``"none"``; or the indexes of the answers before which nothing was changed. With indexes, the
+            thinking of the turn under way is sent as well.
 
     Raises:
         ValueError: ``thinking`` is another text.
@@ -113,7 +113,7 @@ def _kept_blocks(message: AiMessage) -> list[dict[str, Any]] | None:
 
 
 def _sent_before(message: AiMessage, sent: set[str]) -> str | None:
-    """Return what is left out if Anthropic has the IDs of what ran there already; otherwise add them to those sent."""
+    """Return what must be left out because its IDs are among those sent; otherwise None, and add the IDs to them."""
     ids = {str(block.get("id")) for block in _kept_blocks(message) or () if block["type"] == "server_tool_use"}
     if not sent.isdisjoint(ids):
         return _SENT_BEFORE
@@ -145,7 +145,7 @@ def _sendable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _thinking_first(before: list[dict[str, Any]], blocks: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    """Join neighbours to one turn: Anthropic refuses one that has thinking and does not begin with it."""
+    """Return the blocks of two neighbours as a turn that begins with its thinking; None if they simply follow."""
     first = list(takewhile(lambda block: is_thinking(block) or is_compaction(block), blocks))
     if not any(map(is_thinking, first)) or any(map(is_summary, first)):
         return None

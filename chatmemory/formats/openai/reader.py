@@ -24,7 +24,7 @@ __all__ = ["ATTRIBUTE", "OF_ANSWER", "OF_CALL", "from_openai"]
 
 ATTRIBUTE = "openai"
 """The attribute for what only OpenAI has: ``name``, ``refusal``, ``annotations``, ``audio``; and for what other servers
-put on an answer, ``extra``, and on each of its calls, ``calls``."""
+put on an answer (``extra``) and on each of its calls (``calls``)."""
 
 OF_ANSWER = (
     "role",
@@ -132,7 +132,7 @@ def _assistant(fields: Fields) -> AiMessage:
 
 
 def _others(fields: Fields, known: Iterable[str], depth: int) -> dict[str, Any]:
-    """Take out what another server put there, unless it is a known field that is misspelt."""
+    """Take out the fields that another server put there; refuse a known field that is misspelt."""
     others = fields.others()
     for key, value in others.items():
         if len(key) < 40 and (meant := get_close_matches(key, known, 1, 0.85)):

@@ -25,7 +25,7 @@ Not written, because OpenAI has no place for it and the model does not need it:
 
 Of detail levels, medium is written as auto. Everything else that has no place is an ``UnsupportedContentError``: audio,
 video, images of other types than JPEG, PNG, GIF and WebP, and URLs of other schemes than http and https, among others.
-(A record of what was said has any image.) Base64 is not checked.
+(In a record of what was said, images may be of any kind.) Base64 is not checked.
 
 What ``from_responses`` finds that messages here have no place for is kept aside, in the attribute ``openai_responses``:
 the items of an answer as they came, if it has IDs, reasoning, refusals, annotations or tools that ran at OpenAI. They

@@ -66,7 +66,7 @@ def to_responses(
 
 
 def _problem(items: list[dict[str, Any]], sent: set[str]) -> str | None:
-    """Return what OpenAI would refuse; None if there is nothing, and then add the IDs of the items to those sent."""
+    """Return what OpenAI would refuse; otherwise None, and add the IDs of the items to those sent."""
     if not _is_encrypted(items):
         return _NOT_ENCRYPTED
     ids = [item["id"] for item in items if "id" in item]

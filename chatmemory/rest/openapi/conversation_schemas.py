@@ -44,7 +44,7 @@ def _sent() -> Schema:
 _OWNER: Schema = {
     "owner": {
         "type": ["integer", "string", "null"],
-        "description": "Whose it is: with `?owner=` only. The user's primary key, or null for nobody.",
+        "description": "The primary key of its owner, null for nobody. Only with `?owner=`.",
     }
 }
 

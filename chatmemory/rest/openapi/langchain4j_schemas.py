@@ -72,7 +72,9 @@ LANGCHAIN4J: dict[str, Schema] = {
         {
             "id": or_null(text("Of the call.")),
             "toolName": or_null(text()),
-            "text": or_null(text("In place of contents: LangChain4j up to 1.12. In answers of stores/ only.")),
+            "text": or_null(
+                text("In place of contents, by LangChain4j up to 1.12. Of answers, only those of stores/ have it.")
+            ),
             "contents": {**list_of(ref("Content")), "type": ["array", "null"]},
             "isError": {"type": ["boolean", "null"]},
             "attributes": _ATTRIBUTES,

@@ -85,7 +85,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
                     break
                 self._refuse_taken(database, owner, given.get("memory_id"))
         else:
-            raise Conflict("Others create and erase a conversation with this memory_id right now. Try again.")
+            raise Conflict("Other requests create and erase a conversation with this memory_id. Try again.")
         headers = {"Location": self._address(answer["id"])}
         return Response(answer, status=status.HTTP_201_CREATED, headers=headers)
 

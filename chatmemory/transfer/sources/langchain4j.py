@@ -1,6 +1,6 @@
 """Files of LangChain4j's ``ChatMessageSerializer``: a JSON array of messages for each memory.
 
-Up to version 0.25, a user's message has a text in place of contents; before it, an answer has at most one call.
+Up to version 0.25, a user's message has a text in place of contents; before 0.25, an answer has at most one call.
 """
 
 from __future__ import annotations

@@ -146,5 +146,5 @@ def _item(place: str, text: Any) -> Item:
             "a session that is not encrypted, and import that",
         )
     if _MARKS.isdisjoint(item):
-        raise BadRecordError(place, "no item of the Agents SDK: it has neither a type nor a role")
+        raise BadRecordError(place, "is no item of the Agents SDK: it has no type, role or id")
     return item
