@@ -63,9 +63,8 @@ def _round(this: Round) -> dict[str, Any]:
     for conversation, key in zip(conversations, keys, strict=True):
         here = [record for record in records if record["conversation"] == key]
         answers = {record["text"]: record["answer"] for record in here if record["act"] == "done"}
-        said = [row.message for row in conversation.messages.history()]
-        check_talk(said, {record["text"] for record in here}, answers)
-        figures["messages"] += len(said)
+        check_talk(conversation.messages.all(), {record["text"] for record in here}, answers)
+        figures["messages"] += conversation.messages.history().count()
         figures["evicted"] += conversation.messages.evicted().count()
     findings = [str(finding) for finding in verify()]
     assert not findings, findings

@@ -140,7 +140,8 @@ class Assistant:
                 stands at an answer, that is returned.
             idempotency_key: with a memory in Django's database, a second call with the same key and message adds
                 nothing: it returns the answer of the first, or goes on if there is none. If another message was said
-                and answered since, it adds the message and asks once more; later calls return that answer.
+                and answered since, it asks the model again, behind a synthetic copy of the message; later calls return
+                that answer.
 
         Raises:
             ConversationBusyError: another turn took too long.

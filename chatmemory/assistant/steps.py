@@ -158,16 +158,16 @@ def _open(turn: Turn, plan: Plan) -> Generator[Do | Added, Any, _Opening]:
         yield (yield Do(partial(turn.add, opening)))
     if plan.message is None:
         return _Opening(_last_answer(memory))
-    key, answer = plan.idempotency_key, None
+    key, answer, again = plan.idempotency_key, None, False
     while key is not None:
         # Alone: on a repeated request the other messages to add may differ, which would conflict with the key.
-        added: Added = yield Do(partial(turn.add, [plan.message], key))
+        added: Added = yield Do(partial(turn.add, [plan.message], key, again=again))
         yield added
         answer, is_over = yield Do(partial(turn.answer_to, added, key))
         if not is_over:
             break
         # Another question was asked and answered since, so this one is asked again, once for all later repetitions.
-        key = sha256(key.encode()).hexdigest()
+        key, again = sha256(key.encode()).hexdigest(), True
     return _Opening(answer, plan.message, key)
 
 

@@ -107,7 +107,7 @@ def test_turns_of_clients_some_of_which_hang_up(http_client: HttpClient) -> None
     assert len(answered) == CLIENTS * EACH
     for index, conversation in enumerate(conversations):
         answers = {text: answer for where, text, answer in answered if where == index}
-        check_talk([row.message for row in conversation.messages.history()], set(answers), answers)
+        check_talk(conversation.messages.all(), set(answers), answers)
     until = time.monotonic() + 60
     while Conversation.objects.exclude(turn_until=None).exists():
         assert time.monotonic() < until, "who went away did not give the turn back"

@@ -343,13 +343,7 @@ class TestIdempotency:
         for _ in range(2):
             assert assistant.chat(1, "Capital of France?", idempotency_key="1") == AiMessage("Paris")
             assert assistant.chat(1, "2 + 2?", idempotency_key="2") == AiMessage("4")
-        assert [row.text for row in conversation.messages.history()] == [
-            "Capital of France?",
-            "2 + 2?",
-            "4",
-            "Capital of France?",
-            "Paris",
-        ]
+        assert [row.text for row in conversation.messages.history()] == ["Capital of France?", "2 + 2?", "4", "Paris"]
         assert model.asked[-1][-1] == UserMessage("Capital of France?")
 
     def test_an_answer_behind_which_another_spoke_is_that_of_its_own_turn(self, conversation: Conversation) -> None:

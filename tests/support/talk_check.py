@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from chatmemory import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
+from chatmemory import AiMessage, ToolExecutionResultMessage, UserMessage
+from chatmemory.models import Message
 
 __all__ = ["check_talk"]
 
 
-def check_talk(said: Sequence[ChatMessage], asked: set[str], answered: Mapping[str, str]) -> None:
+def check_talk(rows: Iterable[Message], asked: set[str], answered: Mapping[str, str]) -> None:
     """
     Args:
-        said: the history.
+        rows: all messages of the conversation, in order. A question that was asked again is there as a synthetic copy.
         asked: what clients sent.
         answered: of these, what was acknowledged, and the answer.
 
     Raises:
         AssertionError: something is lost, there twice, out of place, or was never said.
     """
-    users = [message.single_text() for message in said if isinstance(message, UserMessage)]
+    rows = list(rows)
+    users = [row.text for row in rows if isinstance(row.message, UserMessage) and not row.synthetic]
     assert len(users) == len(set(users)), "something is there twice"
     assert asked.issuperset(users), "something is there that nobody sent"
     answers: dict[str, str] = {}
     pending: list[str] = []
     calls: list[str | None] = []
-    for message in said:
+    for message in [row.message for row in rows]:
         if isinstance(message, ToolExecutionResultMessage):
             assert calls, "a result without a call"
             assert calls.pop(0) == message.id

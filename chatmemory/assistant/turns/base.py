@@ -72,7 +72,12 @@ class Turn(ABC):
 
     @abstractmethod
     def add(
-        self, messages: Sequence[ChatMessage], idempotency_key: str | None = None, *, answers: str | None = None
+        self,
+        messages: Sequence[ChatMessage],
+        idempotency_key: str | None = None,
+        *,
+        answers: str | None = None,
+        again: bool = False,
     ) -> Added:
         """Add messages to the memory, as one change.
 
@@ -80,6 +85,7 @@ class Turn(ABC):
             messages: the messages, in order.
             idempotency_key: a second call with the same key and messages adds nothing.
             answers: the idempotency key of the message that the first of ``messages`` answers.
+            again: whether they were said before, so that the history has them already.
 
         Raises:
             TurnLostError: another has taken over; nothing was added.

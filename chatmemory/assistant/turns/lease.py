@@ -24,6 +24,7 @@ from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.database.idempotency import note_answer, places
 from chatmemory.database.key import Key
+from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
@@ -133,7 +134,12 @@ class ConversationTurn(Turn):
         return self._memory.messages()
 
     def add(
-        self, messages: Sequence[ChatMessage], idempotency_key: str | None = None, *, answers: str | None = None
+        self,
+        messages: Sequence[ChatMessage],
+        idempotency_key: str | None = None,
+        *,
+        answers: str | None = None,
+        again: bool = False,
     ) -> Added:
         def check(conversation: Conversation) -> None:
             self._require_own(conversation)
@@ -141,7 +147,8 @@ class ConversationTurn(Turn):
                 note_answer(conversation, answers)
 
         target = replace(self._target(), precondition=check)
-        change = operations.add(target, messages, window=self._window(), idempotency_key=idempotency_key)
+        new = NewMessages(messages, synthetic=again)
+        change = operations.add(target, new, window=self._window(), idempotency_key=idempotency_key)
         return Added(tuple(messages), change)
 
     def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, bool]:

@@ -62,7 +62,12 @@ class LocalTurn(Turn):
         return self._memory.messages()
 
     def add(
-        self, messages: Sequence[ChatMessage], idempotency_key: str | None = None, *, answers: str | None = None
+        self,
+        messages: Sequence[ChatMessage],
+        idempotency_key: str | None = None,
+        *,
+        answers: str | None = None,
+        again: bool = False,
     ) -> Added:
         if idempotency_key is not None:
             raise ValueError("idempotency_key needs a memory in Django's database")

@@ -21,17 +21,21 @@ __all__ = ["NewMessages"]
 class NewMessages(Sequence[ChatMessage]):
     """Messages with the columns of their rows, and with their tokens as far as they were counted."""
 
-    def __init__(self, messages: Iterable[ChatMessage], native: NativeForms | None = None) -> None:
+    def __init__(
+        self, messages: Iterable[ChatMessage], native: NativeForms | None = None, *, synthetic: bool = False
+    ) -> None:
         """
         Args:
             messages: in order.
             native: another framework's forms of them.
+            synthetic: whether nobody says them, so that the history leaves them out.
 
         Raises:
             TypeError: one of ``messages`` is no message.
             ValueError: a text that no database can hold, or a form that is no JSON.
         """
         self.native = native
+        self._synthetic = synthetic
         self._messages = require_messages(messages)
         self._columns = [to_columns(message) for message in self._messages]
         if native is not None:
@@ -80,4 +84,7 @@ class NewMessages(Sequence[ChatMessage]):
     def rows(self, estimator: TokenCountEstimator) -> list[Message]:
         """Return unsaved rows without positions, counted by ``estimator``; each call returns new ones."""
         counts = self.token_counts(estimator)
-        return [Message(**columns, token_count=count) for columns, count in zip(self._columns, counts, strict=True)]
+        return [
+            Message(**columns, token_count=count, synthetic=self._synthetic)
+            for columns, count in zip(self._columns, counts, strict=True)
+        ]
