@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -152,20 +153,20 @@ class TestBranches:
 
     def test_an_item_in_no_branch_is_named(self, file: Path, source: str) -> None:
         """As the SDK's first versions leave them behind."""
-        with sqlite3.connect(file) as database:
+        with closing(sqlite3.connect(file)) as database, database:
             database.execute("DELETE FROM message_structure WHERE message_id = 4")
         text = run_import("openai-agents-sql", "--from", source)
         assert "source.agent_messages: id 4: message_structure puts it into no branch of session 's1'" in text
         assert row_texts("s1") == ["Tea?", "Green.", "More?", "Bye", "Bye."]
 
     def test_a_table_that_they_are_not_of_has_none(self, file: Path, source: str) -> None:
-        with sqlite3.connect(file) as database:
+        with closing(sqlite3.connect(file)) as database, database:
             database.execute("CREATE TABLE others AS SELECT * FROM agent_messages WHERE session_id = 's1'")
         run_import("openai-agents-sql", "--from", source, "--table", "others")
         assert len(row_texts("s1")) == 10
 
     def test_a_table_of_the_same_name_that_is_something_else(self, file: Path, source: str) -> None:
-        with sqlite3.connect(file) as database:
+        with closing(sqlite3.connect(file)) as database, database:
             database.execute("DROP TABLE message_structure")
             database.execute("CREATE TABLE message_structure (id INTEGER, session_id TEXT)")
             database.execute("INSERT INTO message_structure VALUES (1, 's1')")

@@ -41,9 +41,9 @@ export class Conversation extends EventTarget {
     return this.settings.title || this.settings.memory_id;
   }
 
-  /** The messages read so far, oldest first. */
+  /** The messages read so far that were said, oldest first. */
   get history() {
-    return [...this.#items.values()].sort((one, other) => one.position - other.position);
+    return [...this.#items.values()].filter((item) => !item.synthetic).sort((one, other) => one.position - other.position);
   }
 
   get hasOlder() {

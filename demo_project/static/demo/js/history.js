@@ -45,7 +45,8 @@ export class History {
 
   #change({ added, evicted }) {
     for (const item of evicted) this.#list.querySelector(`[data-position="${item.position}"]`)?.replaceWith(bubble(item));
-    this.#list.append(...added.map((item) => bubble(evicted.find((gone) => gone.position === item.position) ?? item)));
+    const said = added.filter((item) => !item.synthetic); // a question that is asked again is there already
+    this.#list.append(...said.map((item) => bubble(evicted.find((gone) => gone.position === item.position) ?? item)));
     this.#updateEdges();
     if (this.#end.isOn || added.some((item) => item.type === "USER")) this.#end.toEnd(true);
   }
