@@ -7,6 +7,8 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from chatmemory.core.window import USUAL_LIMITS, WindowKind
+
 __all__ = ["DEFAULTS", "default_limit", "default_model", "default_window", "setting"]
 
 DEFAULTS: dict[str, Any] = {
@@ -76,7 +78,8 @@ def default_limit(window: str | None = None) -> int:
     limit, usual = setting("DEFAULT_LIMIT"), default_window()
     if limit is not None and window in (None, usual):
         return int(limit)
-    return 20 if (window or usual) == "messages" else 4000
+    # The check of the setting tells of a kind that does not exist.
+    return USUAL_LIMITS[WindowKind.MESSAGES if (window or usual) == WindowKind.MESSAGES else WindowKind.TOKENS]
 
 
 def default_model() -> str:

@@ -13,7 +13,7 @@ from chatmemory.core.locked_store import LockedStore
 from chatmemory.core.messages import ChatMessage, require_messages
 from chatmemory.core.stores import ChatMemoryStore, SingleSlotChatMemoryStore, WindowedChatMemoryStore
 from chatmemory.core.tokens import TokenCountEstimator
-from chatmemory.core.window import Window, WindowKind, check_limit
+from chatmemory.core.window import USUAL_LIMITS, Window, WindowKind, check_limit
 
 __all__ = ["ChatMemory", "MessageWindowChatMemory", "TokenWindowChatMemory", "WindowChatMemory"]
 
@@ -79,7 +79,6 @@ class WindowChatMemory(ChatMemory):
 
     _kind: WindowKind
     _limit_name: str
-    _usual_limit: int
 
     def __init__(
         self,
@@ -93,7 +92,7 @@ class WindowChatMemory(ChatMemory):
             raise ValueError("id cannot be null")
         hash(id)  # a TypeError now rather than at the first add
         if limit is _REQUIRED:
-            raise _missing(f"{self._limit_name}_provider", f"{self._limit_name}={self._usual_limit}")
+            raise _missing(f"{self._limit_name}_provider", f"{self._limit_name}={USUAL_LIMITS[self._kind]}")
         self._id = id
         self._limit = limit
         self._estimator = token_count_estimator
@@ -150,7 +149,6 @@ class MessageWindowChatMemory(WindowChatMemory):
 
     _kind = WindowKind.MESSAGES
     _limit_name = "max_messages"
-    _usual_limit = 20
 
     def __init__(
         self,
@@ -178,7 +176,6 @@ class TokenWindowChatMemory(WindowChatMemory):
 
     _kind = WindowKind.TOKENS
     _limit_name = "max_tokens"
-    _usual_limit = 4000
 
     def __init__(
         self,

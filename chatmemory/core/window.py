@@ -10,7 +10,7 @@ from chatmemory.core.eviction import Entry, Retained
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens.estimator import TokenCountEstimator, tokens_of, tokens_of_request
 
-__all__ = ["Window", "WindowKind", "check_kind", "check_limit"]
+__all__ = ["USUAL_LIMITS", "Window", "WindowKind", "check_kind", "check_limit"]
 
 
 class WindowKind(StrEnum):
@@ -18,6 +18,10 @@ class WindowKind(StrEnum):
 
     MESSAGES = "messages"
     TOKENS = "tokens"
+
+
+USUAL_LIMITS = {WindowKind.MESSAGES: 20, WindowKind.TOKENS: 4000}
+"""The limit of each kind of window that suits most chats."""
 
 
 def check_limit(limit: Any, name: str) -> int:
