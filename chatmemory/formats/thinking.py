@@ -5,6 +5,7 @@ Which answers are stale, only the keeper of the memory knows. What follows from 
 - In the turn under way, thinking stays: an API may demand what led to the calls whose results are sent now.
 - In a turn that is over, thinking that was written behind stale thinking is stale, too: that one is not sent any more.
 - Answers between a call and its late result are stale, because the result is moved before them.
+- An answer that lost what a format kept aside is stale, because its thinking may have stood behind that.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def without_stale_thinking(
         given: the messages that it was made of.
         thinking: what may be sent.
         without: returns an answer without its thinking; None if it has none that would be sent.
-        repairs: gets a repair for each answer that is changed.
+        repairs: those made so far; gets one for each answer that is changed.
 
     Raises:
         ValueError: ``thinking`` is another text.
@@ -53,17 +54,18 @@ def without_stale_thinking(
             rest = without(message) if isinstance(message, AiMessage) else None
         if rest is not None:
             without_thinking[index] = rest
-    for index in _stale(valid, thinking, without_thinking):
+    fresh = set(valid.positions if thinking == "all" else () if thinking == "none" else thinking)
+    fresh -= {repair.position for repair in repairs if repair.reason is RepairReason.REASONING}
+    under_way = len(messages) if thinking == "none" else _turn_under_way(valid)
+    for index in _stale(valid, fresh, under_way, without_thinking):
         messages[index] = without_thinking[index]
         what = "Thinking was left out, because what stands before it has changed since."
         repairs.append(Repair(valid.positions[index], RepairReason.STALE_THINKING, what))
     return replace(valid, messages=messages)
 
 
-def _stale(valid: Valid, thinking: Thinking, thoughtful: Container[int]) -> Iterator[int]:
+def _stale(valid: Valid, fresh: Container[int], under_way: int, thoughtful: Container[int]) -> Iterator[int]:
     """Yield the indexes of the answers whose thinking must not be sent, among those that have any."""
-    fresh = set(valid.positions if thinking == "all" else () if thinking == "none" else thinking)
-    under_way = len(valid.messages) if thinking == "none" else _turn_under_way(valid)
     latest_result = -1
     follows_stale = False
     for index, (position, message) in enumerate(zip(valid.positions, valid.messages, strict=True)):
