@@ -10,7 +10,7 @@ Which answers are stale, only the keeper of the memory knows. What follows from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -47,25 +47,10 @@ def without_stale_thinking(
     """
     if isinstance(thinking, str) and thinking not in ("all", "none"):
         raise ValueError(f'thinking must be "all", "none" or indexes of messages, but is: {thinking!r}')
-    messages = list(valid.messages)
-    without_thinking: dict[int, AiMessage] = {}
-    for index, (position, message) in enumerate(zip(valid.positions, messages, strict=True)):
-        with naming_message(given, position):
-            rest = without(message) if isinstance(message, AiMessage) else None
-        if rest is not None:
-            without_thinking[index] = rest
     fresh = set(valid.positions if thinking == "all" else () if thinking == "none" else thinking)
     fresh -= {repair.position for repair in repairs if repair.reason is RepairReason.REASONING}
-    under_way = len(messages) if thinking == "none" else _turn_under_way(valid)
-    for index in _stale(valid, fresh, under_way, without_thinking):
-        messages[index] = without_thinking[index]
-        what = "Thinking was left out, because what stands before it has changed since."
-        repairs.append(Repair(valid.positions[index], RepairReason.STALE_THINKING, what))
-    return replace(valid, messages=messages)
-
-
-def _stale(valid: Valid, fresh: Container[int], under_way: int, thoughtful: Container[int]) -> Iterator[int]:
-    """Yield the indexes of the answers whose thinking must not be sent, among those that have any."""
+    under_way = len(valid.messages) if thinking == "none" else _turn_under_way(valid)
+    messages = list(valid.messages)
     latest_result = -1
     follows_stale = False
     for index, (position, message) in enumerate(zip(valid.positions, valid.messages, strict=True)):
@@ -73,10 +58,17 @@ def _stale(valid: Valid, fresh: Container[int], under_way: int, thoughtful: Cont
             follows_stale = False
         elif isinstance(message, ToolExecutionResultMessage):
             latest_result = max(latest_result, position)
-        elif index in thoughtful and index < under_way:
-            follows_stale = follows_stale or position not in fresh or position < latest_result
-            if follows_stale:
-                yield index
+        elif isinstance(message, AiMessage) and index < under_way:
+            if not follows_stale and position in fresh and position > latest_result:
+                continue
+            with naming_message(given, position):
+                rest = without(message)
+            if rest is not None:
+                follows_stale = True
+                messages[index] = rest
+                what = "Thinking was left out, because what stands before it has changed since."
+                repairs.append(Repair(position, RepairReason.STALE_THINKING, what))
+    return replace(valid, messages=messages)
 
 
 def _turn_under_way(valid: Valid) -> int:
