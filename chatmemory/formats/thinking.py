@@ -10,16 +10,18 @@ Which answers are stale, only the keeper of the memory knows. What follows from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.formats import naming_message
 from chatmemory.formats.rules import Repair, RepairReason
 from chatmemory.formats.validity import Valid
 
-__all__ = ["Thinking", "without_stale_thinking"]
+__all__ = ["Thinking", "stale_answers", "without_stale_thinking"]
+
+T = TypeVar("T")
 
 Thinking = Literal["all", "none"] | Collection[int]
 """The thinking to send: all, none, or that of the messages with these indexes, before which nothing has changed."""
@@ -47,10 +49,33 @@ def without_stale_thinking(
     """
     if isinstance(thinking, str) and thinking not in ("all", "none"):
         raise ValueError(f'thinking must be "all", "none" or indexes of messages, but is: {thinking!r}')
-    fresh = set(valid.positions if thinking == "all" else () if thinking == "none" else thinking)
-    fresh -= {repair.position for repair in repairs if repair.reason is RepairReason.REASONING}
-    under_way = len(valid.messages) if thinking == "none" else _turn_under_way(valid)
+    if thinking != "none":
+        changed = {repair.position for repair in repairs if repair.reason is RepairReason.REASONING}
+        thinking = set(valid.positions if thinking == "all" else thinking) - changed
     messages = list(valid.messages)
+
+    def rest_of(index: int) -> AiMessage | None:
+        message = valid.messages[index]
+        with naming_message(given, valid.positions[index]):
+            return without(message) if isinstance(message, AiMessage) else None
+
+    for index, rest in stale_answers(valid, thinking, rest_of):
+        messages[index] = rest
+        what = "Thinking was left out, because what stands before it has changed since."
+        repairs.append(Repair(valid.positions[index], RepairReason.STALE_THINKING, what))
+    return replace(valid, messages=messages)
+
+
+def stale_answers(valid: Valid, thinking: Thinking, without: Callable[[int], T | None]) -> Iterator[tuple[int, T]]:
+    """Yield the index of each answer whose thinking must not be sent, and the rest of it.
+
+    Args:
+        valid: the memory.
+        thinking: what may be sent.
+        without: returns the message with an index, in the valid memory, without its thinking; None if it has none.
+    """
+    fresh = set(valid.positions if thinking == "all" else () if thinking == "none" else thinking)
+    under_way = len(valid.messages) if thinking == "none" else _turn_under_way(valid)
     latest_result = -1
     follows_stale = False
     for index, (position, message) in enumerate(zip(valid.positions, valid.messages, strict=True)):
@@ -58,17 +83,11 @@ def without_stale_thinking(
             follows_stale = False
         elif isinstance(message, ToolExecutionResultMessage):
             latest_result = max(latest_result, position)
-        elif isinstance(message, AiMessage) and index < under_way:
-            if not follows_stale and position in fresh and position > latest_result:
-                continue
-            with naming_message(given, position):
-                rest = without(message)
+        elif index < under_way and (follows_stale or position not in fresh or position < latest_result):
+            rest = without(index)
             if rest is not None:
                 follows_stale = True
-                messages[index] = rest
-                what = "Thinking was left out, because what stands before it has changed since."
-                repairs.append(Repair(position, RepairReason.STALE_THINKING, what))
-    return replace(valid, messages=messages)
+                yield index, rest
 
 
 def _turn_under_way(valid: Valid) -> int:
