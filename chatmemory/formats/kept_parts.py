@@ -45,7 +45,7 @@ def kept_pieces(
 def without_refused(
     given: Iterable[ChatMessage], attribute: str, problem: Callable[[AiMessage], str | None], repairs: list[Repair]
 ) -> Iterator[ChatMessage]:
-    """Yield the messages, those answers whose pieces the API refuses without these.
+    """Yield the messages, but take what was kept aside out of each answer in which the API refuses it.
 
     Args:
         given: the messages to be written.
