@@ -536,6 +536,11 @@ class TestRead:
             ([_answer(USE | {"input": "{}"})], "m[0].content[0].input: expected an object, got a string"),
             ([_answer(USE | {"id": None})], "m[0].content[0].id: expected a string, got null"),
             ([_answer({"type": "thinking", "thinking": "x"})], "m[0].content[0].signature: expected a string, got"),
+            (
+                [_answer({"type": "compaction", "content": 1})],
+                "m[0].content[0].content: expected a string, got a number",
+            ),
+            ([_answer({"type": "compaction", "content": "x", "signature": []})], "m[0].content[0].signature: expected"),
             ([_answer(_text("x", more=1))], "m[0].content[0].more: unknown field; leave it out"),
         ],
         ids=lambda value: value[:60] if isinstance(value, str) else "",
