@@ -36,7 +36,8 @@ def kept_pieces(
     if not isinstance(pieces, (list, tuple)):
         return None
     try:
-        return _plain(pieces) if is_same(_plain(pieces)) else None
+        plain: list[dict[str, Any]] = _plain(pieces)
+        return plain if is_same(plain) else None
     except (InvalidMessageError, TypeError, KeyError):
         return None  # not written by the format's reader
 

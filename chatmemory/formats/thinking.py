@@ -5,13 +5,14 @@ Which answers are stale, only the keeper of the memory knows. What follows from 
 - In the turn under way, thinking stays: an API may demand what led to the calls whose results are sent now.
 - In a turn that is over, thinking that was written behind stale thinking is stale, too, because that is not sent.
 - Answers between a call and its late result are stale, because the result is moved before them.
+- An answer that lost what a format kept aside is stale, because its thinking may have stood behind that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.formats import naming_message
@@ -19,6 +20,8 @@ from chatmemory.formats.rules import Repair, RepairReason
 from chatmemory.formats.validity import Valid
 
 __all__ = ["Thinking", "stale_answers", "without_stale_thinking"]
+
+T = TypeVar("T")
 
 Thinking = Literal["all", "none"] | Collection[int]
 """The thinking to send: all, none, or that of the messages with these indexes, before which nothing has changed."""
@@ -38,7 +41,7 @@ def without_stale_thinking(
         given: the messages that it was made of.
         thinking: what may be sent.
         without: returns an answer without its thinking; None if it has none that would be sent.
-        repairs: gets a repair for each answer that is changed.
+        repairs: those made so far; gets one for each answer that is changed.
 
     Raises:
         ValueError: ``thinking`` is another text.
@@ -46,27 +49,30 @@ def without_stale_thinking(
     """
     if isinstance(thinking, str) and thinking not in ("all", "none"):
         raise ValueError(f'thinking must be "all", "none" or indexes of messages, but is: {thinking!r}')
+    if thinking != "none":
+        changed = {repair.position for repair in repairs if repair.reason is RepairReason.REASONING}
+        thinking = set(valid.positions if thinking == "all" else thinking) - changed
     messages = list(valid.messages)
-    without_thinking: dict[int, AiMessage] = {}
-    for index, (position, message) in enumerate(zip(valid.positions, messages, strict=True)):
-        with naming_message(given, position):
-            rest = without(message) if isinstance(message, AiMessage) else None
-        if rest is not None:
-            without_thinking[index] = rest
-    for index in stale_answers(valid, thinking, without_thinking):
-        messages[index] = without_thinking[index]
+
+    def rest_of(index: int) -> AiMessage | None:
+        message = valid.messages[index]
+        with naming_message(given, valid.positions[index]):
+            return without(message) if isinstance(message, AiMessage) else None
+
+    for index, rest in stale_answers(valid, thinking, rest_of):
+        messages[index] = rest
         what = "Thinking was left out, because what stands before it has changed since."
         repairs.append(Repair(valid.positions[index], RepairReason.STALE_THINKING, what))
     return replace(valid, messages=messages)
 
 
-def stale_answers(valid: Valid, thinking: Thinking, thoughtful: Container[int]) -> Iterator[int]:
-    """Yield the indexes of the answers whose thinking must not be sent.
+def stale_answers(valid: Valid, thinking: Thinking, without: Callable[[int], T | None]) -> Iterator[tuple[int, T]]:
+    """Yield the index of each answer whose thinking must not be sent, and the rest of it.
 
     Args:
         valid: the memory.
         thinking: what may be sent.
-        thoughtful: the indexes, in the valid memory, of the answers that have thinking.
+        without: returns the message with an index, in the valid memory, without its thinking; None if it has none.
     """
     fresh = set(valid.positions if thinking == "all" else () if thinking == "none" else thinking)
     under_way = len(valid.messages) if thinking == "none" else _turn_under_way(valid)
@@ -77,10 +83,11 @@ def stale_answers(valid: Valid, thinking: Thinking, thoughtful: Container[int]) 
             follows_stale = False
         elif isinstance(message, ToolExecutionResultMessage):
             latest_result = max(latest_result, position)
-        elif index in thoughtful and index < under_way:
-            follows_stale = follows_stale or position not in fresh or position < latest_result
-            if follows_stale:
-                yield index
+        elif index < under_way and (follows_stale or position not in fresh or position < latest_result):
+            rest = without(index)
+            if rest is not None:
+                follows_stale = True
+                yield index, rest
 
 
 def _turn_under_way(valid: Valid) -> int:

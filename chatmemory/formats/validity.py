@@ -127,7 +127,8 @@ def _not_blank(message: S, instead: str, position: int, repairs: list[Repair]) -
     contents = contents or (TextContent(instead),)
     if contents == message.contents:
         return message
-    what = f"Blank text became {instead}." if contents == (TextContent(instead),) else "Blank text was left out."
+    is_replaced = instead and contents == (TextContent(instead),)
+    what = f"Blank text became {instead}." if is_replaced else "Blank text was left out."
     repairs.append(Repair(position, RepairReason.BLANK, what))
     return replace(message, contents=contents)
 

@@ -187,6 +187,21 @@ KEPT: dict[str, dict[str, Any]] = {
         {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
         _text("x"),
     ),
+    "a tool of an MCP server": _answer(
+        {"type": "mcp_tool_listing", "mcp_server_name": "maps", "tools": []},
+        {"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "route", "server_name": "maps", "input": {}},
+        {"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1", "is_error": False, "content": "left"},
+        _text("x"),
+    ),
+    "an advisor": _answer(
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "advisor", "input": {}},
+        {
+            "type": "advisor_tool_result",
+            "tool_use_id": "srvtoolu_1",
+            "content": {"type": "advisor_result", "text": "Be brief."},
+        },
+        _text("x"),
+    ),
     "a summary of what was said before": _answer(
         {"type": "compaction", "content": "They said hello.", "encrypted_content": "e"}, _text("x")
     ),
@@ -307,8 +322,9 @@ class TestWritten:
         (only,) = from_anthropic([_answer({"type": "redacted_thinking", "data": ""}, USE)])
         assert to_anthropic([HI, only, RESULT])["messages"][1] == _answer(USE)
 
-    def test_what_ran_at_anthropic_is_sent_once(self) -> None:
-        turn = KEPT["a tool that ran at Anthropic"]
+    @pytest.mark.parametrize("name", ["a tool that ran at Anthropic", "a tool of an MCP server", "an advisor"])
+    def test_what_ran_at_anthropic_is_sent_once(self, name: str) -> None:
+        turn = KEPT[name]
         (answer,) = from_anthropic([turn])
         found: list[Any] = []
         written = to_anthropic([HI, answer, HI, answer], found.append)
@@ -536,6 +552,11 @@ class TestRead:
             ([_answer(USE | {"input": "{}"})], "m[0].content[0].input: expected an object, got a string"),
             ([_answer(USE | {"id": None})], "m[0].content[0].id: expected a string, got null"),
             ([_answer({"type": "thinking", "thinking": "x"})], "m[0].content[0].signature: expected a string, got"),
+            (
+                [_answer({"type": "compaction", "content": 1})],
+                "m[0].content[0].content: expected a string, got a number",
+            ),
+            ([_answer({"type": "compaction", "content": "x", "signature": []})], "m[0].content[0].signature: expected"),
             ([_answer(_text("x", more=1))], "m[0].content[0].more: unknown field; leave it out"),
         ],
         ids=lambda value: value[:60] if isinstance(value, str) else "",

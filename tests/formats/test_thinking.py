@@ -35,6 +35,10 @@ def _signatures(request: dict[str, Any]) -> list[str]:
     return [block["signature"] for content in contents for block in content if block["type"] == "thinking"]
 
 
+SEARCH = [
+    {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}},
+    {"type": "web_search_tool_result", "tool_use_id": "srv", "content": []},
+]
 TALK = [HI, _answer("1"), HI, _answer("2", "a"), _result("a"), _answer("3"), HI]
 
 CASES: dict[str, tuple[list[ChatMessage], Any, list[str], list[int]]] = {
@@ -91,6 +95,28 @@ def test_thinking_beside_blocks_that_are_not_its_own_is_left_out() -> None:
     answer = AiMessage("OK", thinking="I think.", attributes={"thinking_signature": "1", "anthropic": content})
     request = to_anthropic([HI, answer, HI], thinking=())
     assert request["messages"][1]["content"] == "OK"
+
+
+@pytest.mark.parametrize(
+    ("id", "before"),
+    [
+        ("x.y", [{"type": "compaction", "content": "All so far."}]),
+        ("x.y", SEARCH),
+        ("x", SEARCH),  # and it is said twice
+    ],
+)
+def test_thinking_that_has_lost_the_blocks_before_it_is_left_out(id: str, before: list[dict[str, Any]]) -> None:
+    """Calls that Anthropic refuses are changed, and what ran there is sent once: then other blocks go."""
+    blocks = [
+        *before,
+        {"type": "thinking", "thinking": "Hm.", "signature": "1"},
+        {"type": "tool_use", "id": id, "name": "now", "input": {}},
+    ]
+    said = [*from_anthropic([{"role": "assistant", "content": blocks}]), _result(id)]
+    whole = 1 if id == "x" else 0
+    request = to_anthropic([HI, *said, HI, *said, HI])
+    assert _signatures(request) == ["1"] * whole
+    assert len(_signatures(to_anthropic([HI, *said, HI, *said]))) == whole + 1, "the turn under way keeps it"
 
 
 def test_a_window_in_memory_can_be_sent_without_stale_thinking() -> None:

@@ -374,6 +374,21 @@ def test_small_things_that_do_not_come_back(
     assert {result.is_error for result in read_results} == {is_error}
 
 
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ([UserMessage(" ")], "Blank text became (empty)."),
+        ([UserMessage([TextContent(" "), TextContent("x")])], "Blank text was left out."),
+        ([HI, _call("a"), _result("a", " ")], "Blank text was left out."),
+        ([HI, _call("a"), _result("a", " ", is_error=True)], "Blank text became (no output)."),
+    ],
+)
+def test_a_repair_says_what_became_of_a_blank_text(given: list[ChatMessage], what: str) -> None:
+    repairs: list[Repair] = []
+    to_anthropic(given, repairs.append)
+    assert [repair.what for repair in repairs] == [what]
+
+
 def _is_of(repair: Repair, message: ChatMessage) -> bool:
     """Whether a message can need a repair."""
     match repair.reason:

@@ -172,7 +172,7 @@ def assert_anthropic_accepts(request: dict[str, Any]) -> None:
         seen = [block["type"] for block in blocks[max(summaries, default=0) :] if block["type"] != "compaction"]
         thinks = [kind in ("thinking", "redacted_thinking") for kind in seen]
         assert not any(thinks[-1:])
-        ran = [block["id"] for block in blocks if block["type"] == "server_tool_use"]
+        ran = [block["id"] for block in blocks if block["type"] in ("server_tool_use", "mcp_tool_use")]
         assert used.isdisjoint(ran)
         used.update(ran)
         uses = [block for block in blocks if block["type"] == "tool_use"]

@@ -27,11 +27,9 @@ def without_stale_thinking(
         without: returns a message without its signed thinking; None if it has none.
     """
     kept = list(forms)
-    changed = {index: rest for index, form in enumerate(forms) if (rest := without(form)) is not None}
-    if changed:
-        prefix_version = vars(rows[0][0])["prefix_version"]  # see NativeMemory.messages
-        fresh = fresh_rows([row for row, _ in rows], prefix_version)
+    if rows:
+        fresh = fresh_rows([row for row, _ in rows], vars(rows[0][0])["prefix_version"])  # see NativeMemory.messages
         memory = Valid([message for _, message in rows], list(range(len(rows))), [])
-        for index in stale_answers(memory, fresh, changed):
-            kept[index] = changed[index]
+        for index, rest in stale_answers(memory, fresh, lambda index: without(forms[index])):
+            kept[index] = rest
     return kept

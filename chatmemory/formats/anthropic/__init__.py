@@ -10,7 +10,7 @@ Anthropic wants the turns of the user and of the model to alternate, the user's 
 - what :mod:`chatmemory.formats.validity` says is repaired, and reported
 - white space at the end of the last turn, if that is an answer, is left out, and reported
 - thinking that is stale is left out, and reported: see :mod:`chatmemory.formats.thinking`
-- what ran at Anthropic is sent once: of an answer that was said again, only thinking, text and calls are sent, and that
+- what ran at Anthropic is sent once: of an answer that was said again, only text and calls are sent, and that
   is reported
 - a summary that Anthropic signed (a ``compaction`` block) must be the first block, and the only summary that is signed:
   what was said before it is left out, and reported. One without a signature may be anywhere

@@ -83,6 +83,12 @@ def _tool_use(fields: Fields) -> ToolExecutionRequest:
     )
 
 
+def _compaction(fields: Fields) -> None:
+    fields.optional_text("content")
+    fields.optional_text("signature")
+    fields.leave_all()
+
+
 def _whole(fields: Fields) -> None:
     fields.leave_all()
 
@@ -159,6 +165,10 @@ ANSWER_BLOCKS: dict[str, Callable[[Fields], Any]] = {
     "bash_code_execution_tool_result": _whole,
     "text_editor_code_execution_tool_result": _whole,
     "tool_search_tool_result": _whole,
+    "advisor_tool_result": _whole,
+    "mcp_tool_use": _whole,
+    "mcp_tool_result": _whole,
+    "mcp_tool_listing": _whole,
     "container_upload": _whole,
-    "compaction": _whole,
+    "compaction": _compaction,
 }

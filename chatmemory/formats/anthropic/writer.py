@@ -31,6 +31,7 @@ __all__ = ["to_anthropic"]
 _MOVED = "Thinking was put before what another answer of its turn says."
 _SENT_BEFORE = "What ran at Anthropic was left out of an answer, because it was sent before."
 _OWN_ATTRIBUTES = (ATTRIBUTE, THINKING_SIGNATURE, REDACTED_THINKING)
+_RAN = ("server_tool_use", "mcp_tool_use")
 _NAMES = r"[^a-zA-Z0-9_-]"
 _RULES = Rules(
     ids=Names(_NAMES, 64),
@@ -114,7 +115,7 @@ def _kept_blocks(message: AiMessage) -> list[dict[str, Any]] | None:
 
 def _sent_before(message: AiMessage, sent: set[str]) -> str | None:
     """Return what must be left out because its IDs are among those sent; otherwise None, and add the IDs to them."""
-    ids = {str(block.get("id")) for block in _kept_blocks(message) or () if block["type"] == "server_tool_use"}
+    ids = {str(block.get("id")) for block in _kept_blocks(message) or () if block["type"] in _RAN}
     if not sent.isdisjoint(ids):
         return _SENT_BEFORE
     sent.update(ids)
