@@ -150,7 +150,8 @@ class StreamedAnswer:
             self._calls_by_index[piece.get("index")] = call
             self._calls.append(call)
         call["id"] = call["id"] or id
-        call["function"]["name"] = call["function"]["name"] or name
+        if name != call["function"]["name"]:  # some servers repeat it, and some send it in pieces
+            call["function"]["name"] += name
         call["function"]["arguments"] += arguments
         _merge(call, _others(piece, OF_CALL))
 
@@ -164,8 +165,8 @@ def _is_other(call: dict[str, Any], id: str, name: str, arguments: str) -> bool:
     Gemini sends one index for all calls, and Ollama no IDs. A new ID alone is not enough: some servers send one with
     each piece. Nor is a name, which some repeat with each piece.
     """
-    if id and call["id"]:
-        return bool(id != call["id"])
+    if call["id"]:
+        return bool(id and id != call["id"])
     before = call["function"]
     if not before["name"]:
         return False

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from functools import partial
 from itertools import islice
 from typing import Any, ParamSpec, TypeVar
@@ -29,9 +30,17 @@ T = TypeVar("T")
 _FOR_CHANGES = 16
 _FOR_FUNCTIONS = 32
 
+# How many functions wait for this code in threads of this module, such as a tool that asks another assistant. Each
+# depth has threads of its own: if all waited for others of the same pool, none would ever end.
+_depth: ContextVar[int] = ContextVar("chatmemory_depth", default=0)
+
 
 class ThreadNeeds:
     """What sync code needs of its thread. In memory that is nothing; a database's connections belong to threads."""
+
+    def for_other_thread(self, work: Callable[[], T]) -> Callable[[], T]:
+        """Return ``work`` as another thread has to do it. This is called in the thread of the event loop."""
+        return work
 
     def may_stay(self, *, is_change: bool) -> bool:
         """Return whether the code might have to run in the thread that all tasks of the process share.
@@ -61,16 +70,31 @@ class _Threads:
             os.register_at_fork(after_in_child=self._open)  # a child has none of its parent's threads
 
     def _open(self) -> None:
-        self.for_changes = ThreadPoolExecutor(_FOR_CHANGES, "chatmemory-change")
-        self.for_functions = ThreadPoolExecutor(_FOR_FUNCTIONS, "chatmemory-function")
+        self._pools: dict[tuple[bool, int], ThreadPoolExecutor] = {}
 
     async def run(self, work: Callable[[], T], *, is_change: bool) -> T:
+        work = self.needs.for_other_thread(work)
         if self.needs.may_stay(is_change=is_change):
             result = await sync_to_async(self.needs.run_if_it_stays)(work, is_change=is_change)
             if result is not None:
                 return result[0]
-        pool = self.for_changes if is_change else self.for_functions
-        return await sync_to_async(self.needs.run, thread_sensitive=False, executor=pool)(work)
+        depth = _depth.get()
+
+        def run() -> T:
+            token = _depth.set(depth + 1)
+            try:
+                return self.needs.run(work)
+            finally:
+                _depth.reset(token)
+
+        return await sync_to_async(run, thread_sensitive=False, executor=self._pool(depth, is_change=is_change))()
+
+    def _pool(self, depth: int, *, is_change: bool) -> ThreadPoolExecutor:
+        pool = self._pools.get((is_change, depth))
+        if pool is None:
+            size, name = (_FOR_CHANGES, "chatmemory-change") if is_change else (_FOR_FUNCTIONS, "chatmemory-function")
+            pool = self._pools.setdefault((is_change, depth), ThreadPoolExecutor(size, name))
+        return pool
 
 
 _threads = _Threads()

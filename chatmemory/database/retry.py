@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from django.db import OperationalError, connections
 
+from chatmemory.database.callers_transaction import without_endless_wait
 from chatmemory.database.connections import is_in_transaction, without_dead_connection
 
 __all__ = ["has_collided", "retry"]
@@ -46,6 +47,9 @@ def retry(database: str, transaction: Callable[[], T]) -> T:
     Args:
         database: the alias.
         transaction: runs one whole transaction, and leaves nothing else behind if that fails.
+
+    Raises:
+        TransactionManagementError: see :func:`~chatmemory.database.callers_transaction.without_endless_wait`.
     """
     connection = connections[database]
     if is_in_transaction(connection):
@@ -54,7 +58,7 @@ def retry(database: str, transaction: Callable[[], T]) -> T:
     pause = _FIRST_PAUSE
     while True:
         try:
-            with without_dead_connection(connection):
+            with without_dead_connection(connection), without_endless_wait(connection):
                 return transaction()
         except OperationalError as error:
             if not has_collided(error) or time.monotonic() > until:

@@ -9,6 +9,7 @@ from django.db import connections, router
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from chatmemory.core.asynchronous import ThreadNeeds
+from chatmemory.database.callers_transaction import beside_callers_transaction
 from chatmemory.database.connections import close_all
 from chatmemory.models import Conversation
 
@@ -32,6 +33,9 @@ class ConnectionNeeds(ThreadNeeds):
     def __init__(self) -> None:
         self._shared: list[BaseDatabaseWrapper] | None = None
         """The connections of the shared thread, which are the same objects all its life; None if not known yet."""
+
+    def for_other_thread(self, work: Callable[[], T]) -> Callable[[], T]:
+        return beside_callers_transaction(work)
 
     def may_stay(self, *, is_change: bool) -> bool:
         return self._shared is None or self._stays(self._shared, is_change=is_change)

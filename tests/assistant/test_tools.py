@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory import ToolExecutionRequest, ToolExecutionResultMessage
-from chatmemory.assistant import Tool, ToolError, TurnLostError
+from chatmemory import AiMessage, MessageWindowChatMemory, ToolExecutionRequest, ToolExecutionResultMessage
+from chatmemory.assistant import Assistant, Tool, ToolError, TurnLostError
 from chatmemory.assistant.schemas import ArgumentError, read_value, schema_of
 from chatmemory.assistant.tools import Toolbox
 
@@ -347,3 +347,26 @@ class TestThreads:
 
         tool = Tool(lambda: late(), name="late")
         assert asyncio.run(tool.arun(ToolExecutionRequest("1", "late", "{}"))).text == "done"
+
+
+def test_as_many_tools_at_once_as_there_are_threads_may_each_ask_another_assistant() -> None:
+    def answer(messages: Any, tools: Any) -> AiMessage:
+        return AiMessage("Four.")
+
+    def in_process(key: Any) -> MessageWindowChatMemory:
+        return MessageWindowChatMemory(id=key, max_messages=10)
+
+    expert = Assistant(answer, memory=in_process)
+    turns = range(64)
+    all_there = threading.Barrier(32)  # as many as run at once
+
+    def ask(number: int) -> str:
+        all_there.wait(60)
+        return str(asyncio.run(expert.achat(number, "2 + 2?")).text)
+
+    async def use() -> list[str | None]:
+        calls = [Tool(ask).arun(ToolExecutionRequest("1", "ask", f'{{"number": {turn}}}')) for turn in turns]
+        async with asyncio.timeout(50):
+            return [result.text for result in await asyncio.gather(*calls)]
+
+    assert asyncio.run(use()) == ["Four." for _ in turns]

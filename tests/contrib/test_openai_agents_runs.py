@@ -435,7 +435,7 @@ class TestWithinATransaction:
         add(HI)
         with transaction.atomic():
             conversation().memory.add(UserMessage("And?"))
-            with pytest.raises(TransactionManagementError, match=r"Commit before, or call async_to_sync\(…\)"):
+            with pytest.raises(TransactionManagementError, match=r"async_to_sync\(Runner.run\)\(…\) in place"):
                 run_sync()
         assert _texts() == ["Hi", "And?"]
         assert run_sync() == "Hi!"

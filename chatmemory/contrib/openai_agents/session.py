@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from itertools import chain, starmap
-from typing import Any, ParamSpec, TypeVar, Unpack, cast
+from typing import Any, Unpack, cast
 
 from asgiref.sync import sync_to_async
 
-from chatmemory.contrib.common.callers_transaction import without_endless_wait
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.contrib.common.stale_thinking import without_stale_thinking
@@ -30,9 +28,6 @@ with extra("openai-agents"):
     from chatmemory.formats.responses.agents_items import FRAMEWORK, Item, answer, groups, items_of, messages_of
 
 __all__ = ["DjangoSession"]
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class DjangoSession:
@@ -85,18 +80,15 @@ class DjangoSession:
             ValueError: an item holds a number that is not finite.
             TransactionManagementError: the event loop runs within a transaction that has locked the conversation.
         """
-        await run_to_the_end(self._without_endless_wait(self._add), items)
+        await run_to_the_end(self._add, items)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Evict the last item and return it to this caller alone; None if there is none. History keeps it."""
-        return cast(TResponseInputItem | None, await run_to_the_end(self._without_endless_wait(self._pop)))
+        return cast(TResponseInputItem | None, await run_to_the_end(self._pop))
 
     async def clear_session(self) -> None:
         """Evict all items. History keeps them."""
-        await run_to_the_end(self._without_endless_wait(self._memory.clear))
-
-    def _without_endless_wait(self, change: Callable[P, T]) -> Callable[P, T]:
-        return without_endless_wait(self._memory.database, change)
+        await run_to_the_end(self._memory.clear)
 
     def _items(self) -> list[Item]:
         rows = list(valid_rows(self._memory))

@@ -12,6 +12,7 @@ from django.db import OperationalError, connections
 
 from chatmemory.conf import setting
 from chatmemory.core.window import Window
+from chatmemory.database.callers_transaction import without_endless_wait
 from chatmemory.database.change import Change
 from chatmemory.database.connections import is_in_transaction, without_dead_connection
 from chatmemory.database.estimators import estimator_of, settings_of, window_of
@@ -41,7 +42,7 @@ def try_to_add(target: Target, new: NewMessages, window: Window | None) -> Chang
     if is_in_transaction(connection) or target.precondition is not None or not setting("KEEP_HISTORY"):
         return None
     try:
-        with without_dead_connection(connection):
+        with without_dead_connection(connection), without_endless_wait(connection):
             return _add(target, new, window)
     except _TooFewError:
         return None
