@@ -34,6 +34,7 @@ _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.5
 
 _INTERRUPTED = "The call was interrupted. Whether it had an effect is not known."
+_SAY_AGAIN = "then say it again; if it had an idempotency key, with a new one."
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,7 @@ def _require_answerable(
         if result.id not in calls or not (result in memory or type(result) is type(last)):
             raise WindowTooSmallError(
                 "The window is too small for a tool call and its results, so the model would not see both. "
-                "Make the window larger, then say it again."
+                f"Make the window larger, {_SAY_AGAIN}"
             )
     asked = _opener(memory) if question is None else question
     if asked is not None and _is_in(memory, asked):
@@ -231,11 +232,11 @@ def _require_answerable(
     if result is not None:
         raise WindowTooSmallError(
             "The window is too small for this turn: the message that it answers left the memory while tools ran, so "
-            "the model would not see what it was asked. Make the window larger, then say it again."
+            f"the model would not see what it was asked. Make the window larger, {_SAY_AGAIN}"
         )
     raise WindowTooSmallError(
         "The window is too small for the last message: it left the memory, and the model would not see it. "
-        "Make the window larger or the message shorter, then say it again."
+        f"Make the window larger or the message shorter, {_SAY_AGAIN}"
     )
 
 
