@@ -39,6 +39,7 @@ from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.openai import from_openai, to_openai
 from chatmemory.formats.rules import Repair
 from tests.support.any_json import any_json, any_text, changed
+from tests.support.refused_media import OPENAI_REFUSES
 from tests.support.strategies import json_values, messages, texts, tool_groups
 
 WEATHER = ToolExecutionRequest("c1", "weather", '{"city": "Munich"}')
@@ -439,35 +440,7 @@ class TestUnsupported:
         assert caught.value.index == 1
         assert isinstance(caught.value, ValueError)
 
-    @pytest.mark.parametrize(
-        ("content", "problem"),
-        [
-            *(
-                (
-                    ImageContent(url),
-                    f"OpenAI takes an image from http and https only, but the URL is {url!r}",
-                )
-                for url in ("gs://x/a.png", "file:///a.png", "a/b.png", "http:///a.png", "data:image/svg+xml,x")
-            ),
-            (ImageContent(""), "OpenAI needs the URL or the data of an image"),
-            (
-                ImageContent(base64_data="aGk=", mime_type="image/bmp"),
-                "OpenAI takes images of image/jpeg, image/png, image/gif, image/webp, but the MIME type is 'image/bmp'",
-            ),
-            (
-                ImageContent("data:image/bmp;base64,aGk="),
-                "OpenAI takes images of image/jpeg, image/png, image/gif, image/webp, but the MIME type is 'image/bmp'",
-            ),
-            (
-                PdfFileContent(base64_data="aGk=", mime_type="text/plain"),
-                "OpenAI takes PDF files of application/pdf, but the MIME type is 'text/plain'",
-            ),
-            (
-                PdfFileContent("data:text/plain;base64,aGk="),
-                "OpenAI takes PDF files of application/pdf, but the MIME type is 'text/plain'",
-            ),
-        ],
-    )
+    @pytest.mark.parametrize(("content", "problem"), OPENAI_REFUSES)
     def test_media_that_are_not_sent(self, content: Content, problem: str) -> None:
         with pytest.raises(UnsupportedContentError) as caught:
             to_openai([UserMessage("Hi"), _user(content)])

@@ -34,6 +34,7 @@ from chatmemory.formats.responses import from_responses, to_responses
 from chatmemory.formats.rules import Repair
 from tests.support.any_json import changed
 from tests.support.provider_rules import assert_responses_accept
+from tests.support.refused_media import OPENAI_REFUSES
 from tests.support.strategies import texts
 
 HI = UserMessage("Hi")
@@ -351,30 +352,7 @@ class TestWritten:
     @pytest.mark.parametrize(
         ("content", "problem"),
         [
-            *(
-                (
-                    ImageContent(url),
-                    f"OpenAI takes an image from http and https only, but the URL is {url!r}",
-                )
-                for url in ("gs://x/a.png", "file:///a.png", "a/b.png", "http:///a.png", "data:image/svg+xml,x")
-            ),
-            (ImageContent(""), "OpenAI needs the URL or the data of an image"),
-            (
-                ImageContent(base64_data="aGk=", mime_type="image/bmp"),
-                "OpenAI takes images of image/jpeg, image/png, image/gif, image/webp, but the MIME type is 'image/bmp'",
-            ),
-            (
-                ImageContent("data:image/bmp;base64,aGk="),
-                "OpenAI takes images of image/jpeg, image/png, image/gif, image/webp, but the MIME type is 'image/bmp'",
-            ),
-            (
-                PdfFileContent(base64_data="aGk=", mime_type="text/plain"),
-                "OpenAI takes PDF files of application/pdf, but the MIME type is 'text/plain'",
-            ),
-            (
-                PdfFileContent("data:text/plain;base64,aGk="),
-                "OpenAI takes PDF files of application/pdf, but the MIME type is 'text/plain'",
-            ),
+            *OPENAI_REFUSES,
             (
                 PdfFileContent("gs://x/a.pdf"),
                 "OpenAI takes a PDF file from http and https only, but the URL is 'gs://x/a.pdf'",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 
 from chatmemory import (
     AiMessage,
@@ -22,7 +20,7 @@ from chatmemory import (
     UserMessage,
 )
 from chatmemory.models import Conversation
-from chatmemory.verification import verify
+from tests.support.imports import run_import
 
 pytestmark = pytest.mark.django_db
 
@@ -65,15 +63,7 @@ def load(tmp_path: Path) -> Any:
 
 
 def run(*args: str) -> str:
-    out = io.StringIO()
-    try:
-        call_command("chatmemory_import", "--format", "chatgpt", *args, stdout=out, stderr=out)
-    except SystemExit:
-        assert "left out: 0" not in out.getvalue()
-    else:
-        assert "left out: 0" in out.getvalue()
-    assert list(verify()) == []
-    return out.getvalue()
+    return run_import("chatgpt", *args)
 
 
 def history() -> list[ChatMessage]:
