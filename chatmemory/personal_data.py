@@ -17,7 +17,7 @@ from django.db.models import Q
 
 from chatmemory import signals
 from chatmemory.conf import setting
-from chatmemory.core.asynchronous import in_own_thread, iterate_in_thread
+from chatmemory.core.asynchronous import as_async_change, iterate_in_thread
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database import operations
@@ -119,7 +119,7 @@ def erase_user(user: Any, *, how: str | None = None, database: str | None = None
 
 async def aerase_user(user: Any, *, how: str | None = None, database: str | None = None) -> Erased:
     """Async twin of :func:`erase_user`."""
-    return await in_own_thread(erase_user)(user, how=how, database=database)
+    return await as_async_change(erase_user)(user, how=how, database=database)
 
 
 def _erase(conversation: Conversation, user: Any, database: str, manner: str) -> Erased:

@@ -15,7 +15,7 @@ from chatmemory.assistant.tools import Tool, Toolbox
 from chatmemory.assistant.turns.base import Added
 from chatmemory.assistant.turns.local import LocalTurn
 from chatmemory.assistant.turns.opening import before_turn, open_turn
-from chatmemory.core.asynchronous import in_own_thread
+from chatmemory.core.asynchronous import as_async_change
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, SystemMessage, UserMessage
 
@@ -179,7 +179,7 @@ class Assistant:
         self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
     ) -> AiMessage:
         """Async twin of :meth:`chat`. A cancelled task leaves what was added before, and releases its turn."""
-        driver = await in_own_thread(self._driver)(memory_id, message, idempotency_key, streaming=False)
+        driver = await as_async_change(self._driver)(memory_id, message, idempotency_key, streaming=False)
         async with aclosing(driver.arun()) as events:
             async for event in events:
                 last = event
@@ -190,7 +190,7 @@ class Assistant:
         self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
     ) -> AsyncGenerator[str | Added, None]:
         """Async twin of :meth:`stream`. Close it if you leave it early: ``contextlib.aclosing``."""
-        driver = await in_own_thread(self._driver)(memory_id, message, idempotency_key, streaming=True)
+        driver = await as_async_change(self._driver)(memory_id, message, idempotency_key, streaming=True)
         async with aclosing(driver.arun()) as events:
             async for event in events:
                 if not isinstance(event, AiMessage):
@@ -207,7 +207,7 @@ class Assistant:
 
     async def ainterrupt(self, memory_id: Any) -> None:
         """Async twin of :meth:`interrupt`."""
-        await in_own_thread(self.interrupt)(memory_id)
+        await as_async_change(self.interrupt)(memory_id)
 
     def _driver(
         self, memory_id: Any, message: str | UserMessage | None, idempotency_key: str | None, *, streaming: bool

@@ -15,8 +15,8 @@ from asgiref.sync import AsyncToSync, SyncToAsync, sync_to_async
 
 __all__ = [
     "ThreadNeeds",
+    "as_async_change",
     "has_thread_of_caller",
-    "in_own_thread",
     "in_thread_for_functions",
     "iterate_in_thread",
     "run_to_the_end",
@@ -118,7 +118,7 @@ def has_thread_of_caller() -> bool:
     )
 
 
-def in_own_thread(change: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+def as_async_change(change: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     """Return an async twin of ``change``, a function that changes a memory and may wait for a lock.
 
     It runs in the thread of the caller if there is one. Otherwise it runs in a thread of its own, so that no other task
@@ -134,7 +134,7 @@ def in_own_thread(change: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]
 
 
 async def run_to_the_end(change: Callable[..., T], *args: Any) -> T:
-    """Run ``change`` where :func:`in_own_thread` does. A cancelled caller gets its ``CancelledError`` at the end."""
+    """Run ``change`` where :func:`as_async_change` does. A cancelled caller gets its ``CancelledError`` at the end."""
     work = partial(change, *args)
     there = sync_to_async(work)() if has_thread_of_caller() else _threads.run(work, is_change=True)
     task = asyncio.ensure_future(there)
@@ -163,7 +163,7 @@ async def in_thread_for_functions(function: Callable[[], T], *, of_caller: bool 
 
 
 async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
-    """Yield the items of ``steps``, each of which is made where :func:`in_own_thread` makes a change.
+    """Yield the items of ``steps``, each of which is made where :func:`as_async_change` makes a change.
 
     A step may run in another thread than the one before, so none may leave a transaction or a cursor open.
     """
@@ -171,5 +171,5 @@ async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
     def take() -> list[T]:
         return list(islice(steps, 1))
 
-    while step := await in_own_thread(take)():
+    while step := await as_async_change(take)():
         yield step[0]

@@ -8,7 +8,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 
-from chatmemory.core.asynchronous import in_own_thread
+from chatmemory.core.asynchronous import as_async_change
 from chatmemory.core.locked_store import LockedStore
 from chatmemory.core.messages import ChatMessage, require_messages
 from chatmemory.core.stores import ChatMemoryStore, SingleSlotChatMemoryStore, WindowedChatMemoryStore
@@ -59,11 +59,11 @@ class ChatMemory(ABC):
 
     async def aadd(self, *messages: ChatMessage) -> object:
         """Async twin of :meth:`add`."""
-        return await in_own_thread(self.add)(*messages)
+        return await as_async_change(self.add)(*messages)
 
     async def aset(self, messages: Iterable[ChatMessage]) -> object:
         """Async twin of :meth:`set`."""
-        return await in_own_thread(self.set)(messages)
+        return await as_async_change(self.set)(messages)
 
     async def amessages(self) -> list[ChatMessage]:
         """Async twin of :meth:`messages`."""
@@ -71,7 +71,7 @@ class ChatMemory(ABC):
 
     async def aclear(self) -> object:
         """Async twin of :meth:`clear`."""
-        return await in_own_thread(self.clear)()
+        return await as_async_change(self.clear)()
 
 
 class WindowChatMemory(ChatMemory):

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from asgiref.sync import sync_to_async
 from django.db import router
 
-from chatmemory.core.asynchronous import in_own_thread
+from chatmemory.core.asynchronous import as_async_change
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import ChatMessage
 from chatmemory.database import operations
@@ -58,7 +58,7 @@ class ConversationMemory(ChatMemory):
 
     async def aadd(self, *messages: ChatMessage, idempotency_key: str | None = None) -> Change:
         """Async twin of :meth:`add`."""
-        return await in_own_thread(self.add)(*messages, idempotency_key=idempotency_key)
+        return await as_async_change(self.add)(*messages, idempotency_key=idempotency_key)
 
     def set(self, messages: Iterable[ChatMessage]) -> Change:
         """Make ``messages`` the memory: keep the rows that stay, evict the others and what does not fit.
@@ -71,7 +71,7 @@ class ConversationMemory(ChatMemory):
 
     async def aset(self, messages: Iterable[ChatMessage]) -> Change:
         """Async twin of :meth:`set`."""
-        return await in_own_thread(self.set)(messages)
+        return await as_async_change(self.set)(messages)
 
     def clear(self) -> Change:
         """Evict every message. The history keeps them."""
@@ -79,7 +79,7 @@ class ConversationMemory(ChatMemory):
 
     async def aclear(self) -> Change:
         """Async twin of :meth:`clear`."""
-        return await in_own_thread(self.clear)()
+        return await as_async_change(self.clear)()
 
     def messages(self) -> list[ChatMessage]:
         """Return what the model gets now, in order. Nothing is written, even if the limit has become smaller."""
@@ -123,7 +123,7 @@ class ConversationMemory(ChatMemory):
 
     async def aset_window(self, **settings: Unpack[WindowSettings]) -> Change:
         """Async twin of :meth:`set_window`."""
-        return await in_own_thread(self.set_window)(**settings)
+        return await as_async_change(self.set_window)(**settings)
 
     def try_window(self, *, messages: Iterable[ChatMessage] = (), **settings: Unpack[WindowSettings]) -> WindowTrial:
         """Return what :meth:`set_window`, and then adding ``messages``, would do; nothing is written.

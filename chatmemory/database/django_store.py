@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 from django.db import router
 
 from chatmemory.conf import setting
-from chatmemory.core.asynchronous import in_own_thread
+from chatmemory.core.asynchronous import as_async_change
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.stores import WindowedChatMemoryStore
 from chatmemory.core.window import Window
@@ -67,7 +67,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
 
     async def aupdate_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
         """Async twin of :meth:`update_messages`."""
-        await in_own_thread(self.update_messages)(memory_id, messages)
+        await as_async_change(self.update_messages)(memory_id, messages)
 
     def delete_messages(self, memory_id: Any) -> None:
         """Evict all messages. The history keeps them."""
@@ -76,7 +76,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
 
     async def adelete_messages(self, memory_id: Any) -> None:
         """Async twin of :meth:`delete_messages`."""
-        await in_own_thread(self.delete_messages)(memory_id)
+        await as_async_change(self.delete_messages)(memory_id)
 
     def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
         """Return the messages that fit ``window``. Nothing is written, and no message is counted twice."""
@@ -92,7 +92,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
 
     async def aadd_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
         """Async twin of :meth:`add_to_window`."""
-        await in_own_thread(self.add_to_window)(memory_id, messages, window)
+        await as_async_change(self.add_to_window)(memory_id, messages, window)
 
     def set_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
         """Make ``messages`` the memory and evict what does not fit, in one transaction."""
@@ -100,7 +100,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
 
     async def aset_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
         """Async twin of :meth:`set_window`."""
-        await in_own_thread(self.set_window)(memory_id, messages, window)
+        await as_async_change(self.set_window)(memory_id, messages, window)
 
     def target(self, memory_id: Any, window: Window | None = None, *, create: bool = True) -> Target:
         """Return the target for a change of a memory.

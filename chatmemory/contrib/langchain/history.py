@@ -15,7 +15,7 @@ from chatmemory.contrib.common.stale_thinking import without_stale_thinking
 from chatmemory.contrib.common.valid_memory import valid_rows
 from chatmemory.contrib.langchain.messages import FRAMEWORK, form_of, from_row, to_chat_message
 from chatmemory.core.arguments import require_list
-from chatmemory.core.asynchronous import in_own_thread
+from chatmemory.core.asynchronous import as_async_change
 from chatmemory.core.extras import extra
 
 with extra("langchain"):
@@ -72,11 +72,11 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Async twin of :meth:`add_messages`."""
-        await in_own_thread(self._add)(messages)
+        await as_async_change(self._add)(messages)
 
     async def aclear(self) -> None:
         """Async twin of :meth:`clear`."""
-        await in_own_thread(self._memory.clear)()
+        await as_async_change(self._memory.clear)()
 
     def _get(self) -> list[BaseMessage]:
         rows = list(valid_rows(self._memory))

@@ -37,7 +37,7 @@ from chatmemory.contrib.common.connections import left_as_found
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings, settings_of_new
 from chatmemory.contrib.common.valid_memory import valid_rows
-from chatmemory.core.asynchronous import in_own_thread
+from chatmemory.core.asynchronous import as_async_change
 from chatmemory.core.extras import extra
 from chatmemory.models import require_owner
 
@@ -186,7 +186,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        return await in_own_thread(writing.put)(self._threads, self.serde, config, checkpoint, metadata, new_versions)
+        return await as_async_change(writing.put)(self._threads, self.serde, config, checkpoint, metadata, new_versions)
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -208,7 +208,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        await in_own_thread(writing.put_writes)(self._threads, self.serde, config, writes, task_id, task_path)
+        await as_async_change(writing.put_writes)(self._threads, self.serde, config, writes, task_id, task_path)
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -238,7 +238,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             pruning.delete_thread(self._threads, self.serde, thread_id)
 
     async def adelete_thread(self, thread_id: str) -> None:
-        await in_own_thread(pruning.delete_thread)(self._threads, self.serde, thread_id)
+        await as_async_change(pruning.delete_thread)(self._threads, self.serde, thread_id)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints whose metadata have one of ``run_ids``; the memory follows the remaining ones.
@@ -250,7 +250,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             pruning.delete_for_runs(self._threads, self.serde, run_ids)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        await in_own_thread(pruning.delete_for_runs)(self._threads, self.serde, run_ids)
+        await as_async_change(pruning.delete_for_runs)(self._threads, self.serde, run_ids)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints of a thread to another, and add its messages to that one's conversation.
@@ -262,7 +262,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             pruning.copy_thread(self._threads, self.serde, source_thread_id, target_thread_id)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        await in_own_thread(pruning.copy_thread)(self._threads, self.serde, source_thread_id, target_thread_id)
+        await as_async_change(pruning.copy_thread)(self._threads, self.serde, source_thread_id, target_thread_id)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete checkpoints of threads, each in a transaction of its own.
@@ -282,7 +282,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             pruning.prune(self._threads, self.serde, thread_ids, strategy)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        await in_own_thread(pruning.prune)(self._threads, self.serde, thread_ids, strategy)
+        await as_async_change(pruning.prune)(self._threads, self.serde, thread_ids, strategy)
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         """Return a version that no other branch of the thread has: an increasing number, and a random one."""

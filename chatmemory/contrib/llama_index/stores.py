@@ -8,7 +8,7 @@ from asgiref.sync import sync_to_async
 
 from chatmemory.contrib.common.connections import left_as_found
 from chatmemory.contrib.common.new_conversations import ConversationSettings
-from chatmemory.core.asynchronous import in_own_thread
+from chatmemory.core.asynchronous import as_async_change
 from chatmemory.core.eviction import EvictionReason
 from chatmemory.core.extras import extra
 from chatmemory.models import MAX_LIMIT
@@ -113,7 +113,7 @@ class DjangoChatStore(BaseChatStore):
 
     async def aset_messages(self, key: str, messages: list[ChatMessage]) -> None:
         """Async twin of :meth:`set_messages`."""
-        await in_own_thread(self._conversations[key].replace)(messages)
+        await as_async_change(self._conversations[key].replace)(messages)
 
     async def aget_messages(self, key: str) -> list[ChatMessage]:
         """Async twin of :meth:`get_messages`."""
@@ -121,15 +121,15 @@ class DjangoChatStore(BaseChatStore):
 
     async def async_add_message(self, key: str, message: ChatMessage) -> None:
         """Async twin of :meth:`add_message`."""
-        await in_own_thread(self._conversations[key].put)([message])
+        await as_async_change(self._conversations[key].put)([message])
 
     async def adelete_messages(self, key: str) -> list[ChatMessage] | None:
         """Async twin of :meth:`delete_messages`."""
-        return await in_own_thread(self._conversations[key].remove)(MessageStatus.ACTIVE) or None
+        return await as_async_change(self._conversations[key].remove)(MessageStatus.ACTIVE) or None
 
     async def adelete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Async twin of :meth:`delete_message`."""
-        return await in_own_thread(self._conversations[key].take_at)(idx)
+        return await as_async_change(self._conversations[key].take_at)(idx)
 
     async def adelete_last_message(self, key: str) -> ChatMessage | None:
         """Async twin of :meth:`delete_last_message`."""
@@ -197,7 +197,7 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
     ) -> None:
         """Add all of ``messages`` or none, see :meth:`add_message`."""
-        await in_own_thread(self._conversations[key].put)(messages, status)
+        await as_async_change(self._conversations[key].put)(messages, status)
 
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
@@ -208,7 +208,7 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
             TypeError: they are no list, or one of them is not a message of LlamaIndex's.
             ValueError: a value that has no JSON form.
         """
-        await in_own_thread(self._conversations[key].replace)(messages, status)
+        await as_async_change(self._conversations[key].replace)(messages, status)
 
     async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Take a message out of memory or archive.
@@ -220,12 +220,12 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
         Returns:
             The message; None if it is in neither.
         """
-        taken = await in_own_thread(self._conversations[key].take_row)(idx)
+        taken = await as_async_change(self._conversations[key].take_row)(idx)
         return taken[0] if taken else None
 
     async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
         """Take all messages out of the memory, the archive or, with None, both."""
-        await in_own_thread(self._conversations[key].remove)(status)
+        await as_async_change(self._conversations[key].remove)(status)
 
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Take the oldest ``n`` messages out of the memory.
@@ -233,7 +233,7 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
         Returns:
             The messages that were taken out.
         """
-        return await in_own_thread(self._conversations[key].take)(slice(max(n, 0)))
+        return await as_async_change(self._conversations[key].take)(slice(max(n, 0)))
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Move the oldest ``n`` messages from the memory to the archive, as if the window had evicted them.
@@ -241,7 +241,7 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
         Returns:
             The messages that were moved.
         """
-        take = in_own_thread(self._conversations[key].take)
+        take = as_async_change(self._conversations[key].take)
         return await take(slice(max(n, 0)), EvictionReason.WINDOW)
 
     async def get_keys(self) -> list[str]:

@@ -14,7 +14,7 @@ from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.contrib.common.stale_thinking import without_stale_thinking
 from chatmemory.contrib.common.valid_memory import valid_rows
 from chatmemory.core.arguments import require_list
-from chatmemory.core.asynchronous import in_own_thread
+from chatmemory.core.asynchronous import as_async_change
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.serialization.storable import with_replacements
@@ -77,11 +77,11 @@ class DjangoMessageHistory:
 
     async def aadd(self, messages: Iterable[ModelMessage]) -> None:
         """Async twin of :meth:`add`."""
-        await in_own_thread(self._add)(messages)
+        await as_async_change(self._add)(messages)
 
     async def aclear(self) -> None:
         """Async twin of :meth:`clear`."""
-        await in_own_thread(self._memory.clear)()
+        await as_async_change(self._memory.clear)()
 
     def _messages(self) -> list[ModelMessage]:
         made: list[ModelMessage | None] = []
