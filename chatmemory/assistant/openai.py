@@ -20,7 +20,7 @@ with extra("openai"):
 __all__ = ["OpenAiChatModel"]
 
 _REFUSING = (".openai.com", ".azure.com")
-"""What the names of hosts end with that refuse the fields of other servers."""
+"""The ends of the names of hosts that refuse the fields of other servers."""
 
 
 class OpenAiChatModel(ChatModel):

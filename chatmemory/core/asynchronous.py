@@ -36,7 +36,7 @@ _depth: ContextVar[int] = ContextVar("chatmemory_depth", default=0)
 
 
 class ThreadNeeds:
-    """What sync code needs of its thread. In memory that is nothing; a database's connections belong to threads."""
+    """The needs that sync code has of its thread: in memory none, but a database's connections belong to threads."""
 
     def for_other_thread(self, work: Callable[[], T]) -> Callable[[], T]:
         """Return ``work`` as another thread has to do it. This is called in the thread of the event loop."""

@@ -49,7 +49,7 @@ class ChatMessage(ShortRepr):
 
         @property
         def text(self) -> str | None:
-            """What the message says as plain text, its texts joined by line breaks; None if it has no text."""
+            """The plain text of the message, its texts joined by line breaks; None if it has none."""
 
 
 class _MessageWithContents(ChatMessage):

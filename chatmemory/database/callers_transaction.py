@@ -17,6 +17,8 @@ from django.db import Error, OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
 
+from chatmemory.database.errors import is_lock_timeout
+
 __all__ = ["beside_callers_transaction", "without_endless_wait"]
 
 P = ParamSpec("P")
@@ -26,11 +28,6 @@ _is_beside: ContextVar[bool] = ContextVar("chatmemory_is_beside_callers_transact
 
 # How long it waits for a lock then, in seconds. SQLite waits as long as its timeout says, by default 5 seconds, too.
 _PATIENCE = 5
-
-# PostgreSQL's lock_not_available, MariaDB's lock wait timeout, busy and locked of SQLite.
-_SQLSTATE = "55P03"
-_MYSQL_CODE = 1205
-_SQLITE_CODES = {5, 6}
 
 
 def beside_callers_transaction(work: Callable[P, T]) -> Callable[P, T]:
@@ -67,7 +64,7 @@ def without_endless_wait(connection: BaseDatabaseWrapper) -> Iterator[None]:
         with _patience(connection):
             yield
     except OperationalError as error:
-        if not _is_lock_timeout(connection, error):
+        if not is_lock_timeout(error):
             raise
         raise TransactionManagementError(
             "the conversation is locked, probably by the transaction within which this event loop runs: the loop uses "
@@ -107,11 +104,3 @@ def _patience(connection: BaseDatabaseWrapper) -> Iterator[None]:
                 cursor.execute("SET SESSION innodb_lock_wait_timeout = %s", [before])
     else:
         yield
-
-
-def _is_lock_timeout(connection: BaseDatabaseWrapper, error: OperationalError) -> bool:
-    cause = error.__cause__
-    if connection.vendor == "sqlite":
-        return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _SQLITE_CODES
-    codes = {getattr(cause, "sqlstate", None), getattr(cause, "pgcode", None)}
-    return _SQLSTATE in codes or (connection.vendor == "mysql" and error.args[:1] == (_MYSQL_CODE,))

@@ -11,8 +11,9 @@ from django.db import OperationalError, connections
 
 from chatmemory.database.callers_transaction import without_endless_wait
 from chatmemory.database.connections import is_in_transaction, without_dead_connection
+from chatmemory.database.errors import has_collided
 
-__all__ = ["has_collided", "retry"]
+__all__ = ["retry"]
 
 T = TypeVar("T")
 
@@ -20,23 +21,6 @@ T = TypeVar("T")
 _PATIENCE = 30.0
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.5
-
-# Serialization failure and deadlock on PostgreSQL. On MariaDB a deadlock (also a Galera cluster's refusal to certify,
-# which may hit even a read) and a row that changed since it was read (innodb_snapshot_isolation). Busy and locked on
-# SQLite. Each means that nothing of the transaction was done.
-_SQLSTATES = {"40001", "40P01"}
-_MYSQL_CODES = {1020, 1213}
-_SQLITE_CODES = {5, 6}
-
-
-def has_collided(error: OperationalError) -> bool:
-    """Return whether the database rolled a transaction back because it collided with another."""
-    cause = error.__cause__
-    if getattr(cause, "sqlstate", None) in _SQLSTATES or getattr(cause, "pgcode", None) in _SQLSTATES:
-        return True
-    if getattr(cause, "sqlite_errorcode", 0) & 0xFF in _SQLITE_CODES:
-        return True
-    return bool(error.args) and error.args[0] in _MYSQL_CODES
 
 
 def retry(database: str, transaction: Callable[[], T]) -> T:

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class ConnectionNeeds(ThreadNeeds):
-    """What connections demand. Those of a thread of its own are closed, or back in their pool, when the work is done.
+    """The needs of connections. Those of a thread of its own are closed, or back in their pool, when the work is done.
 
     ``CONN_MAX_AGE`` keeps none of them: each of the threads would have one, alive or dead, for as long as the process.
 

@@ -20,9 +20,9 @@ from rest_framework.settings import api_settings
 from rest_framework.views import exception_handler
 
 from chatmemory.core.exceptions import IdempotencyConflictError, InvalidMessageError
+from chatmemory.database.errors import is_unavailable, lacks_migration
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.models import Conversation
-from chatmemory.rest.database_errors import is_unavailable, lacks_migration
 
 __all__ = [
     "PROBLEM_JSON",

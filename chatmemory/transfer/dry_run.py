@@ -1,4 +1,4 @@
-"""What a dry run would have written."""
+"""The record of a dry run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class DryRun:
     """The conversations that a dry run would have written so far, so that one that comes twice is found."""
 
     marks: dict[tuple[Any, str], dict[str, Any]] = field(default_factory=dict)
-    """What would record an import from another program, by the owner's primary key and the memory ID."""
+    """The notes of imports from other programs, by the owner's primary key and the memory ID."""
 
     restored: dict[UUID, bytes] = field(default_factory=dict)
     """Digests of the lines of restored conversations, by primary key."""

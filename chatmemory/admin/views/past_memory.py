@@ -59,7 +59,8 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
     with_text = model_admin.has_read_text_permission(request, conversation)
     is_long = with_text and are_too_long(conversation.messages.in_memory_at(version))
     rows, over = _memory(conversation, version, with_text=with_text, is_long=is_long)
-    fresh = fresh_rows(rows, version if over else prefix_version_at(conversation, version))
+    # Worked out from all rows, so only for those who get to see the formats.
+    fresh = fresh_rows(rows, version if over else prefix_version_at(conversation, version)) if with_text else []
     broken = unreadable(rows) if with_text and not is_long else []
     refused = {}
     wanted = request.GET.get("download")

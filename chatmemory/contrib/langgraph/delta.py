@@ -1,4 +1,4 @@
-"""What delta channels are rebuilt from: their last stored value, and the writes since."""
+"""The last stored value of delta channels and the writes since, from which LangGraph rebuilds them."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from chatmemory.core.window import Window
 from chatmemory.database.callers_transaction import without_endless_wait
 from chatmemory.database.change import Change
 from chatmemory.database.connections import is_in_transaction, without_dead_connection
+from chatmemory.database.errors import has_collided
 from chatmemory.database.estimators import estimator_of, settings_of, window_of
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import entries_of, plan_addition
-from chatmemory.database.retry import has_collided
 from chatmemory.database.sql.raw_rows import Row
 from chatmemory.database.sql.reads import read_snapshot
 from chatmemory.database.sql.writes import save_at_once
