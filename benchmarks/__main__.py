@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +15,7 @@ from benchmarks.places import mariadb_parameters
 from benchmarks.ratios import add_ratios, summarise
 from benchmarks.report import markdown
 from benchmarks.windows import WINDOWS
+from benchmarks.worker import in_worker
 
 _ENGINES = ["sqlite", "postgres"]
 _HISTORIES = [0, 100, 1_000, 10_000, 100_000, 1_000_000]
@@ -45,19 +44,6 @@ def options() -> argparse.Namespace:
     if given.turns < 2:
         parser.error("--turns: quartiles need two at least")
     return given
-
-
-def in_worker(engine: str, call: str, /, **arguments: Any) -> Any:
-    """Return the answer of a function in a process of its own, whose default database is on ``engine``."""
-    answer = subprocess.run(
-        [sys.executable, "-m", "benchmarks.worker"],
-        input=json.dumps({"call": call, "with": arguments}),
-        env=os.environ | {"CHATMEMORY_BENCHMARK_ENGINE": engine},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    return json.loads(answer.stdout)
 
 
 def mariadb_answers() -> bool:

@@ -16,7 +16,7 @@ from benchmarks.places import Place
 from benchmarks.texts import PER_MESSAGE, ai_text, count_tokens, user_text
 from benchmarks.windows import Window
 
-__all__ = ["TOO_SLOW", "Entry", "measure_cell"]
+__all__ = ["TOO_SLOW", "Entry", "measure_cell", "settle"]
 
 TOO_SLOW = 0.5
 """Seconds of a turn above which a contender is not measured with longer histories."""
@@ -65,7 +65,7 @@ def measure_cell(
             _done(contenders[entry.name].fill(entry.history), loop)  # type: ignore[attr-defined]
         except Exception:
             drop(entry.name)
-    _settle(place)
+    settle(place)
     gc.collect()
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     order = random.Random(turns)
@@ -129,7 +129,7 @@ def _check_window(window: Window, said: int, texts: list[str], last: tuple[str, 
         assert tokens <= window.limit, f"{tokens} tokens in a window of {window.limit}"
 
 
-def _settle(place: Place) -> None:
+def settle(place: Place) -> None:
     """Write what filling left to be written, and gather statistics, as a database in use has done long ago."""
     if place.engine == "postgres":
         from django.db import connection

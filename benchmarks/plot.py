@@ -16,11 +16,11 @@ matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "chatmemory"
 
 from matplotlib import pyplot  # noqa: E402
 
-__all__ = ["draw"]
+__all__ = ["AXES", "PEERS", "draw", "quieten"]
 
-_AXES = "#808080"  # enough contrast on white and on black
+AXES = "#808080"  # enough contrast on white and on black
 _OURS = "#e4572e"
-_PEERS = ["#3a86c8", "#17a398", "#b08900", "#8f6bd6", "#5f9e3a", "#c2579b", "#7d8597"]
+PEERS = ["#3a86c8", "#17a398", "#b08900", "#8f6bd6", "#5f9e3a", "#c2579b", "#7d8597"]
 
 
 def draw(cells: list[dict[str, Any]], path: Path, *, window: str = "tokens") -> None:
@@ -49,15 +49,15 @@ def draw(cells: list[dict[str, Any]], path: Path, *, window: str = "tokens") -> 
                 style = _style(name, peers)
                 panel.plot(*zip(*points, strict=True), marker="o", markersize=3.5, label=name, **style)
         panel.set(xscale="log", yscale="log", xlabel="messages in the history")
-        panel.set_title(f"{ENGINES[engine]}, window of {WINDOWS[window].title}", color=_AXES, fontsize=10)
-        _quieten(panel)
+        panel.set_title(f"{ENGINES[engine]}, window of {WINDOWS[window].title}", color=AXES, fontsize=10)
+        quieten(panel)
     panels[0][0].set_ylabel("milliseconds per turn (two adds, one read)")
     handles = {
         label: handle for panel in panels[0] for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
     }
     figure.tight_layout(rect=(0, 0.17, 1, 1))
     figure.legend(
-        handles.values(), handles.keys(), loc="lower center", ncols=3, frameon=False, labelcolor=_AXES, fontsize=9
+        handles.values(), handles.keys(), loc="lower center", ncols=3, frameon=False, labelcolor=AXES, fontsize=9
     )
     figure.savefig(path, transparent=True, metadata={"Date": None})
     pyplot.close(figure)
@@ -67,17 +67,17 @@ def _style(name: str, peers: list[str]) -> dict[str, Any]:
     if name == OURS:
         return {"color": _OURS, "linewidth": 2.6, "zorder": 3}
     if name == FLOOR:
-        return {"color": _AXES, "linestyle": "--", "linewidth": 1.2}
-    return {"color": _PEERS[peers.index(name) % len(_PEERS)], "linewidth": 1.3}
+        return {"color": AXES, "linestyle": "--", "linewidth": 1.2}
+    return {"color": PEERS[peers.index(name) % len(PEERS)], "linewidth": 1.3}
 
 
-def _quieten(panel: Any) -> None:
-    panel.tick_params(which="both", colors=_AXES, labelsize=9)
+def quieten(panel: Any) -> None:
+    panel.tick_params(which="both", colors=AXES, labelsize=9)
     for axis in panel.xaxis, panel.yaxis:
         axis.set_major_formatter(lambda value, _position: f"{value:,.10g}".replace(",", " "))
-    panel.grid(color=_AXES, alpha=0.25, linewidth=0.6)
+    panel.grid(color=AXES, alpha=0.25, linewidth=0.6)
     for label in panel.xaxis.label, panel.yaxis.label:
-        label.set_color(_AXES)
+        label.set_color(AXES)
     for side, spine in panel.spines.items():
-        spine.set_color(_AXES)
+        spine.set_color(AXES)
         spine.set_visible(side in ("left", "bottom"))

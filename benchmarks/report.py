@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.contenders import NAMES
 from benchmarks.windows import WINDOWS
 
-__all__ = ["ENGINES", "markdown"]
+__all__ = ["ENGINES", "machine_line", "markdown", "table"]
 
 ENGINES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "mariadb": "MariaDB"}
 """Names of the engines, for people."""
@@ -15,14 +15,7 @@ ENGINES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "mariadb": "MariaDB"}
 
 def markdown(results: dict[str, Any]) -> str:
     """Return the whole report, in sections."""
-    machine = results["machine"]
-    versions = [f"{name} {version}" for name, version in machine["versions"].items()]
-    parts = [
-        "# Results",
-        f"Written by `python -m benchmarks` on {machine['date'][:10]}: {machine['cpu']}, {machine['cores']} cores, "
-        f"{machine['memory']}, {machine['os']}; {', '.join(versions)}. Every package's version is in `results.json`; "
-        "what is measured, and how, is in the [README](README.md).",
-    ]
+    parts = ["# Results", machine_line("benchmarks", results["machine"], readme="README.md")]
     if results["summary"]:
         parts += ["## chatmemory beside the others", _summary(results["summary"])]
     if results["lengths"]:
@@ -45,7 +38,17 @@ def markdown(results: dict[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _table(header: list[str], rows: list[list[str]]) -> str:
+def machine_line(program: str, machine: dict[str, Any], *, readme: str) -> str:
+    """Return a line that says when and where a program measured, with a link to what it measures."""
+    versions = [f"{name} {version}" for name, version in machine["versions"].items()]
+    return (
+        f"Written by `python -m {program}` on {machine['date'][:10]}: {machine['cpu']}, {machine['cores']} cores, "
+        f"{machine['memory']}, {machine['os']}; {', '.join(versions)}. Every package's version is in `results.json`; "
+        f"what is measured, and how, is in the [README]({readme})."
+    )
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
     """Return a Markdown table whose columns line up in plain text as well."""
     widths = [max(len(row[index]) for row in [header, *rows]) for index in range(len(header))]
     lines = [header, ["-" * width for width in widths], *rows]
@@ -63,7 +66,7 @@ def _number(value: int) -> str:
 
 
 def _summary(rows: list[dict[str, Any]]) -> str:
-    return _table(
+    return table(
         ["engine", "window", "history", "over the floor", "over the best peer", "best peer"],
         [
             [
@@ -83,7 +86,7 @@ def _lengths(rows: list[dict[str, Any]]) -> list[str]:
     turns = max((row.get("turns", 0) for row in rows), default=0)
     return [
         f"All lengths interleaved: median of {turns} turns in milliseconds (quartiles) × that at 100 messages.",
-        _table(
+        table(
             ["engine", "window", *map(_number, histories := sorted({row["history"] for row in rows}))],
             [
                 [
@@ -113,7 +116,7 @@ def _turns(cells: list[dict[str, Any]]) -> list[str]:
         parts += [
             f"## A turn on {ENGINES[engine]}, window of {WINDOWS[window].title}",
             f"Milliseconds: median of {turns} turns (quartiles) × the floor beside it.",
-            _table(
+            table(
                 ["messages before the turns", *map(_number, histories)],
                 [[name, *(_cell(found.get((name, history)), turns=turns) for history in histories)] for name in names],
             ),
@@ -139,7 +142,7 @@ def _statements(engines: dict[str, dict[str, dict[str, Any]]]) -> str:
         for window, figures in windows.items()
     }
     labels = list(dict.fromkeys(label for figures in columns.values() for label in figures))
-    return _table(
+    return table(
         ["", *columns],
         [[label, *(_figure(figures.get(label)) for figures in columns.values())] for label in labels],
     )
@@ -156,12 +159,12 @@ def _http(http: dict[str, Any]) -> list[str]:
     bare, short = next(iter(requests.values())), next(iter(pages.values()))
     return [
         "## Over HTTP, on PostgreSQL",
-        _table(
+        table(
             ["request", "ms", "per second", "over the bare view"],
             [[name, f"{taken:.3g}", f"{1000 / taken:.0f}", _ratio(taken / bare)] for name, taken in requests.items()],
         ),
         "## The admin's page of a conversation",
-        _table(
+        table(
             ["messages", "ms", "over the shortest"],
             [[_number(int(history)), f"{taken:.3g}", _ratio(taken / short)] for history, taken in pages.items()],
         ),
@@ -169,7 +172,7 @@ def _http(http: dict[str, Any]) -> list[str]:
 
 
 def _throughput(windows: dict[str, dict[str, float]]) -> str:
-    return _table(
+    return table(
         ["window", "turns per second", "per second of a busy core", "share of the application"],
         [
             [

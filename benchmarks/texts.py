@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 
 from chatmemory import OpenAiTokenCountEstimator
 
-__all__ = ["PER_MESSAGE", "ai_text", "count_tokens", "message_text", "token_counts", "user_text"]
+__all__ = ["PER_MESSAGE", "ai_text", "count_tokens", "message_text", "text_of", "token_counts", "user_text"]
 
 PER_MESSAGE = 3
 """Tokens that a message takes beside its text, as OpenAI documents it."""
@@ -20,13 +20,18 @@ _STORY = (
     "if you prefer another day choose any afternoon after Friday and answer here or call the number on your bill"
 )
 _WORDS = _STORY.split()
-_TWICE = _WORDS * 2
+_TOKENS_PER_WORD = 1.05  # of these words in o200k_base
 _STEP = 37  # with no factor in common with the number of words, so that beginnings take long to repeat
 
 
 def _words(number: int, count: int) -> str:
-    start = number * _STEP % len(_WORDS)
-    return " ".join(_TWICE[start : start + count])
+    start = number * _STEP
+    return " ".join(_WORDS[index % len(_WORDS)] for index in range(start, start + count))
+
+
+def text_of(tokens: int, number: int) -> str:
+    """Return a text of about so many tokens. It begins with ``number``, so that no two texts are the same."""
+    return f"{number}: {_words(number, max(1, round(tokens / _TOKENS_PER_WORD)))}."
 
 
 def user_text(turn: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from contextlib import redirect_stdout
 from importlib import import_module
@@ -12,7 +13,20 @@ from typing import Any
 
 import django
 
-__all__ = ["main"]
+__all__ = ["in_worker", "main"]
+
+
+def in_worker(engine: str, call: str, /, **arguments: Any) -> Any:
+    """Return the answer of a function in a process of its own, whose default database is on ``engine``."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "benchmarks.worker"],
+        input=json.dumps({"call": call, "with": arguments}),
+        env=os.environ | {"CHATMEMORY_BENCHMARK_ENGINE": engine},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return json.loads(answer.stdout)
 
 
 def main() -> None:

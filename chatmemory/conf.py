@@ -9,7 +9,16 @@ from django.core.exceptions import ImproperlyConfigured
 
 from chatmemory.core.window import USUAL_LIMITS, WindowKind
 
-__all__ = ["DEFAULTS", "default_limit", "default_model", "default_window", "setting"]
+__all__ = [
+    "DEFAULTS",
+    "default_keep_tool_results",
+    "default_limit",
+    "default_low_water",
+    "default_model",
+    "default_whole_turns",
+    "default_window",
+    "setting",
+]
 
 DEFAULTS: dict[str, Any] = {
     # The window of a new conversation: "messages" or "tokens", the limit of such a window (None: 20 messages or 4,000
@@ -17,6 +26,11 @@ DEFAULTS: dict[str, Any] = {
     "DEFAULT_WINDOW": "tokens",
     "DEFAULT_LIMIT": None,
     "DEFAULT_MODEL": "gpt-4o",
+    # The percent of the limit down to which a full window of a new conversation evicts, whether whole turns leave, and
+    # the number of tool results that stay when older ones are cleared (None: none is cleared).
+    "DEFAULT_LOW_WATER": 100,
+    "DEFAULT_WHOLE_TURNS": False,
+    "DEFAULT_KEEP_TOOL_RESULTS": None,
     # The encoding for models that tiktoken does not know: "o200k_base" or "cl100k_base".
     "FALLBACK_ENCODING": "o200k_base",
     # False deletes a message when it is evicted, instead of keeping it in the history.
@@ -42,6 +56,8 @@ DEFAULTS: dict[str, Any] = {
     # Dotted path of a function that takes a member of staff and returns a queryset of the conversations that they reach
     # in the admin and over REST; None: all.
     "STAFF_CONVERSATIONS": None,
+    # For replays, the prices of a million tokens of input, by model: {"gpt-4o": {"input": 2.5, "cached_input": 1.25}}.
+    "PRICES": {},
     # The project's own message formats: name -> dotted path of a chatmemory.formats.registry.MessageFormat.
     "FORMATS": {},
     # Dotted paths of the DRF permission classes of every REST view.
@@ -85,3 +101,19 @@ def default_limit(window: str | None = None) -> int:
 def default_model() -> str:
     """Return ``DEFAULT_MODEL``, for the model field."""
     return str(setting("DEFAULT_MODEL"))
+
+
+def default_low_water() -> int:
+    """Return ``DEFAULT_LOW_WATER``, for the model field."""
+    return int(setting("DEFAULT_LOW_WATER"))
+
+
+def default_whole_turns() -> bool:
+    """Return ``DEFAULT_WHOLE_TURNS``, for the model field."""
+    return bool(setting("DEFAULT_WHOLE_TURNS"))
+
+
+def default_keep_tool_results() -> int | None:
+    """Return ``DEFAULT_KEEP_TOOL_RESULTS``, for the model field."""
+    keep = setting("DEFAULT_KEEP_TOOL_RESULTS")
+    return None if keep is None else int(keep)

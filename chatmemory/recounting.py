@@ -115,7 +115,7 @@ def _recount_one(conversation: Conversation, model: str | None, batch_size: int,
             counted = []
     _write(conversation, counted)
     change = operations.recount(Target.as_read(conversation), model, since=since)
-    rest = rows.retained().count() + len(change.evicted)
+    rest = rows.retained().count() - len(change.added) + len(change.evicted)
     yield Recounted(conversations=1, messages=len(counted) + rest, evicted=len(change.evicted))
 
 

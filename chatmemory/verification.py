@@ -10,17 +10,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum, Window
+from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet, Sum, Window
 from django.db.models.functions import Lag
 
 from chatmemory.core.asynchronous import iterate_in_thread
+from chatmemory.core.entries import EvictionReason
 from chatmemory.core.json_text import loads
+from chatmemory.core.messages import ChatMessageType
 from chatmemory.database.batches import ROWS_AT_ONCE, in_parts, on_primary, pages
 from chatmemory.database.change import Change
 from chatmemory.database.idempotency import scope_of
 from chatmemory.database.prefix import NOT_AT_THE_END
 from chatmemory.database.target import Target
-from chatmemory.models import EVICTION_REASONS, Conversation, IdempotencyKey, Message
+from chatmemory.models import EVICTION_REASONS, Conversation, IdempotencyKey, Message, Origin
+from chatmemory.models.pins import last_pin_change, problem_of_pins
 
 __all__ = ["Finding", "averify", "verify"]
 
@@ -29,6 +32,9 @@ _WHOLE = Q(evicted_in__isnull=True, evicted_at__isnull=True, eviction_reason="")
     evicted_in__gte=F("added_in"),
     evicted_at__isnull=False,
     eviction_reason__in=[reason for reason, _label in EVICTION_REASONS],
+)
+_COVERS = Q(covers_from__isnull=True, covers_to__isnull=True) & ~Q(origin=Origin.CLEARED) | Q(
+    ~Q(origin=Origin.SAID), covers_from__lte=F("covers_to"), covers_to__lt=F("position")
 )
 
 
@@ -118,7 +124,7 @@ def _examine(page: list[Conversation], accept_missing: bool) -> list[Finding]:
     rows = Message.objects.using(database).filter(conversation__in=list(by_key)).order_by()
     sums = rows.values("conversation_id").annotate(
         rows=Count("pk"),
-        said=Count("pk", filter=Q(synthetic=False)),
+        said=Count("pk", filter=Q(origin=Origin.SAID)),
         retained=Count("pk", filter=_RETAINED),
         tokens=Sum("token_count", filter=_RETAINED),
         orders=Count("memory_order", distinct=True, filter=_RETAINED),
@@ -128,12 +134,14 @@ def _examine(page: list[Conversation], accept_missing: bool) -> list[Finding]:
         last_evicted=Max("evicted_in"),
         last_moved=Max("added_in", filter=NOT_AT_THE_END),
         whole=Count("pk", filter=_WHOLE),
+        covers=Count("pk", filter=_COVERS),
     )
     found: dict[UUID, dict[str, Any]] = {one["conversation_id"]: dict(one) for one in sums}
-    findings: list[Finding] = []
+    findings = _examine_pins(by_key, rows, found)
     for key, conversation in by_key.items():
         findings += _compare(conversation, found.get(key) or _NOTHING, accept_missing)
     findings += _examine_versions(by_key, rows)
+    findings += _examine_placeholders(by_key, rows)
     keys = IdempotencyKey.objects.using(database).filter(conversation__in=list(by_key))
     for record in in_parts(keys):
         findings += _examine_key(by_key[record.conversation_id], record)
@@ -152,6 +160,7 @@ _NOTHING = {
     "last_evicted": None,
     "last_moved": None,
     "whole": 0,
+    "covers": 0,
 }
 
 
@@ -190,7 +199,8 @@ def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: b
     yield from counter("message_count", rows["said"], rows["said"] + gone)
     yield from counter("retained_count", rows["retained"], rows["retained"])
     yield from counter("retained_tokens", rows["tokens"] or 0, rows["tokens"] or 0)
-    yield from counter("version", max(rows["last_added"] or 0, rows["last_evicted"] or 0), None)
+    last_pinned = rows.get("last_pinned", 0)
+    yield from counter("version", max(rows["last_added"] or 0, rows["last_evicted"] or 0, last_pinned), None)
     changed = max(rows["last_moved"] or 0, rows["last_evicted"] or 0)
     yield from counter("prefix_version", changed, max(changed, conversation.version))
     if rows["first_version"] == 0:
@@ -201,6 +211,12 @@ def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: b
     if rows["whole"] != rows["rows"]:
         expected = "version, time and reason, or none of them, in every message"
         yield _finding(conversation, "eviction fields", expected, f"{rows['rows'] - rows['whole']} messages without")
+    if rows["covers"] != rows["rows"]:
+        expected = "earlier positions, first and last, in every placeholder; in other messages that were not said, "
+        found = f"{rows['rows'] - rows['covers']} messages with others"
+        yield _finding(
+            conversation, "covers_from and covers_to", f"{expected}those or nulls; nulls in said ones", found
+        )
 
 
 def _examine_versions(by_key: dict[UUID, Conversation], rows: QuerySet[Message]) -> Iterator[Finding]:
@@ -214,6 +230,38 @@ def _examine_versions(by_key: dict[UUID, Conversation], rows: QuerySet[Message])
         for key, position, least, version in part:
             if key in left:
                 yield _finding(left.pop(key), f"added_in of message {position}", f"at least {least}", version)
+
+
+def _examine_placeholders(by_key: dict[UUID, Conversation], rows: QuerySet[Message]) -> Iterator[Finding]:
+    """Yield the conversations with placeholders for no tool result that was cleared in the same version."""
+    whole = [key for key, conversation in by_key.items() if not conversation.purged_count]
+    cleared = Message.objects.using(rows.db).filter(
+        conversation=OuterRef("conversation"),
+        position=OuterRef("covers_from"),
+        type=ChatMessageType.TOOL_EXECUTION_RESULT.value,
+        evicted_in=OuterRef("added_in"),
+        eviction_reason=EvictionReason.TOOL_CLEARED.value,
+    )
+    wrong = rows.filter(~Exists(cleared), conversation__in=whole, origin=Origin.CLEARED)
+    for key, count in wrong.values_list("conversation_id").annotate(Count("pk")):
+        expected = "each for a tool result that was cleared in the same version"
+        yield _finding(by_key[key], "placeholders", expected, f"{count} for none")
+
+
+def _examine_pins(
+    by_key: dict[UUID, Conversation], rows: QuerySet[Message], found: dict[UUID, dict[str, Any]]
+) -> list[Finding]:
+    """Return the pins that cannot be read, and note in ``found`` the last version in which a pin changed."""
+    findings = []
+    for row in in_parts(rows.exclude(pins="").only("conversation", "pins", "position")):
+        problem = problem_of_pins(row.pins)
+        if problem:
+            what = f"pins of message {row.position}"
+            findings.append(_finding(by_key[row.conversation_id], what, problem, repr(row.pins[:100])))
+            continue
+        sums = found[row.conversation_id]
+        sums["last_pinned"] = max(sums.get("last_pinned", 0), last_pin_change(row.pins))
+    return findings
 
 
 def _examine_key(conversation: Conversation, record: IdempotencyKey) -> Iterator[Finding]:

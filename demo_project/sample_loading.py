@@ -69,10 +69,11 @@ def load_sample(sample: Sample, owner: User, said: Callable[[], None]) -> None:
 
 def _date(conversation: Conversation, last_said: timedelta) -> None:
     """Date the messages as if they had been said over some days, and evicted as later ones came."""
-    rows = list(conversation.messages.history())
+    rows = list(conversation.messages.all())
+    versions = sorted({row.added_in for row in rows})
     first = timezone.now() - _SINCE
-    step = (_SINCE - last_said) / len(rows)
-    said_at = {row.added_in: first + number * step for number, row in enumerate(rows, start=1)}
+    step = (_SINCE - last_said) / len(versions)
+    said_at = {version: first + number * step for number, version in enumerate(versions, start=1)}
     for row in rows:
         row.created_at = said_at[row.added_in]
         row.evicted_at = said_at.get(row.evicted_in)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import json
 import re
 import shlex
@@ -13,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import load_command_class
+from django.core.management import call_command, load_command_class
 
 from chatmemory import signals
 from chatmemory.conf import DEFAULTS
 from chatmemory.models import Conversation
+from demo_project.sample_loading import load_sample, read_samples
+from tests.support.factories import UserFactory
 from tests.support.paths import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -227,3 +230,42 @@ def test_no_sentence_stands_on_two_pages() -> None:
             assert sentence not in place, f"{name_of(page)} and {name_of(place[sentence])}: {sentence}"
             place[sentence] = page
     assert len(place) > 100  # the pages were read
+
+
+@pytest.fixture
+def samples(db: None) -> None:
+    owner = UserFactory()
+    for sample in read_samples():
+        load_sample(sample, owner, lambda: None)
+
+
+PLAIN = {"low_water": 100, "whole_turns": False, "keep_tool_results": None}
+
+
+@pytest.mark.usefixtures("samples")
+@pytest.mark.parametrize(
+    ("memory_id", "settings", "row"),
+    [
+        ("support-4711", PLAIN, "| support chat, 2,000 tokens | the defaults |"),
+        ("support-4711", PLAIN | {"low_water": 70, "whole_turns": True}, "| | `low_water=70, whole_turns=True` |"),
+        ("coding-invoices", PLAIN, "| agent with tools, 4,000 tokens | the defaults |"),
+        (
+            "coding-invoices",
+            {"low_water": 70, "whole_turns": True, "keep_tool_results": 3},
+            "| | `low_water=70, whole_turns=True, keep_tool_results=3` |",
+        ),
+    ],
+)
+def test_the_readme_says_what_replays_of_the_samples_say(memory_id: str, settings: Any, row: str) -> None:
+    found = Conversation.objects.get(memory_id=memory_id).memory.replay(**settings)
+    assert f"{row} {found.hit_share:.0%} | {found.prefix_breaks} of {found.requests} |" in text_of(ROOT / "README.md")
+
+
+@pytest.mark.usefixtures("samples")
+def test_what_the_page_shows_of_the_command_is_what_it_prints() -> None:
+    [block] = blocks(ROOT / "docs" / "windows.md", "console")
+    command, *lines = block.strip().splitlines()
+    name, *arguments = shlex.split(command.removeprefix("$ python manage.py "))
+    out = io.StringIO()
+    call_command(name, *arguments, stdout=out, stderr=io.StringIO())
+    assert [line.rstrip() for line in out.getvalue().splitlines()] == [line.rstrip() for line in lines]

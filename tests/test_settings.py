@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.contrib.admin import site
 from django.core.checks import run_checks
 
-from chatmemory import UserMessage
+from chatmemory import MessageWindowChatMemory, UserMessage
+from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.models import Conversation
+from chatmemory.stores import DjangoChatMemoryStore
 
 # Checks of other apps ask every database what it can do.
 pytestmark = pytest.mark.django_db(databases="__all__")
@@ -35,6 +38,16 @@ def test_defaults_are_fine(settings: Any) -> None:
         ({"DEFAULT_LIMIT": True}, "E004"),
         ({"DEFAULT_LIMIT": 2**31}, "E004"),
         ({"DEFAULT_MODEL": " "}, "E005"),
+        ({"DEFAULT_LOW_WATER": 0}, "E026"),
+        ({"DEFAULT_LOW_WATER": 101}, "E026"),
+        ({"DEFAULT_LOW_WATER": True}, "E026"),
+        ({"DEFAULT_LOW_WATER": 70.0}, "E026"),
+        ({"DEFAULT_WHOLE_TURNS": 1}, "E027"),
+        ({"DEFAULT_WHOLE_TURNS": None}, "E027"),
+        ({"DEFAULT_KEEP_TOOL_RESULTS": -1}, "E028"),
+        ({"DEFAULT_KEEP_TOOL_RESULTS": False}, "E028"),
+        ({"DEFAULT_KEEP_TOOL_RESULTS": 0.0}, "E028"),
+        ({"DEFAULT_KEEP_TOOL_RESULTS": 2**31}, "E028"),
         ({"FALLBACK_ENCODING": "p50k_base"}, "E006"),
         ({"KEEP_HISTORY": "no"}, "E007"),
         ({"MAX_MESSAGE_CHARS": None}, "E008"),
@@ -73,6 +86,20 @@ def test_each_mistake_has_its_code_and_a_hint(settings: Any, given: Any, code: s
     [error] = [error for error in run_checks() if error.id.startswith("chatmemory.")]
     assert error.id == f"chatmemory.{code}"
     assert error.hint
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"DEFAULT_LOW_WATER": 1, "DEFAULT_WHOLE_TURNS": True, "DEFAULT_KEEP_TOOL_RESULTS": 0},
+        {"DEFAULT_LOW_WATER": 100, "DEFAULT_WHOLE_TURNS": False, "DEFAULT_KEEP_TOOL_RESULTS": 2**31 - 1},
+        {"DEFAULT_KEEP_TOOL_RESULTS": None},
+    ],
+    ids=str,
+)
+def test_the_bounds_themselves_are_fine(settings: Any, given: Any) -> None:
+    settings.CHATMEMORY = given
+    assert ids() == []
 
 
 @pytest.mark.parametrize(
@@ -143,3 +170,34 @@ def test_settings_are_read_on_every_access(settings: Any) -> None:
         change = second.memory.add(UserMessage("안녕하세요"))
         counts[fallback] = change.added[0].token_count
     assert counts == {"o200k_base": 6, "cl100k_base": 9}
+
+
+MARKS = {"low_water": 70, "whole_turns": True, "keep_tool_results": 2}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda api: Conversation.objects.create(memory_id="t"),
+        lambda api: Conversation.objects.bulk_create([Conversation(memory_id="t")]),
+        lambda api: NativeMemory("fw", "t").add([UserMessage("Hi")], [None]),
+        lambda api: DjangoChatMemoryStore().update_messages("t", [UserMessage("Hi")]),
+        lambda api: api.post("/api/conversations/", {"memory_id": "t"}, "application/json"),
+        lambda api: api.put("/api/stores/t/", [{"type": "SYSTEM", "text": "Hi"}], "application/json"),
+    ],
+    ids=["the ORM", "many", "an adapter", "the store", "REST", "LangChain4j's store over REST"],
+)
+def test_whoever_makes_a_conversation_gets_the_defaults(settings: Any, api: Any, make: Callable[[Any], Any]) -> None:
+    settings.CHATMEMORY = {f"DEFAULT_{name.upper()}": value for name, value in MARKS.items()}
+    make(api)
+    assert Conversation.objects.filter(memory_id="t").values(*MARKS).get() == MARKS
+    settings.CHATMEMORY = {}
+    usual = {"low_water": 100, "whole_turns": False, "keep_tool_results": None}
+    assert Conversation.objects.filter(pk=Conversation.objects.create().pk).values(*MARKS).get() == usual
+
+
+def test_a_memory_with_a_window_of_its_own_describes_that(settings: Any) -> None:
+    settings.CHATMEMORY = {f"DEFAULT_{name.upper()}": value for name, value in MARKS.items()}
+    MessageWindowChatMemory(id="t", max_messages=5, low_water=60, store=DjangoChatMemoryStore()).add(UserMessage("Hi"))
+    given = {"low_water": 60, "whole_turns": False, "keep_tool_results": None}
+    assert Conversation.objects.filter(memory_id="t").values(*MARKS).get() == given

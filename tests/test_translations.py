@@ -192,7 +192,7 @@ def test_it_is_compiled_as_it_is_written(folder: Path) -> None:
 
 @pytest.fixture
 def conversation(db: None) -> Conversation:
-    """It has something of everything: a tool call, evicted messages, a synthetic one."""
+    """It has something of everything: a tool call, evicted messages, a synthetic one, a cleared result, a pin."""
     made: Conversation = ConversationFactory(
         owner=UserFactory(username="marta"), memory_id="tea-7", title="春茶", window="messages", limit=4
     )
@@ -200,6 +200,14 @@ def conversation(db: None) -> Conversation:
     call = ToolExecutionRequest("call_1", "weather", '{"city":"Oslo"}')
     made.memory.add(AiMessage(None, [call]), ToolExecutionResultMessage("call_1", "weather", "丙"))
     made.memory.set([SystemMessage("甲"), UserMessage("丁")])
+    made.memory.add(AiMessage(None, [call]), ToolExecutionResultMessage("call_1", "weather", "戊" * 99))
+    made.memory.clear_tool_results(keep=0)
+    made.memory.set_window(limit=10, low_water=70, whole_turns=True, keep_tool_results=2)
+    made.memory.add(
+        UserMessage("己"), AiMessage(None, [call]), ToolExecutionResultMessage("call_1", "weather", "戊" * 99)
+    )
+    made.memory.add(UserMessage("庚"))
+    made.memory.pin(made.memory.conversation.next_position - 1)
     made.refresh_from_db()
     return made
 
@@ -230,10 +238,15 @@ def english(locale: str) -> Iterator[tuple[str, re.Pattern[str]]]:
         ("change", "", "Where the memory begins"),
         ("change", "", "dropped by a rewrite"),
         ("memory", "?version=1", "As JSON, to copy"),
-        ("what_if", "?window=messages&limit=1", "Outcome"),
+        ("what_if", "?window=messages&limit=2", "Outcome"),
         ("window", "", "Continue"),
-        ("window", "?window=messages&limit=1", "Yes, change it"),
+        ("window", "?window=messages&limit=2", "Yes, change it"),
+        ("window", "?window=messages&limit=1", "Limit"),
         ("clear", "", "Yes, clear it"),
+        ("clear_tool_results", "", "There is no old tool result to clear."),
+        ("clear_tool_results", "?keep=0", "What would be cleared"),
+        ("replay", "", "As recorded"),
+        ("replay", "?1-limit=0", "Windows to compare"),
         ("history", "", None),
         ("messages", "", "retained"),
         ("dashboard", "", "Why messages were evicted"),
@@ -270,12 +283,14 @@ def test_what_was_done_is_said_in_the_language(
 ) -> None:
     settings.LANGUAGE_CODE = language
     change = reverse("admin:chatmemory_conversation_window", args=[conversation.pk])
-    wanted = {"window": "messages", "limit": "1"}
+    conversation.memory.unpin(conversation.next_position - 1)
+    wanted = {"window": "messages", "limit": "1", "low_water": "50"}
     seen = re.findall(r'name="seen" value="([^"]+)"', admin_client.get(change, wanted).content.decode())
     response = admin_client.post(change, {**wanted, "seen": seen[0]}, follow=True)
     assert response.status_code == 200
     expected = {
-        "zh-hans": "窗口已改为最多 1 条消息。 已移出 1 条消息。",
-        "ja": "ウィンドウを最大1件に変更しました。 1件のメッセージがメモリから外れました。",
+        "zh-hans": "窗口已改为最多 1 条消息。 今后移出到上限的 50%。 已移出 7 条消息。",
+        "ja": "ウィンドウを最大1件に変更しました。 今後は上限の50%まで外します。 "
+        "7件のメッセージがメモリから外れました。",
     }
     assert expected[language] in response.content.decode()

@@ -22,8 +22,9 @@ from chatmemory.admin.display.gauge import Gauge, grouped
 from chatmemory.admin.display.links import Tools
 from chatmemory.admin.display.strip import Strip
 from chatmemory.admin.display.timeline import Timeline, place_to_go
+from chatmemory.admin.display.window_words import WAY, bound_words, way_words
 from chatmemory.admin.lists import CappedList, CappedPaginator, FullnessFilter, HasEvictedFilter, is_offered, words
-from chatmemory.admin.views import changes, export, past_memory, what_if
+from chatmemory.admin.views import changes, export, past_memory, pins, replay, tool_results, what_if
 from chatmemory.admin.views.base import record_list, record_read
 from chatmemory.admin.views.erasing import Erasing, delete_selected
 from chatmemory.formats.registry import known_names
@@ -99,8 +100,12 @@ class ConversationAdmin(Erasing):
         return [
             at("memory", past_memory.show, "conversation_memory"),
             at("what-if", what_if.show, "conversation_what_if"),
+            at("replay", replay.show, "conversation_replay"),
             at("window", changes.change_window, "conversation_window"),
             at("clear", changes.clear_memory, "conversation_clear"),
+            at("clear-tool-results", tool_results.clear_tool_results, "conversation_clear_tool_results"),
+            at("pin", partial(pins.change_pin, act="pin"), "conversation_pin"),
+            at("unpin", partial(pins.change_pin, act="unpin"), "conversation_unpin"),
             at("export/jsonl", export.json_lines, "conversation_export_jsonl"),
             *(
                 at(f"export/{name}", partial(export.in_format, name=name), f"conversation_export_{name}")
@@ -149,7 +154,7 @@ class ConversationAdmin(Erasing):
         return staff.may(request.user, "delete")
 
     def has_act_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
-        """Return whether this member of staff may change the window and clear the memory.
+        """Return whether this member of staff may change the window, pin messages and clear the memory.
 
         Without a conversation: whether they may for any conversation, as with the admin's own permissions.
         """
@@ -192,9 +197,12 @@ class ConversationAdmin(Erasing):
             if with_text and timeline.entries:
                 record_read(request, obj)
             context["gauge"] = Gauge.of(obj)
+            way = {name: getattr(obj, name) for name in WAY}
+            context["window_words"] = [bound_words(obj.window, obj.limit), *way_words(**way)]
             context["timeline"] = timeline
             context["strip"] = Strip.read(obj, timeline.start, timeline.edge)
             context["tools"] = Tools.of(self, request, obj)
+            context["may_pin"] = self.has_act_permission(request, obj)
         return super().render_change_form(request, context, add, change, form_url, obj)
 
 

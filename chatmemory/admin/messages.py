@@ -24,14 +24,14 @@ from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.message import shown
 from chatmemory.admin.lists import CappedList, CappedPaginator, is_offered, words
 from chatmemory.admin.views.base import record_list
-from chatmemory.models import Conversation, Message
+from chatmemory.models import PINNED, Conversation, Message, MessageQuerySet
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin[Message]
 else:
     ModelAdmin = admin.ModelAdmin
 
-__all__ = ["MessageAdmin", "OwnerFilter", "StateFilter"]
+__all__ = ["MessageAdmin", "OwnerFilter", "PinnedFilter", "StateFilter"]
 
 # Longer payloads hold media; the list does not read them to show what they are.
 _LONGEST_READ = 10_000
@@ -79,6 +79,25 @@ class StateFilter(admin.SimpleListFilter):
         return queryset.filter(evicted_in__isnull=self.value() == "retained")
 
 
+class PinnedFilter(admin.SimpleListFilter):
+    """A filter by whether the message is pinned."""
+
+    title = _("pinned")
+    parameter_name = "pinned"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [("yes", _("Yes")), ("no", _("No"))]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> QuerySet[Message]:
+        rows: MessageQuerySet = queryset
+        match self.value():
+            case "yes":
+                return rows.pinned()
+            case "no":
+                return rows.exclude(PINNED)
+        return rows
+
+
 class MessageList(CappedList):
     """A list that reads the payloads of messages without text, to show what they are."""
 
@@ -98,7 +117,7 @@ class MessageAdmin(ModelAdmin):
     """
 
     list_display = ("place", "owner", "position", "role", "said", "tokens", "state", "created_at")
-    list_filter = (OwnerFilter, "type", StateFilter, "eviction_reason", "synthetic", "created_at")
+    list_filter = (OwnerFilter, "type", StateFilter, PinnedFilter, "eviction_reason", "origin", "created_at")
     list_select_related = ("conversation__owner",)
     ordering = ("-id",)
     sortable_by = ("tokens",)
@@ -209,7 +228,9 @@ class MessageAdmin(ModelAdmin):
 
     @admin.display(description=_("state"))
     def state(self, row: Message) -> Any:
-        """Return "retained", or the reason of the eviction."""
+        """Return "retained" or "pinned", or the reason of the eviction."""
+        if row.is_pinned:
+            return _("pinned")
         return _("retained") if row.is_retained else row.get_eviction_reason_display()
 
     def has_read_text_permission(self, request: HttpRequest) -> bool:

@@ -159,16 +159,16 @@ def _open(turn: Turn, plan: Plan) -> Generator[Do | Added, Any, _Opening]:
         yield (yield Do(partial(turn.add, opening)))
     if plan.message is None:
         return _Opening(_last_answer(memory))
-    key, answer, again = plan.idempotency_key, None, False
+    key, answer, copy_of = plan.idempotency_key, None, None
     while key is not None:
         # Alone: on a repeated request the other messages to add may differ, which would conflict with the key.
-        added: Added = yield Do(partial(turn.add, [plan.message], key, again=again))
+        added: Added = yield Do(partial(turn.add, [plan.message], key, copy_of=copy_of))
         yield added
-        answer, is_over = yield Do(partial(turn.answer_to, added, key))
-        if not is_over:
+        answer, copy_of = yield Do(partial(turn.answer_to, added, key))
+        if copy_of is None:
             break
         # Another question was asked and answered since, so this one is asked again, once for all later repetitions.
-        key, again = sha256(key.encode()).hexdigest(), True
+        key = sha256(key.encode()).hexdigest()
     return _Opening(answer, plan.message, key)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any
 
@@ -27,6 +28,10 @@ def _positive(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
+def _keep(value: Any) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_LIMIT)
+
+
 def _names(formats: Any) -> bool:
     return isinstance(formats, dict) and all(isinstance(name, str) and _NAME.fullmatch(name) for name in formats)
 
@@ -35,6 +40,20 @@ def _rates(rates: Any) -> bool:
     if not isinstance(rates, dict) or not rates.keys() <= DEFAULTS["THROTTLE_RATES"].keys():
         return False
     return all(rate is None or (isinstance(rate, str) and _RATE.fullmatch(rate)) for rate in rates.values())
+
+
+def _prices(prices: Any) -> bool:
+    return isinstance(prices, dict) and all(
+        isinstance(model, str)
+        and isinstance(price, dict)
+        and price.keys() == {"input", "cached_input"}
+        and all(_is_price(value) for value in price.values())
+        for model, price in prices.items()
+    )
+
+
+def _is_price(value: Any) -> bool:
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) and 0 <= value < float("inf")
 
 
 # Dotted paths have a check of their own.
@@ -47,6 +66,19 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
         f"Set it to a whole number from 1 to {MAX_LIMIT}, or to None.",
     ),
     ("E005", "DEFAULT_MODEL", lambda v: isinstance(v, str) and bool(v.strip()), 'Set it to a model such as "gpt-4o".'),
+    (
+        "E026",
+        "DEFAULT_LOW_WATER",
+        lambda v: _positive(v) and v <= 100,
+        "Set it to a percentage, a whole number from 1 to 100.",
+    ),
+    ("E027", "DEFAULT_WHOLE_TURNS", lambda v: isinstance(v, bool), "Set it to True or False."),
+    (
+        "E028",
+        "DEFAULT_KEEP_TOOL_RESULTS",
+        _keep,
+        f"Set it to a whole number from 0 to {MAX_LIMIT}, or to None.",
+    ),
     ("E006", "FALLBACK_ENCODING", lambda v: v in ENCODING_NAMES, f"Set it to one of {', '.join(ENCODING_NAMES)}."),
     ("E007", "KEEP_HISTORY", lambda v: isinstance(v, bool), "Set it to True or False."),
     ("E008", "MAX_MESSAGE_CHARS", _positive, "Set it to a whole number above zero."),
@@ -66,6 +98,12 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
     ("E021", "MAX_PAGE_CHARS", _positive, "Set it to a whole number above zero."),
     ("E016", "MAX_METADATA_CHARS", _positive, "Set it to a whole number above zero."),
     ("E017", "ERASE_USER", lambda v: v in ("erase", "anonymise"), 'Set it to "erase" or "anonymise".'),
+    (
+        "E029",
+        "PRICES",
+        _prices,
+        'Set it to a dict such as {"gpt-4o": {"input": 2.5, "cached_input": 1.25}}: prices of a million tokens.',
+    ),
     (
         "E018",
         "FORMATS",

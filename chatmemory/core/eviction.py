@@ -1,92 +1,75 @@
-"""The eviction of messages from a memory: one algorithm for both windows and every store.
+"""The eviction of messages from a memory: one algorithm for all windows and every store.
 
-Source: LangChain4j's ``MessageWindowChatMemory`` and ``TokenWindowChatMemory``, which differ only in what a message
-costs. The oldest go first. A system message at the front is protected. An evicted AI message takes the tool results
-that directly follow it along, for no model accepts a result without its call.
+By default it is LangChain4j's, whose two windows differ only in what a message costs: the oldest go first, a system
+message at the front is protected, and an evicted AI message takes the tool results that directly follow it along, for
+no model accepts a result without its call. A window's other settings change how much leaves, and in what units.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
+from math import inf
+from typing import Generic, Self, TypeVar
 
-from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage
+from chatmemory.core.entries import RESULT_CLEARED, Entry, EvictionReason
+from chatmemory.core.messages import ChatMessageType
+from chatmemory.core.window import Window
 
-__all__ = ["Entry", "EvictionReason", "Retained"]
+__all__ = ["Retained"]
 
-
-class EvictionReason(StrEnum):
-    """The reason why a message left the memory."""
-
-    WINDOW = "window"
-    """The window was full, and the message was the oldest that may leave."""
-
-    ORPHAN = "orphan"
-    """The message is a tool result, and its call left."""
-
-    REPLACED = "replaced"
-    """A new system message took the message's place."""
-
-    REWRITTEN = "rewritten"
-    """The memory was rewritten without the message."""
-
-    CLEARED = "cleared"
-    """The memory was cleared."""
+E = TypeVar("E", bound=Entry)
 
 
-@dataclass(eq=False, slots=True)
-class Entry:
-    """A message in a memory. Two entries are never equal, even if their messages are."""
-
-    message: ChatMessage
-
-    cost: int
-    """The part of the window that it takes: 1, or its tokens."""
-
-    row: Any = None
-    """The row that it is stored in, for the store's own use."""
-
-
-class Retained:
+class Retained(Generic[E]):
     """The messages of one memory, in order, read only as far as they are needed."""
 
-    def __init__(self, entries: Iterable[Entry], *, total: int, limit: int) -> None:
+    def __init__(self, entries: Iterable[E], *, total: int, window: Window) -> None:
         """
         Args:
             entries: the memory, oldest first. An iterator is read lazily: a few entries more than are evicted.
             total: the cost of all entries, and for tokens the overhead of a request.
-            limit: the most that ``total`` may be.
+            window: bounds the memory.
         """
         self.total = total
-        self.limit = limit
-        self.added: list[Entry] = []
-        self.evicted: list[tuple[Entry, EvictionReason]] = []
-        self._read: deque[Entry] = deque()
+        self.added: list[E] = []
+        self.placeholders: list[E] = []
+        self.evicted: list[tuple[E, EvictionReason]] = []
+        self.intact: float = inf
+        """The number of entries at the front that have not changed; infinite if none has."""
+        self._window = window
+        self._read: list[E] = []
         self._unread = iter(entries)
-        self._after_unread: list[Entry] = []
+        self._after_unread: list[E] = []
 
-    def add(self, entry: Entry, *, system_message_first: bool = False) -> bool:
+    @classmethod
+    def fit(cls, entries: list[E], window: Window) -> Self:
+        """Return the whole memory ``entries`` after eviction."""
+        retained = cls(entries, total=window.overhead + sum(entry.cost for entry in entries), window=window)
+        retained.evict()
+        return retained
+
+    def add(self, entry: E) -> bool:
         """Add an entry at the end and evict what no longer fits, which may be the entry itself.
 
-        A system message takes the place of the one before it, and with ``system_message_first`` goes to the front.
+        A system message takes the place of the one before it, and goes to the front if the window says so.
 
         Returns:
             False if nothing was added, because the same system message is there already.
         """
         self.evict()
-        is_system = isinstance(entry.message, SystemMessage)
+        is_system = entry.type is ChatMessageType.SYSTEM
         if is_system:
             present = self._first_system_message()
             if present is not None:
-                if present.message == entry.message:
+                if present.says_the_same(entry):
                     return False
-                self._read.remove(present)
+                place = self._read.index(present)
+                del self._read[place]
+                self._touch(place)
                 self._leave(present, EvictionReason.REPLACED)
-        if is_system and system_message_first:
-            self._read.appendleft(entry)
+        if is_system and self._window.always_keep_system_message_first:
+            self._read.insert(0, entry)
+            self._touch(0)
         else:
             self._after_unread.append(entry)
         self.added.append(entry)
@@ -95,29 +78,160 @@ class Retained:
         return True
 
     def evict(self) -> None:
-        """Evict until ``total`` fits ``limit`` or nothing is left that may go."""
-        while self.total > self.limit:
-            first = self._at(0)
-            index = 1 if first is not None and isinstance(first.message, SystemMessage) else 0
-            gone = self._at(index)
-            if gone is None:
-                return
-            self._pop(index, EvictionReason.WINDOW)
-            if isinstance(gone.message, AiMessage) and gone.message.tool_execution_requests:
-                while (orphan := self._at(index)) and isinstance(orphan.message, ToolExecutionResultMessage):
-                    self._pop(index, EvictionReason.ORPHAN)
+        """If ``total`` exceeds the limit, evict down to the low-water mark, or until nothing more may leave."""
+        if self.total <= self._window.limit:
+            return
+        if self._window.keep_tool_results is not None:
+            self.clear_tool_results(self._window.keep_tool_results)
+        if self._window.whole_turns:
+            self._evict_turns()
+            self._evict_calls()
+        self._evict_oldest()
 
-    def entries(self) -> list[Entry]:
+    def clear_tool_results(
+        self, keep: int, *, exclude_tools: Collection[str] = (), placeholder: str = RESULT_CLEARED
+    ) -> None:
+        """Put placeholders in the place of old tool results that cost more than they. The last turn stays as it is.
+
+        Args:
+            keep: the number of results, the last of the memory, that stay.
+            exclude_tools: the names of tools whose results stay.
+            placeholder: the text of the placeholders.
+        """
+        self._read_all()
+        end = self._last_turn()
+        results = [index for index, entry in enumerate(self._read) if entry.is_result]
+        last = set(results[-keep:]) if keep else set()
+        for start, stop in self._units(0, end):
+            if self._stays(start, stop):
+                continue
+            for index in range(start, stop):
+                entry = self._read[index]
+                stays = not entry.is_result or entry.is_placeholder or index in last or entry.tool in exclude_tools
+                if stays:
+                    continue
+                new = entry.placeholder(placeholder, self._window)
+                if new.cost < entry.cost:
+                    self._read[index] = new
+                    self._touch(index)
+                    self._leave(entry, EvictionReason.TOOL_CLEARED)
+                    self.placeholders.append(new)
+                    self.total += new.cost
+
+    def pinned_cost(self) -> int:
+        """Return the cost of pinned messages and of all that they keep from leaving."""
+        self._read_all()
+        stay = [self._read[start:end] for start, end in self._units(0) if self._stays(start, end)]
+        return sum(entry.cost for unit in stay for entry in unit)
+
+    def __len__(self) -> int:
+        self._read_all()
+        return len(self._read)
+
+    def entries(self) -> list[E]:
         """Return all retained entries, in order."""
-        while self._read_more():
-            pass
+        self._read_all()
         return list(self._read)
 
-    def _at(self, index: int) -> Entry | None:
+    def _evict_turns(self) -> None:
+        """Evict whole turns, oldest first, down to the mark. The last turn stays."""
+        start = 0
+        while self._is_over_mark() and (end := self._next_turn(start)) is not None:
+            start = end - self._evict_turn(start, end)
+
+    def _evict_turn(self, start: int, end: int) -> int:
+        """Evict a turn, except the system message, pinned messages and their question; return the number that left."""
+        system = next((i for i in range(end) if self._read[i].type is ChatMessageType.SYSTEM), None)
+        leave = [unit for unit in self._units(start, end) if unit[0] != system and not self._stays(*unit)]
+        left = 0
+        for first, stop in leave:
+            self._evict_unit(first - left, stop - left)
+            left += stop - first
+        return left
+
+    def _evict_calls(self) -> None:
+        """Evict calls of the last turn, with their results, oldest first, down to the mark. The last call stays."""
+        if not self._is_over_mark():
+            return
+        self._read_all()
+        calls = [unit for unit in self._units(self._last_turn(), len(self._read)) if self._read[unit[0]].has_calls]
+        left = 0
+        for start, end in calls[:-1]:
+            if not self._is_over_mark():
+                return
+            if not self._stays(start - left, end - left):
+                self._evict_unit(start - left, end - left)
+                left += end - start
+
+    def _evict_oldest(self) -> None:
+        """Evict as LangChain4j does, but down to the mark; with whole turns only down to the limit.
+
+        The newest message leaves only if it does not fit the limit.
+        """
+        while self._is_over_mark() and (unit := self._oldest_unit()) is not None:
+            fits = self.total <= self._window.limit
+            if fits and (self._window.whole_turns or self.at(unit[1]) is None):
+                return
+            self._evict_unit(*unit)
+
+    def _oldest_unit(self) -> tuple[int, int] | None:
+        """Return the oldest unit that may leave: none that is pinned, nor a system message before all that are not."""
+        is_first = True
+        for start, end in self._units(0):
+            if self._stays(start, end):
+                continue
+            if not (is_first and self._read[start].type is ChatMessageType.SYSTEM):
+                return start, end
+            is_first = False
+        return None
+
+    def _units(self, start: int, end: int | None = None) -> Iterator[tuple[int, int]]:
+        """Yield where each unit of a part begins and ends: a call with the results that follow it, or one message.
+
+        Args:
+            start: the index where the part begins.
+            end: the index behind the part, up to which all is read; by default it ends with the memory.
+        """
+        while (end is None or start < end) and (entry := self.at(start)) is not None:
+            stop = start + 1
+            if entry.has_calls:
+                while (result := self.at(stop)) and result.is_result:
+                    stop += 1
+            yield start, stop
+            start = stop
+
+    def _next_turn(self, start: int) -> int | None:
+        """Return where the turn behind the one at ``start`` begins; None if that one is the last."""
+        index = start + 1
+        while (entry := self.at(index)) is not None:
+            if entry.type is ChatMessageType.USER:
+                return index
+            index += 1
+        return None
+
+    def _last_turn(self) -> int:
+        """Return where the last turn begins, once all is read."""
+        users = (index for index in reversed(range(len(self._read))) if self._read[index].type is ChatMessageType.USER)
+        return next(users, 0)
+
+    def _is_over_mark(self) -> bool:
+        return self.total * 100 > self._window.limit * self._window.low_water
+
+    def _stays(self, start: int, end: int) -> bool:
+        """Return whether a unit is pinned or, if whole turns leave, begins a turn with a pinned message."""
+        if self._window.whole_turns and self._read[start].type is ChatMessageType.USER:
+            end = self._next_turn(start) or len(self)
+        return any(entry.pinned for entry in self._read[start:end])
+
+    def at(self, index: int) -> E | None:
+        """Return the entry at ``index``; None if there are fewer."""
         while len(self._read) <= index:
             if not self._read_more():
                 return None
         return self._read[index]
+
+    def _touch(self, index: int) -> None:
+        self.intact = min(self.intact, index)
 
     def _read_more(self) -> bool:
         entry = next(self._unread, None)
@@ -130,19 +244,32 @@ class Retained:
             return True
         return False
 
-    def _first_system_message(self) -> Entry | None:
+    def _read_all(self) -> None:
+        while self._read_more():
+            pass
+
+    def _first_system_message(self) -> E | None:
         index = 0
-        while (entry := self._at(index)) is not None:
-            if isinstance(entry.message, SystemMessage):
+        while (entry := self.at(index)) is not None:
+            if entry.type is ChatMessageType.SYSTEM:
                 return entry
             index += 1
         return None
 
-    def _pop(self, index: int, reason: EvictionReason) -> None:
-        entry = self._read[index]
-        del self._read[index]
-        self._leave(entry, reason)
+    def _evict_unit(self, start: int, end: int) -> None:
+        first, *results = self._read[start:end]
+        del self._read[start:end]
+        self._touch(start)
+        self._leave(first, EvictionReason.WINDOW)
+        for result in results:
+            self._leave(result, EvictionReason.ORPHAN)
 
-    def _leave(self, entry: Entry, reason: EvictionReason) -> None:
+    def _leave(self, entry: E, reason: EvictionReason) -> None:
         self.total -= entry.cost
-        self.evicted.append((entry, reason))
+        if entry.replaces is None:
+            self.evicted.append((entry, reason))
+            return
+        # A placeholder that leaves at once was never there: its tool result left for this reason.
+        self.placeholders.remove(entry)
+        self.evicted.remove((entry.replaces, EvictionReason.TOOL_CLEARED))
+        self.evicted.append((entry.replaces, reason))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["IdempotencyConflictError", "InvalidMessageError"]
+__all__ = ["IdempotencyConflictError", "InvalidMessageError", "NotRetainedError", "PinnedTooMuchError"]
 
 
 class InvalidMessageError(ValueError):
@@ -22,3 +22,26 @@ class InvalidMessageError(ValueError):
 
 class IdempotencyConflictError(ValueError):
     """An idempotency key that was used before, for another request."""
+
+
+class NotRetainedError(ValueError):
+    """A position at which the memory has no message."""
+
+
+class PinnedTooMuchError(ValueError):
+    """Pinned messages, with those that stay with them, that take more than half of the limit."""
+
+    def __init__(self, cost: int, limit: int, unit: str) -> None:
+        """
+        Args:
+            cost: the part of ``limit`` that they take.
+            limit: the limit of the window.
+            unit: what it counts, ``"messages"`` or ``"tokens"``.
+        """
+        self.cost = cost
+        self.limit = limit
+        self.unit = unit
+        super().__init__(
+            f"pinned messages, with the calls, results and questions that stay with them, would take {cost} of "
+            f"{limit} {unit}, more than half; unpin some, or choose a limit of at least {cost * 2}"
+        )

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from chatmemory.core.eviction import Entry
+from chatmemory.core.entries import Entry
+from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.stores import ChatMemoryStore, WindowedChatMemoryStore
 from chatmemory.core.tokens import stored_count
@@ -31,20 +32,19 @@ class LockedStore(WindowedChatMemoryStore):
         self._store = store
 
     def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
-        retained = window.fit(_stored(self._store.get_messages(memory_id), window))
+        retained = Retained.fit(_stored(self._store.get_messages(memory_id), window), window)
         return _messages(retained.entries())
 
     def add_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
         with self._lock(memory_id):
-            retained = window.fit(_stored(self._store.get_messages(memory_id), window))
+            retained = Retained.fit(_stored(self._store.get_messages(memory_id), window), window)
             for message in messages:
-                entry = Entry(message, window.cost(message))
-                retained.add(entry, system_message_first=window.always_keep_system_message_first)
+                retained.add(Entry(message, window.cost(message)))
             if retained.added:
                 self._store.update_messages(memory_id, _messages(retained.entries()))
 
     def set_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
-        retained = window.fit([Entry(message, window.cost(message)) for message in messages])
+        retained = Retained.fit([Entry(message, window.cost(message)) for message in messages], window)
         with self._lock(memory_id):
             self._store.update_messages(memory_id, _messages(retained.entries()))
 

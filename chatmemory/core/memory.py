@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypedDict
 
 from asgiref.sync import sync_to_async
 
@@ -13,11 +13,26 @@ from chatmemory.core.locked_store import LockedStore
 from chatmemory.core.messages import ChatMessage, require_messages
 from chatmemory.core.stores import ChatMemoryStore, SingleSlotChatMemoryStore, WindowedChatMemoryStore
 from chatmemory.core.tokens import TokenCountEstimator
-from chatmemory.core.window import USUAL_LIMITS, Window, WindowKind, check_limit
+from chatmemory.core.window import (
+    USUAL_LIMITS,
+    Window,
+    WindowKind,
+    check_flag,
+    check_keep_tool_results,
+    check_limit,
+    check_low_water,
+)
 
 __all__ = ["ChatMemory", "MessageWindowChatMemory", "TokenWindowChatMemory", "WindowChatMemory"]
 
 _REQUIRED: Any = object()
+
+
+class _Settings(TypedDict):
+    always_keep_system_message_first: bool
+    low_water: int
+    whole_turns: bool
+    keep_tool_results: int | None
 
 
 class ChatMemory(ABC):
@@ -82,11 +97,15 @@ class WindowChatMemory(ChatMemory):
 
     def __init__(
         self,
+        *,
         id: Any,
         limit: int | Callable[[Any], int],
         token_count_estimator: TokenCountEstimator | None,
         store: ChatMemoryStore | WindowedChatMemoryStore | None,
         always_keep_system_message_first: bool,
+        low_water: int,
+        whole_turns: bool,
+        keep_tool_results: int | None,
     ) -> None:
         if id is None:
             raise ValueError("id cannot be null")
@@ -100,7 +119,12 @@ class WindowChatMemory(ChatMemory):
         self._windowed_store = (
             self._store if isinstance(self._store, WindowedChatMemoryStore) else LockedStore(self._store)
         )
-        self._system_message_first = bool(always_keep_system_message_first)
+        self._settings: _Settings = {
+            "always_keep_system_message_first": bool(always_keep_system_message_first),
+            "low_water": check_low_water(low_water),
+            "whole_turns": check_flag(whole_turns, "whole_turns"),
+            "keep_tool_results": check_keep_tool_results(keep_tool_results),
+        }
         self.window()
 
     def __repr__(self) -> str:
@@ -140,7 +164,7 @@ class WindowChatMemory(ChatMemory):
             kind=self._kind,
             limit=check_limit(limit, self._limit_name),
             estimator=self._estimator,
-            always_keep_system_message_first=self._system_message_first,
+            **self._settings,
         )
 
 
@@ -157,6 +181,9 @@ class MessageWindowChatMemory(WindowChatMemory):
         max_messages: int | Callable[[Any], int] = _REQUIRED,
         store: ChatMemoryStore | None = None,
         always_keep_system_message_first: bool = False,
+        low_water: int = 100,
+        whole_turns: bool = False,
+        keep_tool_results: int | None = None,
     ) -> None:
         """
         Args:
@@ -164,11 +191,24 @@ class MessageWindowChatMemory(WindowChatMemory):
             max_messages: the limit, or a callable of the ID that returns the limit of the moment.
             store: where the messages are kept; by default in this object.
             always_keep_system_message_first: whether a new system message goes to the front.
+            low_water: the percent of the limit, from 1 to 100, down to which a full window evicts.
+            whole_turns: whether whole turns leave: a user message with all that follows it before the next one.
+            keep_tool_results: the number of tool results that stay when older ones give way to placeholders. In a
+                window of messages none gives way, because a placeholder is a message as well.
 
         Raises:
-            ValueError: the limit is not above zero, or the ID is None.
+            ValueError: a setting has no meaning, or the ID is None.
         """
-        super().__init__(id, max_messages, None, store, always_keep_system_message_first)
+        super().__init__(
+            id=id,
+            limit=max_messages,
+            token_count_estimator=None,
+            store=store,
+            always_keep_system_message_first=always_keep_system_message_first,
+            low_water=low_water,
+            whole_turns=whole_turns,
+            keep_tool_results=keep_tool_results,
+        )
 
 
 class TokenWindowChatMemory(WindowChatMemory):
@@ -185,6 +225,9 @@ class TokenWindowChatMemory(WindowChatMemory):
         token_count_estimator: TokenCountEstimator = _REQUIRED,
         store: ChatMemoryStore | None = None,
         always_keep_system_message_first: bool = False,
+        low_water: int = 100,
+        whole_turns: bool = False,
+        keep_tool_results: int | None = None,
     ) -> None:
         """
         Args:
@@ -193,11 +236,24 @@ class TokenWindowChatMemory(WindowChatMemory):
             token_count_estimator: counts the tokens of each message.
             store: where the messages are kept; by default in this object.
             always_keep_system_message_first: whether a new system message goes to the front.
+            low_water: the percent of the limit, from 1 to 100, down to which a full window evicts.
+            whole_turns: whether whole turns leave: a user message with all that follows it before the next one.
+            keep_tool_results: the number of tool results that stay when the window is full and older ones, except those
+                of the last turn, give way to placeholders. None: no result gives way.
 
         Raises:
-            ValueError: the limit is not above zero, or the ID or the estimator is None.
+            ValueError: a setting has no meaning, or the ID or the estimator is None.
         """
-        super().__init__(id, max_tokens, token_count_estimator, store, always_keep_system_message_first)
+        super().__init__(
+            id=id,
+            limit=max_tokens,
+            token_count_estimator=token_count_estimator,
+            store=store,
+            always_keep_system_message_first=always_keep_system_message_first,
+            low_water=low_water,
+            whole_turns=whole_turns,
+            keep_tool_results=keep_tool_results,
+        )
         if token_count_estimator is None or token_count_estimator is _REQUIRED:
             raise _missing("token_count_estimator", 'token_count_estimator=OpenAiTokenCountEstimator("gpt-4o")')
 

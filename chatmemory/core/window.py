@@ -6,11 +6,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from chatmemory.core.eviction import Entry, Retained
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens.estimator import TokenCountEstimator, tokens_of, tokens_of_request
 
-__all__ = ["USUAL_LIMITS", "Window", "WindowKind", "check_kind", "check_limit"]
+__all__ = [
+    "USUAL_LIMITS",
+    "Window",
+    "WindowKind",
+    "check_flag",
+    "check_keep_tool_results",
+    "check_kind",
+    "check_limit",
+    "check_low_water",
+]
 
 
 class WindowKind(StrEnum):
@@ -48,6 +56,39 @@ def check_kind(kind: Any) -> WindowKind:
     return WindowKind(kind)
 
 
+def check_low_water(low_water: Any) -> int:
+    """Return ``low_water``.
+
+    Raises:
+        ValueError: it is no whole number from 1 to 100.
+    """
+    if isinstance(low_water, bool) or not isinstance(low_water, int) or not 1 <= low_water <= 100:
+        raise ValueError(f"low_water must be a percentage from 1 to 100, but is: {low_water!r:.300}")
+    return low_water
+
+
+def check_keep_tool_results(keep: Any, name: str = "keep_tool_results") -> int | None:
+    """Return ``keep``.
+
+    Raises:
+        ValueError: it is neither None nor a whole number of at least zero.
+    """
+    if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 0):
+        raise ValueError(f"{name} must be a whole number of at least zero, or null, but is: {keep!r:.300}")
+    return keep
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return ``value``.
+
+    Raises:
+        ValueError: it is neither True nor False.
+    """
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be true or false, but is: {value!r:.300}")
+    return value
+
+
 @dataclass(frozen=True, kw_only=True)
 class Window:
     """The bound of a memory at one moment."""
@@ -63,18 +104,20 @@ class Window:
     always_keep_system_message_first: bool = False
     """Whether a new system message goes to the front of the memory instead of its end."""
 
+    low_water: int = 100
+    """The percent of ``limit`` down to which a full window evicts."""
+
+    whole_turns: bool = False
+    """Whether whole turns leave: a user message with all that follows it before the next one."""
+
+    keep_tool_results: int | None = None
+    """The number of tool results that stay when older ones give way to placeholders; None: no result gives way."""
+
     def cost(self, message: ChatMessage) -> int:
         """Return the part of ``limit`` that ``message`` takes."""
         if self.kind is WindowKind.MESSAGES or self.estimator is None:
             return 1
         return tokens_of(message, self.estimator)
-
-    def fit(self, entries: list[Entry]) -> Retained:
-        """Return the whole memory ``entries`` after eviction."""
-        total = self.overhead + sum(entry.cost for entry in entries)
-        retained = Retained(entries, total=total, limit=self.limit)
-        retained.evict()
-        return retained
 
     @property
     def overhead(self) -> int:

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.entries import EvictionReason
 from chatmemory.database.plain_data import messages_to_data
 from chatmemory.database.sql.raw_rows import Row, message_of
 from chatmemory.formats.registry import message_format
@@ -56,7 +56,7 @@ class Change:
     """The conversation after the change."""
 
     added: list[Message] = field(default_factory=list)
-    """The new rows, in the order said. Some may be evicted already."""
+    """The new rows, in the order said, and after them placeholders. Some may be evicted already."""
 
     gone: list[Gone] = field(default_factory=list)
     """The rows that left, as the database gave them; :attr:`evicted` makes objects of them."""

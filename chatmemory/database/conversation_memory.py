@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 from django.db import router
 
 from chatmemory.core.asynchronous import as_async_change
+from chatmemory.core.entries import RESULT_CLEARED, RESULTS_KEPT
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import ChatMessage
 from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.database.key import Key
+from chatmemory.database.operations.replay import Replay, replay
 from chatmemory.database.operations.try_window import WindowTrial, try_window
 from chatmemory.database.read import read_fresh_window, read_window
 from chatmemory.database.retry import retry
@@ -109,6 +111,76 @@ class ConversationMemory(ChatMemory):
         """Async twin of :meth:`at`."""
         return await sync_to_async(self.at)(version)
 
+    def clear_tool_results(
+        self, keep: int = RESULTS_KEPT, exclude_tools: Collection[str] = (), placeholder: str = RESULT_CLEARED
+    ) -> Change:
+        """Put placeholders in the place of old tool results that take more tokens than they. The calls stay.
+
+        The results of the last turn and of pinned calls, and placeholders, stay as they are, so a second call changes
+        nothing. The history keeps the results.
+
+        Args:
+            keep: the number of results, the last of the memory, that stay.
+            exclude_tools: the names of tools whose results stay.
+            placeholder: the text of the placeholders.
+
+        Raises:
+            TypeError: ``exclude_tools`` is one text.
+            ValueError: ``keep`` is below zero, or ``placeholder`` is blank or no database can hold it.
+        """
+        target = Target.of(self.conversation)
+        return operations.clear_tool_results(target, keep=keep, exclude_tools=exclude_tools, placeholder=placeholder)
+
+    async def aclear_tool_results(
+        self, keep: int = RESULTS_KEPT, exclude_tools: Collection[str] = (), placeholder: str = RESULT_CLEARED
+    ) -> Change:
+        """Async twin of :meth:`clear_tool_results`."""
+        return await as_async_change(self.clear_tool_results)(keep, exclude_tools, placeholder)
+
+    def pin(self, position: int) -> Change:
+        """Pin the message at ``position``: the window never evicts it, nor its call or its results.
+
+        If whole turns leave, the user message of its turn stays as well. If it is pinned already, nothing changes.
+
+        Raises:
+            ValueError: the message is not in the memory, or pinned messages would take more than half of the limit.
+        """
+        return operations.pin(Target.of(self.conversation), position)
+
+    async def apin(self, position: int) -> Change:
+        """Async twin of :meth:`pin`."""
+        return await as_async_change(self.pin)(position)
+
+    def unpin(self, position: int) -> Change:
+        """Unpin the message at ``position``. If it is not pinned, nothing changes.
+
+        Raises:
+            ValueError: the message is not in the memory.
+        """
+        return operations.unpin(Target.of(self.conversation), position)
+
+    async def aunpin(self, position: int) -> Change:
+        """Async twin of :meth:`unpin`."""
+        return await as_async_change(self.unpin)(position)
+
+    def replay(self, **settings: Unpack[WindowSettings]) -> Replay:
+        """Return the figures of this conversation's requests, as they were or would have been under another window.
+
+        Without arguments these are the requests that really happened. With settings, they are the requests that would
+        have happened if the window had had these settings from the start; settings that are not given are the row's.
+        Nothing is written.
+
+        Raises:
+            TypeError: a setting that does not exist, or ``model``: the tokens of a replay are those that are stored.
+            ValueError: a setting has no meaning.
+        """
+        (figures,) = replay(self.conversation, [settings or None])
+        return figures
+
+    async def areplay(self, **settings: Unpack[WindowSettings]) -> Replay:
+        """Async twin of :meth:`replay`."""
+        return await sync_to_async(self.replay)(**settings)
+
     def set_window(self, **settings: Unpack[WindowSettings]) -> Change:
         """Change the given settings of the window, and evict at once what no longer fits.
 
@@ -117,7 +189,8 @@ class ConversationMemory(ChatMemory):
 
         Raises:
             TypeError: a setting that does not exist.
-            ValueError: no such window or model, or a limit that is not above zero.
+            ValueError: a setting has no meaning, or pinned messages would take more than half of the limit, and a
+                larger part than before.
         """
         return operations.set_window(Target.of(self.conversation), **settings)
 
@@ -130,7 +203,8 @@ class ConversationMemory(ChatMemory):
 
         Raises:
             TypeError: a setting that does not exist, or one of ``messages`` is no message.
-            ValueError: no such window or model, or a limit that is not above zero; a text that no database can hold.
+            ValueError: a setting has no meaning; pinned messages would take more than half of the limit, and a larger
+                part than before; or a text that no database can hold.
         """
         return try_window(self.conversation, messages=messages, **settings)
 

@@ -9,18 +9,17 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.db import router
 
-from chatmemory.conf import setting
 from chatmemory.core.asynchronous import as_async_change
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.stores import WindowedChatMemoryStore
 from chatmemory.core.window import Window
 from chatmemory.database import operations
-from chatmemory.database.estimators import model_name_of
+from chatmemory.database.estimators import settings_of
 from chatmemory.database.key import Key
 from chatmemory.database.read import read_window
 from chatmemory.database.sql.reads import read_memory
 from chatmemory.database.target import Target
-from chatmemory.models import MAX_LIMIT, Conversation, require_owner
+from chatmemory.models import Conversation, require_owner
 from chatmemory.models.identifiers import memory_id_text
 from chatmemory.models.message_columns import from_columns
 
@@ -115,10 +114,8 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         def new() -> Conversation:
             conversation = Conversation(owner=self._owner, memory_id=text)
             if window is not None:
-                conversation.window = window.kind.value
-                conversation.limit = min(window.limit, MAX_LIMIT)
-                conversation.always_keep_system_message_first = window.always_keep_system_message_first
-                conversation.model = model_name_of(window.estimator) if window.estimator else setting("DEFAULT_MODEL")
+                for name, value in settings_of(window, conversation).items():
+                    setattr(conversation, name, value)
             return conversation
 
         return Target.named(self._owner, text, new if create else None)

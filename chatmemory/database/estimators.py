@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from chatmemory.conf import setting
 from chatmemory.core.serialization.storable import require_storable
 from chatmemory.core.tokens import OpenAiTokenCountEstimator, TokenCountEstimator
 from chatmemory.core.window import Window, WindowKind
-from chatmemory.models import MAX_LIMIT, Conversation
+from chatmemory.models import MAX_LIMIT, WINDOW_SETTINGS, Conversation
 
-__all__ = ["CUSTOM", "check_model", "estimator_for", "estimator_of", "model_name_of", "settings_of", "window_of"]
+__all__ = [
+    "CUSTOM",
+    "check_model",
+    "estimator_for",
+    "estimator_of",
+    "model_name_of",
+    "settings_of",
+    "window_of",
+    "window_with",
+]
 
 CUSTOM = "custom:"
 """The prefix of ``model`` in the row of a conversation that an estimator of the project's own counts.
@@ -52,12 +62,13 @@ def model_name_of(estimator: TokenCountEstimator) -> str:
 
 def window_of(conversation: Conversation) -> Window:
     """Return the window that a conversation's row describes."""
-    return Window(
-        kind=WindowKind(conversation.window),
-        limit=conversation.limit,
-        estimator=estimator_for(conversation.model),
-        always_keep_system_message_first=conversation.always_keep_system_message_first,
-    )
+    return window_with({name: getattr(conversation, name) for name in WINDOW_SETTINGS})
+
+
+def window_with(settings: dict[str, Any]) -> Window:
+    """Return the window that the values of all :data:`WINDOW_SETTINGS` describe."""
+    others = {name: value for name, value in settings.items() if name not in ("window", "model")}
+    return Window(kind=WindowKind(settings["window"]), estimator=estimator_for(settings["model"]), **others)
 
 
 def estimator_of(window: Window | None, model: str) -> TokenCountEstimator:
@@ -71,5 +82,8 @@ def settings_of(window: Window, conversation: Conversation) -> dict[str, object]
         "window": window.kind.value,
         "limit": min(window.limit, MAX_LIMIT),
         "always_keep_system_message_first": window.always_keep_system_message_first,
+        "low_water": window.low_water,
+        "whole_turns": window.whole_turns,
+        "keep_tool_results": window.keep_tool_results,
         "model": model_name_of(estimator_of(window, conversation.model)),
     }

@@ -16,7 +16,8 @@ from chatmemory.core.json_text import dumps, loads
 from chatmemory.core.serialization.storable import require_storable
 from chatmemory.database.batches import chunks, rows_of
 from chatmemory.database.change import Change, MemorySize
-from chatmemory.models import Conversation, IdempotencyKey, Message
+from chatmemory.models import Conversation, IdempotencyKey, Message, Origin
+from chatmemory.models.pins import pins_until
 
 __all__ = [
     "check_key",
@@ -123,7 +124,7 @@ def places(conversation: Conversation, key: str) -> tuple[int, int | None]:
         IdempotencyKey.DoesNotExist: nothing was added with ``key``.
     """
     account = loads(keys_of(conversation).get(key=key).account)
-    return account["added"][-1][0], account.get("answer")
+    return account["last"], account.get("answer")
 
 
 def note_answer(conversation: Conversation, key: str) -> None:
@@ -140,6 +141,7 @@ def note_answer(conversation: Conversation, key: str) -> None:
 
 def _as_of(row: Message, version: int, token_count: int) -> None:
     row.token_count = token_count
+    row.pins = pins_until(row.pins, version)
     if row.evicted_in is not None and row.evicted_in > version:
         row.evicted_in = row.evicted_at = None
         row.eviction_reason = ""
@@ -154,6 +156,7 @@ def remember(change: Change, key: str, messages: str) -> None:
         messages: the fingerprint of those that it added.
     """
     conversation = change.conversation
+    given = [row.position for row in change.added if row.origin != Origin.CLEARED]
     IdempotencyKey.objects.using(conversation._state.db).create(
         conversation=conversation,
         scope=scope_of(conversation),
@@ -163,6 +166,7 @@ def remember(change: Change, key: str, messages: str) -> None:
             {
                 "added": [[row.position, row.token_count] for row in change.added],
                 "evicted": [[row.position, row.token_count] for row in change.evicted],
+                "last": given[-1] if given else None,
                 "memory": vars(change.memory),
             }
         ),

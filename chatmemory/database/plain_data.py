@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
-from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessage
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.registry import MessageFormat, one_for_one
@@ -36,6 +36,18 @@ class MessageData(TypedDict):
     token_count: int
 
     synthetic: bool
+    """Whether nobody said it, so that the history leaves it out: whether ``origin`` is not ``"said"``."""
+
+    origin: str
+    """``"said"``, ``"rewrite"``, ``"copy"`` or ``"cleared"``."""
+
+    covers_from: int | None
+    """The first position that it stands for; None if it stands for no other message."""
+
+    covers_to: int | None
+    """The last position that it stands for."""
+
+    pinned: bool
 
     added_in: int
     """The version of the memory with which the message came."""
@@ -94,6 +106,10 @@ def _row_to_data(row: Message, message: Any) -> MessageData:
         "reason": EvictionReason(row.eviction_reason) if row.eviction_reason else None,
         "token_count": row.token_count,
         "synthetic": row.synthetic,
+        "origin": row.origin,
+        "covers_from": row.covers_from,
+        "covers_to": row.covers_to,
+        "pinned": row.is_pinned,
         "added_in": row.added_in,
         "evicted_in": row.evicted_in,
         "evicted_at": row.evicted_at,

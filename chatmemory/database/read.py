@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from chatmemory.conf import setting
-from chatmemory.core.eviction import Entry
+from chatmemory.core.entries import Entry
+from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens import stored_count
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.batches import rows_of
-from chatmemory.database.estimators import estimator_for, model_name_of
+from chatmemory.database.estimators import model_name_of, window_with
 from chatmemory.database.key import Key
 from chatmemory.database.sql.raw_rows import Row
 from chatmemory.database.sql.reads import read_memory
-from chatmemory.models import Conversation, Message
+from chatmemory.models import WINDOW_SETTINGS, Conversation, Message, Origin
 from chatmemory.models.message_columns import from_columns
+from chatmemory.models.pins import is_pin_open
 
 __all__ = ["read_fresh_window", "read_rows", "read_window"]
 
-_TOKENS, _ADDED_IN, _PREFIX_VERSION = 3, 4, 8  # in a row of Statements.memory
+# In a row of Statements.memory.
+_MESSAGE = slice(0, 3)
+_TOKENS, _ADDED_IN, _ORIGIN, _PINS, _PREFIX_VERSION = range(3, 8)
+_SETTINGS = slice(8, None)
 
 
 def read_rows(conversation: Conversation) -> list[Message]:
@@ -41,31 +46,37 @@ def read_window(key: Key, window: Window | None = None) -> list[ChatMessage]:
 
     A window may have become smaller since the last change. Then the result is trimmed, and nothing is written.
     """
-    return _fit(read_memory(key), window)
+    messages, _ = _fit(read_memory(key), window)
+    return messages
 
 
 def read_fresh_window(key: Key) -> tuple[list[ChatMessage], list[int]]:
     """Return what :func:`read_window` returns, and the indexes of the messages before which nothing has changed."""
     rows = read_memory(key)
-    messages = _fit(rows, None)
-    if len(messages) < len(rows):
+    messages, is_whole = _fit(rows, None)
+    if not is_whole:
         return messages, []
     return messages, [index for index, row in enumerate(rows) if row[_ADDED_IN] > row[_PREFIX_VERSION]]
 
 
-def _fit(rows: list[Row], window: Window | None) -> list[ChatMessage]:
+def _fit(rows: list[Row], window: Window | None) -> tuple[list[ChatMessage], bool]:
+    """Return the messages of ``rows`` that fit, and whether nothing had to leave."""
     if not rows:
-        return []
-    model, kind, limit = rows[0][5:8]
-    if window is None:
-        window = Window(kind=WindowKind(kind), limit=limit, estimator=estimator_for(model))
-    messages = [from_columns(*row[:3]) for row in rows]
+        return [], True
+    settings = dict(zip(WINDOW_SETTINGS, rows[0][_SETTINGS], strict=True))
+    window = window or window_with(settings)
+    messages = [from_columns(*row[_MESSAGE]) for row in rows]
     costs = [1] * len(rows)
     if window.kind is WindowKind.TOKENS and window.estimator is not None:
-        if model == model_name_of(window.estimator):
+        if settings["model"] == model_name_of(window.estimator):
             costs = [row[_TOKENS] for row in rows]
         else:
             costs = [stored_count(message, window.estimator) for message in messages]
     if window.overhead + sum(costs) <= window.limit:
-        return messages
-    return [entry.message for entry in window.fit(list(map(Entry, messages, costs))).entries()]
+        return messages, True
+    entries = [
+        Entry(message, cost, pinned=is_pin_open(row[_PINS]), is_placeholder=row[_ORIGIN] == Origin.CLEARED)
+        for message, cost, row in zip(messages, costs, rows, strict=True)
+    ]
+    retained = Retained.fit(entries, window)
+    return [entry.message for entry in retained.entries()], not retained.evicted

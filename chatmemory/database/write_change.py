@@ -14,21 +14,18 @@ from chatmemory.conf import setting
 from chatmemory.database.batches import ROWS_AT_ONCE, chunks, rows_of
 from chatmemory.database.change import Change, Gone, MemorySize, mark_evicted
 from chatmemory.database.prefix import is_at_the_end
-from chatmemory.database.sql.raw_rows import Row, message_columns, primary_key, text_columns
-from chatmemory.database.sql.writes import MOST_ROWS, save
-from chatmemory.models import Conversation, Message
+from chatmemory.database.sql.raw_rows import token_count
+from chatmemory.database.sql.writes import CHARS_AT_ONCE, chars_of, fits_one_statement, key_of, save
+from chatmemory.models import Conversation, Message, Origin
 
 __all__ = [
     "after_commit",
     "already_stored",
-    "fits_one_statement",
     "send_signals",
     "update_counters",
     "write",
     "write_columns",
 ]
-
-_CHARS_AT_ONCE = 1_000_000
 
 
 def write(
@@ -61,7 +58,7 @@ def update_counters(change: Change, added: list[Message], evicted: Sequence[Gone
         row.conversation = conversation
         row.added_in = conversation.version
         row.created_at = now
-        conversation.message_count += not row.synthetic
+        conversation.message_count += row.origin == Origin.SAID
         conversation.retained_count += 1
         conversation.retained_tokens += row.token_count
     for gone, reason in evicted:
@@ -70,7 +67,7 @@ def update_counters(change: Change, added: list[Message], evicted: Sequence[Gone
             conversation.retained_tokens -= gone.token_count
             mark_evicted(gone, conversation.version, now, reason)
         else:
-            conversation.retained_tokens -= message_columns(gone)[-1]
+            conversation.retained_tokens -= token_count(gone)
     if evicted or not all(map(is_at_the_end, added)):
         conversation.prefix_version = conversation.version
     change.added, change.gone = added, list(evicted)
@@ -100,42 +97,19 @@ def send_signals(change: Change, *, rewritten: bool = False) -> None:
         after_commit(signals.messages_added, conversation, messages=change.added)
 
 
-def fits_one_statement(added: Sequence[Message], evicted: Sequence[Gone]) -> bool:
-    """Return whether these rows, as long as they are, can be written in one statement."""
-    chars = sum(map(_chars, added)) + sum(_chars(row) for row, _ in evicted)
-    return len(added) + len(evicted) <= MOST_ROWS and chars <= _CHARS_AT_ONCE
-
-
 def _write_rows(conversation: Conversation, added: list[Message], evicted: list[Gone]) -> None:
     if not setting("KEEP_HISTORY"):
         for chunk in chunks(evicted):
-            rows_of(conversation).filter(pk__in=[_key(row) for row, _ in chunk]).delete()
+            rows_of(conversation).filter(pk__in=[key_of(row) for row, _ in chunk]).delete()
         kept = [row for row in added if row.evicted_in is None]
         conversation.purged_count += len(evicted) + len(added) - len(kept)
         added, evicted = kept, []
-    if fits_one_statement(added, evicted):
-        save(conversation, added, evicted)
-        return
-    longest = max(map(_chars, added), default=0)
-    batch_size = max(1, min(ROWS_AT_ONCE, _CHARS_AT_ONCE // max(1, longest)))
-    Message.objects.using(conversation._state.db).bulk_create(added, batch_size=batch_size)
-    for reason in sorted({reason for _, reason in evicted}):
-        for keys in chunks([_key(row) for row, why in evicted if why is reason]):
-            rows_of(conversation).filter(pk__in=keys).update(
-                evicted_in=conversation.version, evicted_at=conversation.updated_at, eviction_reason=reason.value
-            )
-    save(conversation, [], [])
-
-
-def _key(row: Row | Message) -> Any:
-    return row.pk if isinstance(row, Message) else primary_key(row)
-
-
-def _chars(row: Row | Message) -> int:
-    if isinstance(row, Message) and row.get_deferred_fields():
-        return _CHARS_AT_ONCE + 1  # its text was not read, because it may be long
-    long = (row.text, row.payload, row.native) if isinstance(row, Message) else text_columns(row)
-    return sum(len(text or "") for text in long)
+    if not fits_one_statement(added):
+        longest = max(map(chars_of, added))
+        batch_size = max(1, min(ROWS_AT_ONCE, CHARS_AT_ONCE // max(1, longest)))
+        Message.objects.using(conversation._state.db).bulk_create(added, batch_size=batch_size)
+        added = []
+    save(conversation, added, evicted)
 
 
 def after_commit(signal: Any, conversation: Conversation, **kwargs: Any) -> None:

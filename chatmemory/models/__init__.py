@@ -2,7 +2,16 @@
 
 from chatmemory.models.conversation import COUNTERS, Conversation, ConversationQuerySet
 from chatmemory.models.idempotency_key import IdempotencyKey
-from chatmemory.models.message import EVICTION_REASONS, LONGEST_SEARCH, ORDER_STEP, TYPES, Message, MessageQuerySet
+from chatmemory.models.message import (
+    EVICTION_REASONS,
+    LONGEST_SEARCH,
+    ORDER_STEP,
+    PINNED,
+    TYPES,
+    Message,
+    MessageQuerySet,
+    Origin,
+)
 from chatmemory.models.owners import require_owner
 from chatmemory.models.window_settings import MAX_LIMIT, WINDOW_SETTINGS, WINDOWS, WindowSettings
 
@@ -12,6 +21,7 @@ __all__ = [
     "LONGEST_SEARCH",
     "MAX_LIMIT",
     "ORDER_STEP",
+    "PINNED",
     "TYPES",
     "WINDOWS",
     "WINDOW_SETTINGS",
@@ -20,6 +30,7 @@ __all__ = [
     "IdempotencyKey",
     "Message",
     "MessageQuerySet",
+    "Origin",
     "WindowSettings",
     "require_owner",
 ]

@@ -14,8 +14,15 @@ from django.db.models import F, Q
 from django.db.models.functions import Cast, Coalesce
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.conf import default_limit, default_model, default_window
-from chatmemory.core.window import check_kind, check_limit
+from chatmemory.conf import (
+    default_keep_tool_results,
+    default_limit,
+    default_low_water,
+    default_model,
+    default_whole_turns,
+    default_window,
+)
+from chatmemory.core.window import check_keep_tool_results, check_kind, check_limit, check_low_water
 from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import ExactCharField
 from chatmemory.models.identifiers import MEMORY_ID_CHARS, memory_id_text, new_memory_id, uuid7
@@ -131,6 +138,28 @@ class Conversation(models.Model):
         _("model"), max_length=255, default=default_model, help_text=_("The model whose tokens are counted.")
     )
     always_keep_system_message_first = models.BooleanField(_("always keep system message first"), default=False)
+    low_water = models.PositiveSmallIntegerField(
+        _("low-water mark"),
+        default=default_low_water,
+        validators=[MinValueValidator(1), MaxValueValidator(100)],
+        help_text=_("A full window evicts down to this percent of its limit. 100: only as much as needed."),
+    )
+    whole_turns = models.BooleanField(
+        _("whole turns"),
+        default=default_whole_turns,
+        help_text=_("Whole turns leave together: a user message and everything up to the next one."),
+    )
+    keep_tool_results = models.PositiveIntegerField(
+        _("keep tool results"),
+        default=default_keep_tool_results,
+        null=True,
+        blank=True,
+        validators=[MaxValueValidator(MAX_LIMIT)],
+        help_text=_(
+            "The number of tool results that stay when the window is full and older ones are cleared. Empty: none is "
+            "cleared."
+        ),
+    )
 
     version = models.PositiveIntegerField(_("version"), default=0, editable=False)
     # The version of the last change that did more than add at the end of the memory: see chatmemory.database.prefix.
@@ -178,6 +207,9 @@ class Conversation(models.Model):
             ),
             models.CheckConstraint(condition=Q(limit__gte=1), name="chatmemory_conv_limit_positive"),
             models.CheckConstraint(
+                condition=Q(low_water__gte=1, low_water__lte=100), name="chatmemory_conv_low_water_percent"
+            ),
+            models.CheckConstraint(
                 condition=Q(message_count__lte=F("next_position")) & Q(retained_count__lte=F("next_position")),
                 name="chatmemory_conv_counters",
             ),
@@ -199,8 +231,9 @@ class Conversation(models.Model):
         changes is not written by this save.
 
         Raises:
-            ValueError: a new row has an unknown window, a limit that is not above zero, or a memory ID that is None,
-                empty or too long; or a setting of the window was changed on an object that is stored already.
+            ValueError: a new row has an unknown window, a limit that is not above zero, another setting of the window
+                that has no meaning, or a memory ID that is None, empty or too long; or a setting of the window was
+                changed on an object that is stored already.
         """
         kwargs.update(zip(("force_insert", "force_update", "using", "update_fields"), args, strict=False))
         names: Collection[str] | None = kwargs.get("update_fields")
@@ -210,6 +243,8 @@ class Conversation(models.Model):
             check_kind(self.window)
             self.take_default_limit()
             check_limit(self.limit, "limit")
+            check_low_water(self.low_water)
+            check_keep_tool_results(self.keep_tool_results)
             memory_id_text(self.memory_id)
             for name, value in _NOT_SAVED.items():  # a copy of another conversation has none of its messages
                 setattr(self, name, value)

@@ -10,14 +10,24 @@ from django.db.models import F, Q
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.models.conversation import Conversation
 from chatmemory.models.deletion import cascade
 from chatmemory.models.message_columns import from_columns
+from chatmemory.models.pins import OPEN, is_pin_open, was_pin_open
 from chatmemory.models.said_messages import SaidMessages, refuse_to_add
 
-__all__ = ["EVICTION_REASONS", "LONGEST_SEARCH", "ORDER_STEP", "TYPES", "Message", "MessageQuerySet"]
+__all__ = [
+    "EVICTION_REASONS",
+    "LONGEST_SEARCH",
+    "ORDER_STEP",
+    "PINNED",
+    "TYPES",
+    "Message",
+    "MessageQuerySet",
+    "Origin",
+]
 
 TYPES = [
     (ChatMessageType.SYSTEM.value, _("System")),
@@ -29,6 +39,7 @@ TYPES = [
 EVICTION_REASONS = [
     (EvictionReason.WINDOW.value, _("no room in the window")),
     (EvictionReason.ORPHAN.value, _("its tool call was evicted")),
+    (EvictionReason.TOOL_CLEARED.value, _("old tool result, cleared")),
     (EvictionReason.REPLACED.value, _("replaced by a new system message")),
     (EvictionReason.REWRITTEN.value, _("dropped by a rewrite")),
     (EvictionReason.CLEARED.value, _("the memory was cleared")),
@@ -39,6 +50,28 @@ ORDER_STEP = 2**32
 
 LONGEST_SEARCH = 100
 """The most characters of a search: a database may compare all of them at each character of a text."""
+
+PINNED = Q(evicted_in__isnull=True, pins__endswith=OPEN)
+"""The condition that a message is in the memory and pinned."""
+
+# evicted_in is null in all of these; ordering by it lets PostgreSQL read the index in order.
+_ORDER_OF_RETAINED = ("evicted_in", "memory_order")
+
+
+class Origin(models.TextChoices):
+    """The way in which a message came into the memory."""
+
+    SAID = "said", _("said")
+    """A message that somebody said. The history has it."""
+
+    REWRITE = "rewrite", _("a rewrite")
+    """A message that a rewrite put into the memory."""
+
+    COPY = "copy", _("a copy")
+    """A copy of another message, at a place where that one cannot stand."""
+
+    CLEARED = "cleared", _("a cleared tool result")
+    """The placeholder of a tool result that was cleared."""
 
 
 class MessageQuerySet(models.QuerySet["Message"]):
@@ -51,8 +84,7 @@ class MessageQuerySet(models.QuerySet["Message"]):
 
     def retained(self) -> MessageQuerySet:
         """Return the messages that the model gets now, in memory order."""
-        # evicted_in is null in all of these; ordering by it lets PostgreSQL read the index in order.
-        return self.filter(evicted_in__isnull=True).order_by("evicted_in", "memory_order")
+        return self.filter(evicted_in__isnull=True).order_by(*_ORDER_OF_RETAINED)
 
     def evicted(self) -> MessageQuerySet:
         """Return the messages that were in the memory and left it, in the order said."""
@@ -60,7 +92,11 @@ class MessageQuerySet(models.QuerySet["Message"]):
 
     def history(self) -> MessageQuerySet:
         """Return every message that was said, retained or evicted, in the order said."""
-        return self.filter(synthetic=False).order_by("position")
+        return self.filter(origin=Origin.SAID).order_by("position")
+
+    def pinned(self) -> MessageQuerySet:
+        """Return the retained messages that are pinned, in memory order."""
+        return self.filter(PINNED).order_by(*_ORDER_OF_RETAINED)
 
     def in_memory_at(self, version: int) -> MessageQuerySet:
         """Return the messages that the model got at a version of the memory, in memory order."""
@@ -71,8 +107,8 @@ class MessageQuerySet(models.QuerySet["Message"]):
 class Message(models.Model):
     """One message of a conversation.
 
-    The row never changes after it was written, its eviction and erasure aside; only another model's tokens are counted
-    anew.
+    The row never changes after it was written, its eviction, its pins and its erasure aside; only another model's
+    tokens are counted anew.
     """
 
     conversation = models.ForeignKey(
@@ -90,9 +126,18 @@ class Message(models.Model):
         help_text=_("The message as the framework has it that added it: JSON, with the framework's name as its key."),
     )
     token_count = models.PositiveIntegerField(_("tokens"))
-    synthetic = models.BooleanField(
-        _("synthetic"), default=False, help_text=_("Put into memory by a rewrite, not said.")
+    origin = models.CharField(
+        _("origin"),
+        max_length=16,
+        choices=Origin,
+        default=Origin.SAID,
+        help_text=_("How it came into the memory."),
     )
+    # The first and the last position that the message stands for, if it stands for messages that were taken out.
+    covers_from = models.PositiveIntegerField(_("first message it stands for"), null=True, blank=True)
+    covers_to = models.PositiveIntegerField(_("last message it stands for"), null=True, blank=True)
+    # See chatmemory.models.pins.
+    pins = models.TextField(_("pinned"), blank=True, default="")
     memory_order = models.BigIntegerField(_("memory order"))
     added_in = models.PositiveIntegerField(_("added in version"))
     evicted_in = models.PositiveIntegerField(_("evicted in version"), null=True, blank=True)
@@ -123,6 +168,12 @@ class Message(models.Model):
             models.UniqueConstraint(fields=["conversation", "position"], name="chatmemory_msg_position_unique"),
             models.CheckConstraint(
                 condition=Q(type__in=[value for value, _label in TYPES]), name="chatmemory_msg_type_known"
+            ),
+            models.CheckConstraint(condition=Q(origin__in=Origin.values), name="chatmemory_msg_origin_known"),
+            models.CheckConstraint(
+                condition=Q(covers_from__isnull=True, covers_to__isnull=True)
+                | Q(covers_from__isnull=False, covers_to__isnull=False, covers_from__lte=F("covers_to")),
+                name="chatmemory_msg_covers_whole",
             ),
             models.CheckConstraint(
                 condition=Q(evicted_in__isnull=True, evicted_at__isnull=True, eviction_reason="")
@@ -177,3 +228,18 @@ class Message(models.Model):
     def is_retained(self) -> bool:
         """Whether the model gets this message now."""
         return self.evicted_in is None
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether nobody said the message, so that the history leaves it out."""
+        return self.origin != Origin.SAID
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether the window may not evict the message now."""
+        return self.is_retained and is_pin_open(self.pins)
+
+    def was_pinned_at(self, version: int) -> bool:
+        """Return whether the message was in the memory and pinned at a version."""
+        left = self.evicted_in is not None and self.evicted_in <= version
+        return not left and was_pin_open(self.pins, version)

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from chatmemory.core.window import WindowKind
 
-__all__ = ["MAX_LIMIT", "WINDOWS", "WINDOW_SETTINGS", "DefaultLimit", "WindowSettings"]
+__all__ = ["FLAGS", "MAX_LIMIT", "WINDOWS", "WINDOW_SETTINGS", "DefaultLimit", "WindowSettings"]
 
 MAX_LIMIT = 2_147_483_647  # of an integer column, everywhere
 
@@ -16,9 +16,10 @@ WINDOWS = [(WindowKind.MESSAGES.value, _("messages")), (WindowKind.TOKENS.value,
 
 
 class WindowSettings(TypedDict, total=False):
-    """The columns that bound a memory, as keyword arguments. None, like a missing one, means: as it is.
+    """The columns that bound a memory, as keyword arguments. A missing one stays as it is.
 
-    Without a limit, a new conversation, and one whose window changes its kind, get the default limit of the kind.
+    So does one that is None, except ``keep_tool_results``, where None means that no result gives way. Without a limit,
+    a new conversation, and one whose window changes its kind, get the default limit of the kind.
     """
 
     window: str | None
@@ -33,9 +34,21 @@ class WindowSettings(TypedDict, total=False):
     always_keep_system_message_first: bool | None
     """Whether a new system message goes to the front of the memory."""
 
+    low_water: int | None
+    """The percent of the limit, from 1 to 100, down to which a full window evicts."""
+
+    whole_turns: bool | None
+    """Whether whole turns leave: a user message with all that follows it before the next one."""
+
+    keep_tool_results: int | None
+    """The number of tool results that stay when older ones give way to placeholders; None: no result gives way."""
+
 
 WINDOW_SETTINGS = tuple(WindowSettings.__annotations__)
 """The names of :class:`WindowSettings`."""
+
+FLAGS = ("always_keep_system_message_first", "whole_turns")
+"""The names of the settings that are true or false."""
 
 
 class DefaultLimit(int):

@@ -19,12 +19,14 @@ from chatmemory.models import (
     EVICTION_REASONS,
     LONGEST_SEARCH,
     MAX_LIMIT,
+    PINNED,
     TYPES,
     WINDOWS,
     Conversation,
     ConversationQuerySet,
     Message,
     MessageQuerySet,
+    Origin,
 )
 from chatmemory.rest.problems import invalid
 
@@ -122,7 +124,7 @@ class ConversationFilter(filters.FilterSet):
 
 
 class MessageFilter(filters.FilterSet):
-    """The filters of the history."""
+    """The filters of the history. Without ``origin`` they find only messages that were said."""
 
     state = _Choices(
         choices=[("retained", "retained"), ("evicted", "evicted")],
@@ -135,6 +137,11 @@ class MessageFilter(filters.FilterSet):
         field_name="eviction_reason",
         help_text="Why it was evicted: one or more, with commas between them.",
     )
+    origin = _Choices(
+        choices=Origin.choices,
+        help_text="How it came into the memory: one or more, with commas between them. Without it, what was said.",
+    )
+    pinned = _Flag(method="filter_pinned", help_text="Whether it is in the memory, and the window may not evict it.")
     position_min = _Whole(field_name="position", lookup_expr="gte")
     position_max = _Whole(field_name="position", lookup_expr="lte")
     created_after = _Moment(field_name="created_at", lookup_expr="gte")
@@ -147,6 +154,13 @@ class MessageFilter(filters.FilterSet):
 
     def filter_state(self, queryset: MessageQuerySet, name: str, value: list[str]) -> MessageQuerySet:
         return queryset if len(set(value)) != 1 else queryset.filter(evicted_in__isnull=value[0] == "retained")
+
+    def filter_pinned(self, queryset: MessageQuerySet, name: str, value: bool) -> MessageQuerySet:
+        return queryset.filter(PINNED if value else ~PINNED)
+
+    def filter_queryset(self, queryset: MessageQuerySet) -> MessageQuerySet:
+        found: MessageQuerySet = super().filter_queryset(queryset)
+        return found if self.form.cleaned_data["origin"] else found.history()
 
 
 class StrictOrderingFilter(OrderingFilter):

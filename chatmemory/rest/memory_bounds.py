@@ -5,17 +5,19 @@ A window does not bound its characters: thinking, attributes and media have few 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import chain
-
 from django.db.models import Count, Sum
 
 from chatmemory.conf import setting
-from chatmemory.core.window import WindowKind
+from chatmemory.core.entries import RESULT_CLEARED
+from chatmemory.core.eviction import Retained
 from chatmemory.database.batches import CHARS, rows_of
 from chatmemory.database.estimators import estimator_for, window_of
 from chatmemory.database.operations.new_messages import NewMessages
+from chatmemory.database.operations.plan import entry_of, placed_rows
+from chatmemory.database.operations.rewrite import plan_rewrite
+from chatmemory.database.read import read_rows
 from chatmemory.database.sql.reads import read_size
+from chatmemory.database.sql.writes import chars_of
 from chatmemory.models import Conversation
 from chatmemory.rest.problems import MemoryTooLarge
 
@@ -53,40 +55,35 @@ def require_room(conversation: Conversation, messages: NewMessages, *, in_place:
         in_place: whether they replace the memory.
 
     Raises:
-        MemoryTooLarge: as above.
+        MemoryTooLarge: as above, or the memory is too large already.
     """
-    count, chars = (0, 0) if in_place else read_size(conversation)
-    if _is_bounded(count + len(messages), chars + sum(messages.lengths)):
-        return
     window = window_of(conversation)
-    counts = messages.token_counts(estimator_for(conversation.model))
-    new = [*zip(counts, messages.lengths, strict=True)]
-    there = rows_of(conversation).retained()
-    old = (
-        (there.none() if in_place else there)
-        .reverse()
-        .values_list("token_count", CHARS)[: setting("MAX_MEMORY_MESSAGES") + 1]
-    )
-    in_tokens = window.kind is WindowKind.TOKENS
-    _require(*_staying(chain(reversed(new), old), window.limit - window.overhead, in_tokens=in_tokens))
+    count, chars = (0, 0) if in_place else read_size(conversation)
+    most = count + len(messages)
+    # A placeholder has fewer tokens than the result whose place it takes, but it may have more characters.
+    placeholders = 0 if window.keep_tool_results is None else most * len(RESULT_CLEARED)
+    if _is_bounded(most, chars + sum(messages.lengths) + placeholders):
+        return
+    _require(count, chars)  # otherwise it cannot be read here
+    new = messages.rows(estimator_for(conversation.model))
+    if in_place:
+        old = list(rows_of(conversation).retained())
+        version = conversation.version + 1
+        plan = plan_rewrite(old, new, conversation.next_position, version=version, from_foreign_memory=False)
+        memory = Retained.fit([entry_of(row, window) for row in plan.memory], window)
+    else:
+        memory = Retained.fit([entry_of(row, window) for row in read_rows(conversation)], window)
+        for row in new:
+            memory.add(entry_of(row, window))
+    placed_rows(memory, conversation.next_position, window)  # placeholders have no rows before
+    staying = [entry.row for entry in memory.entries()]
+    _require(len(staying), sum(map(chars_of, staying)))
 
 
 def _past_size(conversation: Conversation, version: int) -> tuple[int, int]:
     rows = rows_of(conversation).in_memory_at(version).order_by()
     found = rows.aggregate(count=Count("pk"), chars=Sum(CHARS))
     return found["count"], found["chars"] or 0
-
-
-def _staying(newest_first: Iterable[tuple[int, int]], room: int, *, in_tokens: bool) -> tuple[int, int]:
-    """Return the numbers of messages and characters that a window keeps, without a system message in front."""
-    count = chars = 0
-    for tokens, length in newest_first:
-        room -= tokens if in_tokens else 1
-        if room < 0:
-            break
-        count += 1
-        chars += length
-    return count, chars
 
 
 def _is_bounded(count: int, chars: int) -> bool:

@@ -18,7 +18,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 import chatmemory
-from chatmemory.models import Conversation
+from chatmemory.models import WINDOW_SETTINGS, Conversation
 from chatmemory.rest.problems import PreconditionFailed, invalid
 
 __all__ = ["conversation_tag", "memory_tag", "not_modified", "precondition"]
@@ -46,9 +46,9 @@ def memory_tag(conversation: Conversation, *view: Any) -> str:
         conversation: its row.
         view: what else the answer depends on: a past version, a format.
     """
-    bound = conversation.window, conversation.limit, conversation.model, conversation.retained_tokens
+    window = [getattr(conversation, name) for name in WINDOW_SETTINGS]
     # A purge takes messages out of past versions, and makes no new version.
-    return _tag(conversation.version, *bound, conversation.purged_count, *view)
+    return _tag(conversation.version, *window, conversation.retained_tokens, conversation.purged_count, *view)
 
 
 def not_modified(request: Request, tag: str) -> Response | None:

@@ -19,7 +19,12 @@ from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import exception_handler
 
-from chatmemory.core.exceptions import IdempotencyConflictError, InvalidMessageError
+from chatmemory.core.exceptions import (
+    IdempotencyConflictError,
+    InvalidMessageError,
+    NotRetainedError,
+    PinnedTooMuchError,
+)
 from chatmemory.database.errors import is_unavailable, lacks_migration
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.models import Conversation
@@ -32,6 +37,8 @@ __all__ = [
     "MemoryTooLarge",
     "NotExpressible",
     "NotMigrated",
+    "NotRetained",
+    "PinnedTooMuch",
     "PreconditionFailed",
     "TooLarge",
     "Unavailable",
@@ -66,6 +73,20 @@ class Problem(APIException):
         """
         super().__init__(detail)
         self.members = members
+
+
+class NotRetained(Problem):
+    """The message is not in the memory."""
+
+    status_code = status.HTTP_400_BAD_REQUEST
+    type = "urn:chatmemory:problem:not-retained"
+
+
+class PinnedTooMuch(Problem):
+    """Pinned messages take, or would take, more than half of the window."""
+
+    status_code = status.HTTP_400_BAD_REQUEST
+    type = "urn:chatmemory:problem:pinned-too-much"
 
 
 class Conflict(Problem):
@@ -175,6 +196,10 @@ def _as_api_exception(error: Exception) -> Exception:
     match error:
         case InvalidMessageError():
             return invalid(error.place, error.problem)
+        case NotRetainedError():
+            return NotRetained(str(error))
+        case PinnedTooMuchError():
+            return PinnedTooMuch(str(error))
         case IdempotencyConflictError():
             return IdempotencyConflict(str(error))
         case UnsupportedContentError():

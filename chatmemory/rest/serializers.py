@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from rest_framework import serializers
 
 from chatmemory.conf import setting
-from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.entries import EvictionReason
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps
 from chatmemory.core.serialization.storable import require_json
@@ -17,6 +17,7 @@ from chatmemory.database.plain_data import MESSAGE_FIELDS, MessageData, messages
 from chatmemory.database.prefix import fresh_rows
 from chatmemory.formats.registry import MessageFormat
 from chatmemory.models import WINDOW_SETTINGS, Conversation, Message
+from chatmemory.rest.strict import StrictSerializer
 
 __all__ = [
     "ConversationSerializer",
@@ -32,34 +33,8 @@ __all__ = [
 _DEEPEST_METADATA = 30
 
 
-class _StrictSerializer(serializers.ModelSerializer[Conversation]):
-    """A serializer that refuses unknown fields, and values of another type instead of converting them."""
-
-    _json_types: ClassVar[list[tuple[type[serializers.Field], type, str]]] = [  # type: ignore[type-arg]
-        (serializers.BooleanField, bool, "true or false"),
-        (serializers.IntegerField, int, "a whole number"),
-        (serializers.ChoiceField, str, "a string"),
-        (serializers.CharField, str, "a string"),
-    ]
-
-    def to_internal_value(self, data: Any) -> Any:
-        if isinstance(data, dict):
-            for name, value in data.items():
-                field = self.fields.get(name)
-                if field is None:
-                    shown = name[:100].encode("utf-8", "backslashreplace").decode()
-                    raise serializers.ValidationError({shown: "unknown field; leave it out"})
-                self._check_type(name, field, value)
-                # Even a value that is no valid choice, because the error quotes it.
-                require_json(value, name)
-        return super().to_internal_value(data)
-
-    def _check_type(self, name: str, field: Any, value: Any) -> None:
-        for kind, expected, words in self._json_types:
-            if isinstance(field, kind) and not field.read_only:
-                if type(value) is not expected:
-                    raise serializers.ValidationError({name: f"expected {words}"})
-                return
+class _WindowedSerializer(StrictSerializer, serializers.ModelSerializer[Conversation]):
+    """A serializer with the settings of a window."""
 
     def validate_limit(self, value: int) -> int:
         most: int = setting("MAX_LIMIT")
@@ -69,7 +44,7 @@ class _StrictSerializer(serializers.ModelSerializer[Conversation]):
         return value
 
 
-class ConversationSerializer(_StrictSerializer):
+class ConversationSerializer(_WindowedSerializer):
     """A conversation: its window and counters."""
 
     class Meta:
@@ -102,6 +77,16 @@ class ConversationSerializer(_StrictSerializer):
             "window": {"help_text": "What is bounded: the number of messages, or of their tokens."},
             "limit": {"help_text": "At most so many messages or tokens. Each kind of window has a default of its own."},
             "always_keep_system_message_first": {"help_text": "Puts a new system message in front."},
+            "low_water": {
+                "help_text": "A full window evicts down to this percent of its limit. 100: only as much as needed."
+            },
+            "whole_turns": {
+                "help_text": "Whether whole turns leave: a user message with all that follows it before the next one."
+            },
+            "keep_tool_results": {
+                "help_text": "How many tool results stay when the window is full and older ones give way to "
+                "placeholders. null: none gives way."
+            },
             "version": {"help_text": "Of the memory: every change of it adds one."},
             "message_count": {"help_text": "Messages said."},
             "retained_count": {"help_text": "Messages in the memory."},
@@ -132,7 +117,7 @@ class ConversationSerializer(_StrictSerializer):
         return value
 
 
-class WindowSerializer(_StrictSerializer):
+class WindowSerializer(_WindowedSerializer):
     """The window of a memory."""
 
     class Meta:
@@ -150,8 +135,13 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
     state = serializers.SerializerMethodField(help_text="In the memory now, or no longer.")
     reason = serializers.SerializerMethodField(
         help_text="Why it was evicted: there was no room in the window; its tool call was evicted (orphan); a new "
-        "system message replaced it; a rewrite dropped it; the memory was cleared."
+        "system message replaced it; a rewrite dropped it; the memory was cleared; a placeholder took the place of an "
+        "old tool result (tool_cleared)."
     )
+    synthetic = serializers.BooleanField(
+        help_text="Nobody said it, so the history leaves it out: its origin is not said."
+    )
+    pinned = serializers.BooleanField(help_text="It is in the memory, and the window may not evict it.")
 
     class Meta:
         model = Message
@@ -161,6 +151,12 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
             "text": {
                 "help_text": "What was said as plain text; empty if there is none, or for staff who may not read it."
             },
+            "origin": {
+                "help_text": "How it came into the memory: somebody said it; a rewrite put it in; it is a copy of a "
+                "message that could not stay in its place; it is the placeholder of a tool result (cleared)."
+            },
+            "covers_from": {"help_text": "The first position that it stands for; null if it stands for no other."},
+            "covers_to": {"help_text": "The last position that it stands for."},
             "added_in": {"help_text": "The version of the memory with which it came."},
             "evicted_in": {"help_text": "The version of the memory with which it left."},
         }

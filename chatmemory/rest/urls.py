@@ -44,6 +44,16 @@ api_urlpatterns = [
         name="message-detail",
     ),
     path(
+        "conversations/<str:conversation_id>/messages/<str:position>/pin/",
+        MessageViewSet.as_view({"post": "pin"}),
+        name="message-pin",
+    ),
+    path(
+        "conversations/<str:conversation_id>/messages/<str:position>/unpin/",
+        MessageViewSet.as_view({"post": "unpin"}),
+        name="message-unpin",
+    ),
+    path(
         "conversations/<str:conversation_id>/memory/",
         MemoryViewSet.as_view({"get": "retrieve", "put": "update", "delete": "destroy"}),
         name="memory",
@@ -52,6 +62,16 @@ api_urlpatterns = [
         "conversations/<str:conversation_id>/memory/preview/",
         MemoryViewSet.as_view({"post": "preview"}),
         name="memory-preview",
+    ),
+    path(
+        "conversations/<str:conversation_id>/memory/clear-tool-results/",
+        MemoryViewSet.as_view({"post": "clear_tool_results"}),
+        name="memory-clear-tool-results",
+    ),
+    path(
+        "conversations/<str:conversation_id>/memory/replay/",
+        MemoryViewSet.as_view({"post": "replay"}),
+        name="memory-replay",
     ),
     path(
         "stores/<chatmemory_memory_id:memory_id>/",

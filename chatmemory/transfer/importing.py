@@ -29,7 +29,7 @@ from chatmemory.database.key import Key
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
-from chatmemory.models import Conversation, Message
+from chatmemory.models import Conversation, Message, Origin
 from chatmemory.models.identifiers import memory_id_text
 from chatmemory.models.message_columns import to_columns
 from chatmemory.transfer.dry_run import DryRun
@@ -273,6 +273,8 @@ def _date(change: Change, batch: list[FoundMessage], times: list[datetime | None
     dated: list[Message] = []
     said = iter(zip(batch, times, strict=True))
     for row in change.added:
+        if row.origin != Origin.SAID:
+            continue
         columns = {"type": row.type, "text": row.text, "payload": row.payload}
         # A system message that is in memory already gets no row.
         time = next(time for item, time in said if to_columns(item.message) == columns)

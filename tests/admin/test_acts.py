@@ -573,6 +573,6 @@ def row(made, position, size):
 def test_no_address_acts_without_a_token(admin_user, conversation):  # noqa: F811
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(admin_user)
-    for name in ("window", "clear", "delete"):
+    for name in ("window", "pin", "unpin", "clear_tool_results", "clear", "delete"):
         address = reverse(f"admin:chatmemory_conversation_{name}", args=[conversation.pk])
         assert strict.post(address, {"window": "messages", "limit": 1}).status_code == 403

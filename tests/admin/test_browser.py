@@ -74,6 +74,11 @@ def addresses(conversation: Conversation) -> list[str]:
         f"{base}/what-if/?window=messages&limit=5",
         f"{base}/what-if/?window=messages&limit=0",
         f"{base}/window/?window=messages&limit=5",
+        f"{base}/window/?window=messages&limit=0&low_water=0",
+        f"{base}/window/",
+        f"{base}/clear-tool-results/?keep=0",
+        f"{base}/replay/",
+        f"{base}/replay/?1-limit=0",
         f"{base}/clear/",
         f"{base}/delete/",
         f"{base}/history/",
@@ -118,7 +123,7 @@ def test_a_strict_policy_is_kept_and_nothing_is_fetched(
 @pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
 def test_nothing_makes_a_page_wider_than_the_screen(signed_in: Any, conversation: Conversation, viewport: Any) -> None:
     page = signed_in(viewport=viewport)
-    for address in addresses(conversation)[3:10]:
+    for address in addresses(conversation)[3:15]:
         page.goto(address)
         assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], address
 
@@ -228,7 +233,7 @@ def test_finding_messages(signed_in: Any, conversation: Conversation) -> None:
 def test_from_right_to_left(signed_in: Any, conversation: Conversation, viewport: Any, settings: Any) -> None:
     settings.LANGUAGE_CODE = "ar"
     page = signed_in(viewport=viewport)
-    for address in addresses(conversation)[:10]:
+    for address in addresses(conversation)[:15]:
         page.goto(address)
         assert page.evaluate("document.documentElement.dir") == "rtl"
         if "chatmemory/conversation/" in address and "change" in address:

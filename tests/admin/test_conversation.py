@@ -409,7 +409,7 @@ class TestWhatIf:
     def test_applying_is_another_step(self, admin_client, conversation):
         shown = unescape(html(admin_client, page(conversation, "what_if") + "?window=messages&limit=1"))
         address = page(conversation, "window") + "?window=messages&limit=1"
-        assert f'href="{address}"' in shown
+        assert f'href="{address}&low_water=100&whole_turns=no&keep_tool_results="' in shown
         asked = html(admin_client, address)
         assert "3 messages will be evicted now" in words(asked)
         assert "at most 4 messages → at most 1 message" in words(asked)
@@ -567,13 +567,16 @@ class TestPermissions:
         assert page(conversation, "history") in html(client, page(conversation))
         assert "About tea" in html(client, page(conversation, "history"))
 
-    def test_nobody_edits_or_adds(self, admin_client, conversation):
+    def test_nobody_edits_or_adds(self, admin_client, staff, conversation):
         before = Conversation.objects.values().get(), list(Message.objects.order_by("pk").values())
         assert admin_client.post(page(conversation), {"title": "Mine", "limit": 1}).status_code == 403
         assert admin_client.post(f"{LIST}add/", {"title": "Mine"}).status_code == 403
         assert admin_client.get(f"{LIST}add/").status_code == 403
         assert (Conversation.objects.values().get(), list(Message.objects.order_by("pk").values())) == before
         shown = own_part(html(admin_client, page(conversation)))
+        # Messages can be pinned, and that is all.
+        assert not re.search(r"<(input(?! type=.hidden.)|textarea|select|button(?!.* class=.chatmemory-pin.))\b", shown)
+        shown = own_part(html(staff("view_conversation"), page(conversation)))
         assert not re.search(r"<(input|textarea|select|button)\b", shown)
 
     def test_an_unknown_conversation_leads_back(self, admin_client):

@@ -88,7 +88,17 @@ pytestmark = [pytest.mark.django_db, pytest.mark.urls(__name__)]
 CONVERSATIONS = "/admin/chatmemory/conversation/"
 MESSAGES = "/admin/chatmemory/message/"
 
-OF_ONE = ["memory", "what-if", "window", "clear", "export/jsonl", "export/openai", "export/langchain4j"]
+OF_ONE = [
+    "memory",
+    "what-if",
+    "replay",
+    "window",
+    "clear-tool-results",
+    "clear",
+    "export/jsonl",
+    "export/openai",
+    "export/langchain4j",
+]
 
 
 def page(conversation, action="change"):
@@ -197,7 +207,7 @@ class TestLookups:
             (CONVERSATIONS, "_popup=1&title__startswith=A"),
             (MESSAGES, "type__exact=USER"),
             (MESSAGES, "state=retained"),
-            (MESSAGES, "synthetic__exact=0"),
+            (MESSAGES, "origin__exact=said"),
         ],
     )
     def test_what_one_offers_is_found(self, admin_client, conversation, address, query):
@@ -545,11 +555,24 @@ class TestSites:
         assert "Apply" not in words(shown)
         assert "Export" not in words(shown)
 
-    @pytest.mark.parametrize("address", ["window", "clear", "export/jsonl", "export/openai", "export/langchain4j"])
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "window",
+            "pin",
+            "unpin",
+            "clear-tool-results",
+            "clear",
+            "export/jsonl",
+            "export/openai",
+            "export/langchain4j",
+        ],
+    )
     def test_permission_to_act_is_asked_of_the_site(self, admin_client, conversation, address):
         address = f"/hands-off/chatmemory/conversation/{conversation.pk}/{address}/"
-        assert admin_client.post(address, {"window": "messages", "limit": "1"}).status_code == 403
+        assert admin_client.post(address, {"window": "messages", "limit": "1", "position": "4"}).status_code == 403
         assert conversation.messages.retained().count() == 4
+        assert not conversation.messages.pinned().exists()
 
     def test_lists_ask_the_site(self, admin_client, conversation):
         messages = "/hands-off/chatmemory/message/"
@@ -580,7 +603,7 @@ class TestSites:
 
     def test_links_stay_in_the_site(self, admin_client, conversation):
         address = f"/tenant/chatmemory/conversation/{conversation.pk}/"
-        for page_of_it in ("change/", "memory/", "what-if/?window=messages&limit=1", "window/", "clear/"):
+        for page_of_it in ("change/", "memory/", "what-if/?window=messages&limit=1", "replay/", "window/", "clear/"):
             assert 'href="/admin/' not in html(admin_client, f"{address}{page_of_it}")
         for index in ("", "conversation/", "message/"):
             assert 'href="/admin/' not in html(admin_client, f"/tenant/chatmemory/{index}")

@@ -214,6 +214,8 @@ class TestTenants:
         before = Conversation.objects.values().get(), list(Message.objects.values())
         for name, data in (
             ("window", {"window": "messages", "limit": "1", "seen": f"2 messages 4 {theirs.retained_tokens}"}),
+            ("pin", {"position": "2"}),
+            ("clear_tool_results", {"keep": "0"}),
             ("clear", {}),
             ("delete", {"post": "yes"}),
         ):

@@ -37,7 +37,7 @@ from chatmemory.assistant import (
     WindowTooSmallError,
 )
 from chatmemory.database.django_store import DjangoChatMemoryStore
-from chatmemory.models import Conversation, Message
+from chatmemory.models import Conversation, Message, Origin
 from chatmemory.retention import purge_evicted
 from chatmemory.verification import verify
 from tests.database.test_async import run
@@ -132,6 +132,42 @@ class TestTurn:
             with pytest.raises(WindowTooSmallError):
                 assistant.chat(1)
         assert len(model.asked) == 5
+
+    @pytest.mark.parametrize("low_water", [100, 60])
+    def test_in_whole_turns_old_calls_leave_before_the_question(
+        self, conversation: Conversation, low_water: int
+    ) -> None:
+        conversation.memory.set_window(window="messages", limit=10, whole_turns=True, low_water=low_water)
+        calls = [calling(("tool", "{}")) for _ in range(9)]
+        model = ScriptedModel("Hello", *calls, "Done")
+        assistant = of(conversation, model, tools=[tool], system_message="Be brief.")
+        assistant.chat(1, "Hi")
+        assert assistant.chat(1, "How many?") == AiMessage("Done")
+        assert len(model.asked) == 11
+        for asked in model.asked[1:]:
+            assert UserMessage("How many?") in asked
+            assert asked[0] == SystemMessage("Be brief.")
+            assert isinstance(asked[-1], ToolExecutionResultMessage | UserMessage)
+        assert UserMessage("Hi") not in model.asked[-1]
+        assert {row.eviction_reason for row in conversation.messages.evicted()} == {"window", "orphan"}
+
+    def test_old_results_give_way_but_none_of_the_turn_under_way(self, conversation: Conversation) -> None:
+        conversation.memory.set_window(limit=240, whole_turns=True, keep_tool_results=0)
+        call = calling(("long_tool", "{}"))
+        model = ScriptedModel(call, "One", call, call, "Two")
+        assistant = of(conversation, model, tools=[long_tool])
+        assistant.chat(1, "First?")
+        assert assistant.chat(1, "Second?") == AiMessage("Two")
+        results = [one.text for one in model.asked[-1] if isinstance(one, ToolExecutionResultMessage)]
+        assert results == ["[Old tool result cleared]", long_tool(), long_tool()]
+        assert UserMessage("First?") in model.asked[-1]
+
+    def test_a_call_that_does_not_fit_with_its_results_is_an_error_in_whole_turns_too(
+        self, conversation: Conversation
+    ) -> None:
+        conversation.memory.set_window(limit=60, whole_turns=True)
+        with pytest.raises(WindowTooSmallError):
+            of(conversation, ScriptedModel(calling(("long_tool", "{}"))), tools=[long_tool]).chat(1, "Well?")
 
     def test_what_goes_on_sees_what_it_answers(self, conversation: Conversation) -> None:
         conversation.memory.set_window(window="messages", limit=10)
@@ -345,6 +381,24 @@ class TestIdempotency:
             assert assistant.chat(1, "2 + 2?", idempotency_key="2") == AiMessage("4")
         assert [row.text for row in conversation.messages.history()] == ["Capital of France?", "2 + 2?", "4", "Paris"]
         assert model.asked[-1][-1] == UserMessage("Capital of France?")
+        [copy] = conversation.messages.exclude(origin=Origin.SAID)
+        assert (copy.text, copy.origin, copy.synthetic) == ("Capital of France?", Origin.COPY, True)
+        assert (copy.covers_from, copy.covers_to) == (0, 0)
+
+    def test_a_question_that_is_asked_a_third_time_stands_for_the_one_that_was_said(
+        self, conversation: Conversation
+    ) -> None:
+        model = ScriptedModel(OSError("away"), "4", OSError("away"), "9", "Paris")
+        assistant = of(conversation, model)
+        france = "Capital of France?"
+        for key, question in (("1", france), ("2", "2 + 2?"), ("1", france), ("3", "3 * 3?")):
+            with suppress(OSError):
+                assistant.chat(1, question, idempotency_key=key)
+        assert assistant.chat(1, france, idempotency_key="1") == AiMessage("Paris")
+        copies = conversation.messages.exclude(origin=Origin.SAID)
+        first, second = copies.values_list("position", "covers_from", "covers_to")
+        assert first[1:] == (0, 0)
+        assert second[1:] == (first[0], first[0])
 
     def test_an_answer_behind_which_another_spoke_is_that_of_its_own_turn(self, conversation: Conversation) -> None:
         def model(messages: Any, tools: Any) -> AiMessage:
@@ -437,6 +491,11 @@ class TestIdempotency:
 def tool() -> str:
     """Does something."""
     return "done"
+
+
+def long_tool() -> str:
+    """Says much."""
+    return ("word " * 60).strip()
 
 
 class TestAsync:

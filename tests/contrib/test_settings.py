@@ -38,6 +38,11 @@ MAKERS: list[Callable[..., Any]] = [
         ("limit", "5"),
         ("model", " "),
         ("always_keep_system_message_first", "yes"),
+        ("low_water", 0),
+        ("low_water", "70"),
+        ("whole_turns", 1),
+        ("keep_tool_results", -1),
+        ("keep_tool_results", 2**31),
         ("title", "x" * 256),
     ],
 )
@@ -59,8 +64,19 @@ def test_a_new_conversation_has_them_all() -> None:
         "limit": 7,
         "model": "gpt-4",
         "always_keep_system_message_first": True,
+        "low_water": 70,
+        "whole_turns": True,
+        "keep_tool_results": 0,
         "title": "Parcels",
     }
     assert settings.keys() == ConversationSettings.__annotations__.keys()
     NativeMemory("fw", "t", **settings).add([UserMessage("Where?")], [None])
     assert Conversation.objects.values(*settings).get() == settings
+
+
+@pytest.mark.django_db
+def test_of_none_the_project_decides(settings: Any) -> None:
+    settings.CHATMEMORY = {"DEFAULT_LOW_WATER": 60, "DEFAULT_WHOLE_TURNS": True, "DEFAULT_KEEP_TOOL_RESULTS": 4}
+    NativeMemory("fw", "t", low_water=None, whole_turns=None, keep_tool_results=None).add([UserMessage("Hi")], [None])
+    made = Conversation.objects.get()
+    assert (made.low_water, made.whole_turns, made.keep_tool_results) == (60, True, 4)

@@ -19,7 +19,9 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.eviction import Entry, EvictionReason, Retained
+from chatmemory.core.entries import Entry, EvictionReason
+from chatmemory.core.eviction import Retained
+from chatmemory.core.window import Window, WindowKind
 from tests.support.strategies import tool_groups
 
 CALL = ToolExecutionRequest("1", "tool", "{}")
@@ -41,6 +43,10 @@ MESSAGES = st.sampled_from(
 ENTRIES = st.lists(st.builds(Entry, MESSAGES, st.integers(0, 6)), max_size=14)
 
 
+def window_of(limit: int, *, system_message_first: bool = False) -> Window:
+    return Window(kind=WindowKind.MESSAGES, limit=limit, always_keep_system_message_first=system_message_first)
+
+
 @dataclass
 class Case:
     """What is in a memory, what is added to it, and its window."""
@@ -53,14 +59,15 @@ class Case:
 
     def retained(self, *, lazily: bool = False) -> Retained:
         total = self.overhead + sum(entry.cost for entry in self.stored)
-        return Retained(iter(self.stored) if lazily else self.stored, total=total, limit=self.limit)
+        window = window_of(self.limit, system_message_first=self.system_message_first)
+        return Retained(iter(self.stored) if lazily else self.stored, total=total, window=window)
 
     def run(self, *, lazily: bool = False) -> Retained:
         retained = self.retained(lazily=lazily)
         if not self.added:
             retained.evict()
         for entry in self.added:
-            retained.add(entry, system_message_first=self.system_message_first)
+            retained.add(entry)
         return retained
 
 
@@ -205,9 +212,10 @@ class TestAnyConversation:
         self, groups: list[list[ChatMessage]], limit: int, system_message_first: bool
     ) -> None:
         """If a call, its results and a system message fit; otherwise results can come after their call left."""
-        retained = Retained([], total=0, limit=limit)
+        window = window_of(limit, system_message_first=system_message_first)
+        retained = Retained([], total=0, window=window)
         for message in (message for group in groups for message in group):
-            retained.add(Entry(message, 1), system_message_first=system_message_first)
+            retained.add(Entry(message, 1))
         called: set[Any] = set()
         for entry in retained.entries():
             if isinstance(entry.message, AiMessage):
@@ -225,8 +233,9 @@ class TestAnyConversation:
         assert retained.evicted == evicted
 
 
-def retained_of(*messages: ChatMessage, limit: int) -> Retained:
-    return Retained([Entry(message, 1) for message in messages], total=len(messages), limit=limit)
+def retained_of(*messages: ChatMessage, limit: int, system_message_first: bool = False) -> Retained:
+    window = window_of(limit, system_message_first=system_message_first)
+    return Retained([Entry(message, 1) for message in messages], total=len(messages), window=window)
 
 
 def kept(retained: Retained) -> list[ChatMessage]:
@@ -305,19 +314,20 @@ class TestRules:
         assert kept(retained) == [UserMessage("1"), SystemMessage("new")]
 
     def test_a_new_system_message_goes_to_the_front_when_told_so(self) -> None:
-        retained = retained_of(UserMessage("1"), SystemMessage("old"), UserMessage("2"), limit=3)
-        retained.add(Entry(SystemMessage("new"), 1), system_message_first=True)
+        messages = UserMessage("1"), SystemMessage("old"), UserMessage("2")
+        retained = retained_of(*messages, limit=3, system_message_first=True)
+        retained.add(Entry(SystemMessage("new"), 1))
         assert kept(retained) == [SystemMessage("new"), UserMessage("1"), UserMessage("2")]
 
     def test_the_new_message_may_be_the_one_that_leaves(self) -> None:
-        retained = Retained([], total=0, limit=5)
+        retained = Retained([], total=0, window=window_of(5))
         assert retained.add(Entry(UserMessage("long"), 6)) is True
         assert gone(retained) == [(UserMessage("long"), EvictionReason.WINDOW)]
         assert retained.total == 0
 
     def test_room_of_a_replaced_message_is_free_again(self) -> None:
         entries = [Entry(SystemMessage("old"), 5), Entry(UserMessage("1"), 5)]
-        retained = Retained(entries, total=10, limit=10)
+        retained = Retained(entries, total=10, window=window_of(10))
         retained.add(Entry(SystemMessage("new"), 5))
         assert kept(retained) == [UserMessage("1"), SystemMessage("new")]
 
@@ -334,20 +344,20 @@ class TestReadsLazily:
     )
     def test_one_leaves_ten_thousand(self, first: ChatMessage | None) -> None:
         read: list[int] = []
-        retained = Retained(self.stored(10_000, read, first), total=10_000, limit=10_000)
+        retained = Retained(self.stored(10_000, read, first), total=10_000, window=window_of(10_000))
         retained.add(Entry(UserMessage("new"), 1))
         assert len(retained.evicted) == 1
         assert len(read) < 10
 
     def test_nothing_leaves(self) -> None:
         read: list[int] = []
-        retained = Retained(self.stored(10_000, read), total=10_000, limit=20_000)
+        retained = Retained(self.stored(10_000, read), total=10_000, window=window_of(20_000))
         retained.add(Entry(UserMessage("new"), 1))
         assert read == []
 
     def test_a_batch_reads_as_far_as_it_evicts(self) -> None:
         read: list[int] = []
-        retained = Retained(self.stored(10_000, read), total=10_000, limit=10_000)
+        retained = Retained(self.stored(10_000, read), total=10_000, window=window_of(10_000))
         for number in range(50):
             retained.add(Entry(UserMessage(str(number)), 1))
         assert len(retained.evicted) == 50

@@ -23,11 +23,15 @@ from tests.support.strategies import messages, tool_groups
 pytestmark = pytest.mark.django_db(transaction=True)
 
 batches = st.lists(st.lists(messages(), max_size=3) | tool_groups(), max_size=8)
+marks = {
+    "low_water": st.sampled_from([100, 70, 30]),
+    "whole_turns": st.booleans(),
+    "keep_tool_results": st.sampled_from([None, 0, 1]),
+    "always_keep_system_message_first": st.booleans(),
+}
 windows = st.fixed_dictionaries(
-    {"window": st.just("messages"), "limit": st.integers(1, 8), "always_keep_system_message_first": st.booleans()}
-) | st.fixed_dictionaries(
-    {"window": st.just("tokens"), "limit": st.integers(1, 400), "always_keep_system_message_first": st.booleans()}
-)
+    {"window": st.just("messages"), "limit": st.integers(1, 8), **marks}
+) | st.fixed_dictionaries({"window": st.just("tokens"), "limit": st.integers(1, 400), **marks})
 
 
 def state(conversation: Conversation) -> Any:
@@ -117,6 +121,23 @@ def test_statements_of_an_addition(said: int, way: str, locked: bool) -> None:
     assert len(statements(captured)) == 1
 
 
+@pytest.mark.parametrize(("limit", "more"), [(20, 1), (200, 2)])
+def test_statements_of_an_addition_that_evicts_down_to_a_mark(limit: int, more: int) -> None:
+    """More than fit one statement are marked by one of their own."""
+    free, locked = (ConversationFactory(owner=None, window="messages", limit=limit, low_water=70) for _ in range(2))
+    for conversation in free, locked:
+        conversation.memory.add(*(UserMessage(str(number)) for number in range(limit)))
+    with CaptureQueriesContext(connection) as captured:
+        free.memory.add(AiMessage("answer"))
+    at_once = connection.vendor == "postgresql" and limit == 20
+    assert len(statements(captured)) == (3 if at_once else 3 + more), statements(captured)
+    with transaction.atomic():
+        locked.memory.add(AiMessage("answer"))
+    assert free.retained_count == limit * 70 // 100
+    assert {row.eviction_reason for row in free.messages.evicted()} == {"window"}
+    assert state(free) == state(locked)
+
+
 def test_a_system_message_that_was_replaced_elsewhere_is_said_again() -> None:
     conversation = ConversationFactory(window="messages", limit=3)
     conversation.memory.add(SystemMessage("one"))
@@ -125,17 +146,31 @@ def test_a_system_message_that_was_replaced_elsewhere_is_said_again() -> None:
     assert conversation.memory.messages() == [SystemMessage("one")]
 
 
-def somebody_else(act: Callable[[], object]) -> AbstractContextManager[None]:
-    """Has ``act`` done once, after the next statement."""
-    todo = [act]
+def somebody_else(act: Callable[[], object], *, after: int = 1) -> AbstractContextManager[None]:
+    """Has ``act`` done once, after so many statements."""
+    todo = [act, *[None] * (after - 1)]
 
     def wrapper(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         result = execute(sql, params, many, context)
-        if todo:
-            todo.pop()()
+        if todo and (now := todo.pop()):
+            now()
         return result
 
     return connection.execute_wrapper(wrapper)
+
+
+@pytest.mark.parametrize("after", [1, 2])
+@pytest.mark.parametrize("limit", [20, 200])
+def test_who_is_not_fastest_evicts_down_to_the_mark_all_the_same(after: int, limit: int) -> None:
+    """Somebody changes the conversation before, or after, the rows are read that are to leave."""
+    conversation = ConversationFactory(window="messages", limit=limit, low_water=50)
+    conversation.memory.add(*(UserMessage(str(number)) for number in range(limit)))
+    other = Conversation.objects.get(pk=conversation.pk).memory
+    with somebody_else(lambda: other.add(UserMessage("faster")), after=after):
+        conversation.memory.add(UserMessage("slower"))
+    rest = [UserMessage(str(number)) for number in range(limit // 2 + 1, limit)]
+    assert conversation.memory.messages() == [*rest, UserMessage("faster"), UserMessage("slower")]
+    check_invariants(conversation)
 
 
 def test_who_is_not_fastest_adds_all_the_same() -> None:

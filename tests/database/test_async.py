@@ -22,6 +22,7 @@ from chatmemory import (
     UserMessage,
     personal_data,
     recounting,
+    replaying,
     retention,
     verification,
 )
@@ -74,7 +75,7 @@ def test_every_method_has_a_twin_with_the_same_arguments(kind: type) -> None:
 WITHOUT_IN: dict[type, set[str]] = {Assistant: {"memory", "forget"}}
 
 
-@pytest.mark.parametrize("module", [personal_data, recounting, retention, verification])
+@pytest.mark.parametrize("module", [personal_data, recounting, replaying, retention, verification])
 def test_every_function_has_a_twin_with_the_same_arguments(module: ModuleType) -> None:
     functions = {name for name in module.__all__ if inspect.isfunction(getattr(module, name))}
     twins = {name for name in functions if name.startswith("a") and name[1:] in functions}

@@ -285,6 +285,14 @@ class TestIdempotency:
         assert [vars_of(row) for row in again.evicted] == [vars_of(row) for row in first.evicted]
         assert (conversation.window, conversation.version) == ("tokens", 3)
 
+    def test_a_pin_that_came_later_is_not_in_the_account(self) -> None:
+        conversation = ConversationFactory(window="messages", limit=4)
+        first = conversation.memory.add(*users(0, 1), idempotency_key="k")
+        conversation.memory.pin(0)
+        conversation.memory.clear()
+        again = conversation.memory.add(*users(0, 1), idempotency_key="k")
+        assert again.to_data("langchain4j") == first.to_data("langchain4j")
+
     def test_a_key_is_kept_when_nothing_was_added(self) -> None:
         conversation = ConversationFactory()
         conversation.memory.add(SystemMessage("s"))
@@ -344,7 +352,7 @@ class TestRewriting:
         conversation.memory.set([SystemMessage("s"), summary, *users(4, 5)])
         assert conversation.memory.messages() == [SystemMessage("s"), summary, *users(4, 5)]
         assert reasons(conversation) == dict.fromkeys([1, 2, 3, 4], "rewritten")
-        assert conversation.messages.get(synthetic=True).message == summary
+        assert conversation.messages.get(origin="rewrite").message == summary
         assert [row.message for row in conversation.messages.history()] == [SystemMessage("s"), *users(*range(6))]
         assert conversation.version == 2
         check_invariants(conversation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -82,7 +83,29 @@ class Talk:
         self.memory.set(messages)
 
     def change_the_window(self) -> None:
-        self.memory.set_window(limit=self.data.draw(st.integers(1, 9)))
+        window = self.data.draw(st.sampled_from(["messages", "tokens"]))
+        limit = self.data.draw(st.integers(1, 9)) * (10 if window == "tokens" else 1)
+        with suppress(ValueError):  # pinned messages may need more
+            self.memory.set_window(window=window, limit=limit)
+
+    def change_what_leaves(self) -> None:
+        with suppress(ValueError):  # in whole turns, pinned messages keep their questions
+            self.memory.set_window(
+                low_water=self.data.draw(st.integers(30, 100)),
+                whole_turns=self.data.draw(st.booleans()),
+                keep_tool_results=self.data.draw(st.none() | st.integers(0, 2)),
+            )
+
+    def pin(self) -> None:
+        with suppress(ValueError):
+            self.memory.pin(self.data.draw(st.integers(0, max(0, self.conversation.next_position - 1))))
+
+    def unpin(self) -> None:
+        for row in self.conversation.messages.pinned():
+            self.memory.unpin(row.position)
+
+    def clear_results(self) -> None:
+        self.memory.clear_tool_results(keep=self.data.draw(st.integers(0, 2)), placeholder="x")
 
     def shrink_the_window_elsewhere(self) -> None:
         """A limit that became smaller without a change is a view, until the next change."""
@@ -105,6 +128,10 @@ RARE = [
     Talk.rewrite,
     Talk.insert,
     Talk.change_the_window,
+    Talk.change_what_leaves,
+    Talk.pin,
+    Talk.unpin,
+    Talk.clear_results,
     Talk.clear,
 ]
 STEPS = st.lists(
@@ -173,6 +200,23 @@ def test_after_a_cut_only_what_is_said_since_keeps_its_thinking() -> None:
     conversation.memory.add(_think(conversation))
     conversation.memory.add(UserMessage("Hi"))
     assert _signed(conversation.memory.to_format(FORMAT)) == 1
+
+
+def test_pins_leave_all_thinking_fresh_and_cleared_results_none() -> None:
+    conversation = Conversation.objects.create(window="messages", limit=20)
+    conversation.memory.add(UserMessage("The time?"))
+    conversation.memory.add(_think(conversation, "a"))
+    conversation.memory.add(ToolExecutionResultMessage("a", "now", "noon, as on every other day at this time"))
+    conversation.memory.add(_think(conversation))
+    conversation.memory.add(UserMessage("Thanks"))
+    conversation.memory.pin(0)
+    assert _signed(conversation.memory.to_format(FORMAT)) == 2
+    before = conversation.version
+    conversation.memory.clear_tool_results(keep=0)
+    assert _signed(conversation.memory.to_format(FORMAT)) == 0
+    conversation.refresh_from_db()
+    assert prefix_version_at(conversation, before) == 0
+    assert prefix_version_at(conversation, conversation.version) == conversation.version
 
 
 def test_thinking_of_the_turn_under_way_stays_beside_its_call() -> None:

@@ -99,7 +99,7 @@ def test_what_a_memory_elsewhere_adds_to_a_full_window_was_said(
             if memory.messages() != before:  # a window of nothing but equal messages cannot be told apart
                 expected.append(message)
         assert [row.message for row in Message.objects.history()] == expected
-        assert not Message.objects.filter(synthetic=True).exists()
+        assert not Message.objects.filter(origin="rewrite").exists()
         assert [row.message for row in Message.objects.retained()] == memory.messages()
         transaction.set_rollback(True)
 

@@ -84,9 +84,10 @@ def end(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
-def test_all_is_as_if_one_process_had_done_it(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [{}, {"low_water": 60, "whole_turns": True}], ids=["LangChain4j's", "a mark"])
+def test_all_is_as_if_one_process_had_done_it(settings: dict[str, Any], start: Start, tmp_path: Path) -> None:
     """Batches and single messages, keys delivered twice; others read, rewrite, clear and change the window."""
-    conversation = ConversationFactory(window="messages", limit=7)
+    conversation = ConversationFactory(window="messages", limit=7, **settings)
     before = copy.copy(conversation)
     processes = [start("add", f"w{number}", EACH, conversation) for number in range(WRITERS)]
     processes.append(start("meddle", "m", EACH // 2, conversation))

@@ -60,7 +60,7 @@ execute_from_command_line(["manage.py", "demo", "--no-serve"])
 
 COUNTS = """
     SELECT memory_id, message_count, retained_count, version,
-           (SELECT count(*) FROM chatmemory_message m WHERE m.conversation_id = c.id),
+           (SELECT count(*) FROM chatmemory_message m WHERE m.conversation_id = c.id AND origin = 'said'),
            (SELECT count(*) FROM chatmemory_message m WHERE m.conversation_id = c.id AND evicted_in IS NULL)
     FROM chatmemory_conversation c
 """
@@ -200,8 +200,17 @@ def test_the_samples_were_said_over_two_weeks(first_run: tuple[Demo, str]) -> No
         "SELECT id, updated_at FROM chatmemory_conversation ORDER BY 1"
     )
     unordered = "SELECT count(*) FROM chatmemory_message m JOIN chatmemory_message n USING (conversation_id) WHERE "
-    assert demo.query(f"{unordered} m.position < n.position AND m.created_at >= n.created_at") == [(0,)]
+    assert demo.query(f"{unordered} m.added_in < n.added_in AND m.created_at >= n.created_at") == [(0,)]
     assert demo.query(f"{unordered} m.evicted_in = n.added_in AND m.evicted_at <> n.created_at") == [(0,)]
+
+
+def test_one_sample_has_a_window_that_keeps_the_prompt_cache(first_run: tuple[Demo, str]) -> None:
+    demo, _out = first_run
+    marks = "SELECT id FROM chatmemory_conversation WHERE low_water < 100 AND whole_turns AND keep_tool_results = 1"
+    placeholders = "SELECT count(*) FROM chatmemory_message WHERE origin = 'cleared'"
+    assert len(demo.query(marks)) == 1
+    assert demo.query(f"{placeholders} AND conversation_id IN ({marks})") == demo.query(placeholders) == [(4,)]
+    assert demo.query(f"{placeholders} AND evicted_in IS NULL") == [(1,)]
 
 
 def test_without_the_docs_it_prints_where_the_api_is(loaded: Demo) -> None:

@@ -32,6 +32,7 @@ from chatmemory.models import Conversation, IdempotencyKey, Message
 from chatmemory.personal_data import ERASED_TEXT, erase_user, export_user
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory, UserFactory
+from tests.support.full_windows import conversation_of_turns
 
 pytestmark = pytest.mark.django_db
 
@@ -142,7 +143,7 @@ class TestErasing:
 
     def test_anonymised_conversations_keep_their_figures(self, user: Any, theirs: Conversation, settings: Any) -> None:
         settings.CHATMEMORY = {"ERASE_USER": "anonymise"}
-        figures = ["position", "type", "token_count", "synthetic", "added_in", "evicted_in", "evicted_at", "created_at"]
+        figures = ["position", "type", "token_count", "origin", "added_in", "evicted_in", "evicted_at", "created_at"]
         before = list(Message.objects.order_by("position").values(*figures))
         erase_user(user)
         after = Conversation.objects.get()
@@ -157,6 +158,15 @@ class TestErasing:
             ToolExecutionResultMessage(None, None, ERASED_TEXT),
             CustomMessage(),
         ]
+        assert list(verify()) == []
+
+    def test_anonymised_conversations_keep_pins_and_what_placeholders_stand_for(self, user: Any) -> None:
+        made = conversation_of_turns(owner=user)
+        figures = ["position", "origin", "covers_from", "covers_to", "pins", "eviction_reason", "memory_order"]
+        before = list(made.messages.order_by("position").values(*figures))
+        erase_user(user, how="anonymise")
+        assert list(made.messages.order_by("position").values(*figures)) == before
+        assert {row.text for row in made.messages.all()} == {ERASED_TEXT}
         assert list(verify()) == []
 
     @pytest.mark.django_db(transaction=True)

@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db.models import ProtectedError
+from django.db.models import Case, ProtectedError, When
 from django.db.models.signals import pre_delete
 from django.utils import timezone
 
 from chatmemory import UserMessage
 from chatmemory.database import operations
 from chatmemory.database.target import Target
-from chatmemory.models import Conversation, IdempotencyKey, Message
+from chatmemory.models import Conversation, IdempotencyKey, Message, Origin
 from chatmemory.retention import purge_conversations, purge_evicted, purge_keys
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory
+from tests.support.full_windows import conversation_of_turns, turn
 
 pytestmark = pytest.mark.django_db
 
@@ -123,6 +124,21 @@ class TestEvictedMessages:
         assert conversation.memory.messages() == [UserMessage("u3"), UserMessage("u4")]
         conversation.refresh_from_db()
         assert (conversation.message_count, conversation.next_position, conversation.evicted_count) == (5, 5, 3)
+        assert list(verify()) == []
+
+    def test_placeholders_outlive_their_tool_results(self) -> None:
+        conversation = conversation_of_turns()
+        before, version = conversation.memory.messages(), conversation.version
+        Message.objects.update(
+            evicted_at=Case(When(evicted_in=None, then=None), default=timezone.now() - timedelta(days=31))
+        )
+        Conversation.objects.update(created_at=timezone.now() - timedelta(days=40))
+        run("--older-than", "30", "--evicted-only")
+        assert conversation.messages.retained().filter(origin=Origin.CLEARED).count() == 3
+        assert not conversation.messages.evicted().exists()
+        assert (conversation.memory.messages(), conversation.memory.at(version)) == (before, before)
+        assert [row.position for row in conversation.messages.pinned()] == [3]
+        conversation.memory.add(*turn(6))
         assert list(verify()) == []
 
     def test_what_was_evicted_since_stays_though_it_was_said_before(self) -> None:

@@ -12,10 +12,11 @@ from django.utils import timezone
 
 from chatmemory import OpenAiTokenCountEstimator, TokenWindowChatMemory, UserMessage
 from chatmemory.database.django_store import DjangoChatMemoryStore
-from chatmemory.models import Conversation
+from chatmemory.models import Conversation, Message, Origin
 from chatmemory.recounting import recount
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory
+from tests.support.full_windows import turn
 from tests.vectors import OracleEstimator
 
 pytestmark = pytest.mark.django_db
@@ -61,6 +62,34 @@ def test_what_no_longer_fits_is_evicted() -> None:
     conversation.refresh_from_db()
     assert (conversation.retained_count, conversation.retained_tokens) == (2, 18)
     assert conversation.messages.get(position=1).eviction_reason == "window"
+    assert list(verify()) == []
+
+
+def test_old_results_are_cleared_and_pins_stay() -> None:
+    conversation = ConversationFactory(limit=150, keep_tool_results=0)
+    conversation.memory.add(*turn(0, words=10), *turn(1, words=50))
+    conversation.memory.pin(0)
+    Message.objects.filter(position=2).update(token_count=15, text="안녕하세요 " * 20)
+    said = run("--model", "gpt-4")
+    conversation.refresh_from_db()
+    cleared = conversation.messages.get(position=2)
+    assert (cleared.eviction_reason, cleared.evicted_in) == ("tool_cleared", conversation.version)
+    placeholder = conversation.messages.get(position=8)
+    assert (placeholder.origin, placeholder.covers_from, placeholder.is_retained) == (Origin.CLEARED, 2, True)
+    assert [row.position for row in conversation.messages.pinned()] == [0]
+    assert said == "Counted conversations: 1, messages: 8, evicted: 1.\n"
+    assert list(verify()) == []
+
+
+def test_pins_that_take_more_than_half_stay() -> None:
+    """What was promised to a user is kept, even if another model counts more tokens for it."""
+    conversation = ConversationFactory(limit=3 + 4 * 6, model="gpt-4o")
+    conversation.memory.add(*[UserMessage(TEXT)] * 4)
+    conversation.memory.pin(0)
+    conversation.memory.pin(1)
+    run("--model", "gpt-4")
+    conversation.refresh_from_db()
+    assert [row.position for row in conversation.messages.retained()] == [0, 1]
     assert list(verify()) == []
 
 

@@ -16,9 +16,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from chatmemory import SystemMessage, UserMessage
-from chatmemory.models import Conversation, IdempotencyKey, Message
+from chatmemory.models import Conversation, IdempotencyKey, Message, Origin
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory, UserFactory
+from tests.support.full_windows import conversation_of_turns, turn
 
 pytestmark = pytest.mark.django_db
 
@@ -182,6 +183,90 @@ def test_half_an_eviction(conversation: Conversation) -> None:
         finally:
             cursor.execute("PRAGMA ignore_check_constraints = OFF")
     assert whats() == ["eviction fields"]
+
+
+def test_pins_and_placeholders_are_no_finding(conversation: Conversation) -> None:
+    made = conversation_of_turns()
+    assert made.messages.filter(origin=Origin.CLEARED).exists()
+    made.memory.clear_tool_results(keep=0)
+    made.memory.pin(3)
+    made.memory.clear()
+    assert run() == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("pins", "expected"),
+    [
+        ("yes", "versions such as '3-7 9-'"),
+        ("0-", "versions such as '3-7 9-'"),
+        ("2- 3-", "versions such as '3-7 9-'"),
+        ("2-3  4-", "versions such as '3-7 9-'"),
+        ("2-2", "versions in ascending order"),
+        ("2-3 1-", "versions in ascending order"),
+    ],
+)
+def test_pins_that_cannot_be(conversation: Conversation, pins: str, expected: str) -> None:
+    Message.objects.filter(position=2).update(pins=pins)
+    [finding] = verify()
+    assert (finding.what, finding.expected, finding.found) == ("pins of message 2", expected, repr(pins))
+
+
+def test_a_pin_of_a_later_version(conversation: Conversation) -> None:
+    Message.objects.filter(position=2).update(pins="1-2 7-")
+    [finding] = verify(repair=True)
+    assert (finding.what, finding.expected, finding.repaired) == ("version", "at least 7", True)
+    assert run() == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("position", "columns", "found"),
+    [
+        (5, {"covers_from": 0, "covers_to": 1}, 1),  # it was said
+        (4, {"covers_from": 3, "covers_to": 4}, 1),
+        (4, {"covers_from": None, "covers_to": None}, 0),
+        (4, {"covers_from": 0, "covers_to": 3}, 0),
+    ],
+)
+def test_positions_that_no_message_can_stand_for(
+    conversation: Conversation, position: int, columns: dict[str, int | None], found: int
+) -> None:
+    Message.objects.filter(position=position).update(**columns)
+    assert [(one.what, one.found) for one in verify()] == [
+        ("covers_from and covers_to", "1 messages with others")
+    ] * found
+
+
+def test_a_placeholder_that_stands_for_nothing() -> None:
+    made = conversation_of_turns()
+    placeholders = made.messages.filter(origin=Origin.CLEARED)
+    placeholders.filter(position=placeholders.latest("position").position).update(covers_from=None, covers_to=None)
+    assert whats() == ["covers_from and covers_to", "placeholders"]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"eviction_reason": "orphan"}, {"type": "USER"}, {"evicted_in": 9}],
+    ids=["for another reason", "no result", "in another version"],
+)
+def test_a_placeholder_of_what_was_not_cleared(columns: dict[str, Any]) -> None:
+    made = conversation_of_turns()
+    original = made.messages.get(position=10)
+    assert (original.evicted_in, original.eviction_reason) == (7, "tool_cleared")
+    made.messages.filter(pk=original.pk).update(**columns)
+    [finding] = verify()
+    assert (finding.what, finding.found) == ("placeholders", "1 for none")
+
+
+def test_cleared_results_are_not_missed_where_no_history_is_kept(settings: Any) -> None:
+    settings.CHATMEMORY = {"KEEP_HISTORY": False}
+    made = conversation_of_turns()
+    assert made.messages.filter(origin=Origin.CLEARED).exists()
+    assert not made.messages.evicted().exists()
+    made.memory.clear_tool_results(keep=0)
+    made.memory.add(*turn(6))
+    made.refresh_from_db()
+    assert made.purged_count == made.next_position - made.messages.count()
+    assert run() == (0, [])
 
 
 @pytest.mark.parametrize(

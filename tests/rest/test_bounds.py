@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from chatmemory import AiMessage, UserMessage
+from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.database import operations
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
@@ -131,6 +131,56 @@ class TestMemories:
         conversation = said(user, window="tokens", limit=20)
         for _ in range(5):
             assert post(api, url(conversation, "messages/"), user_message("one two three four")).status_code == 201
+
+    def test_what_a_low_water_mark_evicts_does_not_count(self, api, user, bounds):
+        bounds(MAX_MEMORY_CHARS=165)
+        conversation = said(user, 40, 40, 40, 40, window="messages", limit=4, low_water=50)
+        assert post(api, url(conversation, "messages/"), user_message("x" * 50)).status_code == 201
+
+    def test_what_is_pinned_counts(self, api, user, bounds):
+        bounds(MAX_MEMORY_CHARS=100)
+        conversation = said(user, 60, 10, 10, 10, window="messages", limit=4)
+        conversation.memory.pin(0)
+        listed = api.get(url(conversation, "memory/")).json()["messages"]
+        new = user_message("y" * 45)
+        refused = [
+            post(api, url(conversation, "messages/"), new),
+            put(api, url(conversation, "memory/"), {"messages": [*listed, new]}),
+        ]
+        assert [(each.status_code, each.json()["type"]) for each in refused] == [(413, TOO_LARGE)] * 2
+        conversation.memory.unpin(0)
+        assert put(api, url(conversation, "memory/"), {"messages": [*listed, new]}).status_code == 200
+
+    @pytest.mark.parametrize(("keep", "status"), [(0, 413), (None, 201)])
+    def test_what_stays_because_results_gave_way_counts(self, api, user, bounds, keep, status):
+        conversation = ConversationFactory(owner=user, keep_tool_results=keep)
+        conversation.memory.add(
+            UserMessage("u0"),
+            AiMessage("a1", thinking="x" * 600),
+            AiMessage(None, [ToolExecutionRequest("1", "look_up", "{}")]),
+            ToolExecutionResultMessage("1", "look_up", "word " * 400),
+            UserMessage("u4"),
+        )
+        conversation.memory.set_window(limit=conversation.retained_tokens + 3)
+        bounds(MAX_MEMORY_CHARS=3000)
+        new = {"type": "AI", "text": "word " * 60, "thinking": "x" * 2300}
+        assert post(api, url(conversation, "messages/"), new).status_code == status
+
+    @pytest.mark.parametrize("room", [0, 30])
+    def test_placeholders_with_more_characters_count(self, api, user, bounds, room):
+        conversation = ConversationFactory(owner=user, keep_tool_results=0)
+        conversation.memory.add(
+            UserMessage("u0"),
+            AiMessage(None, [ToolExecutionRequest("1", "look_up", "{}")]),
+            ToolExecutionResultMessage("1", "look_up", "\U0001f9ec" * 8),
+            UserMessage("u3"),
+        )
+        conversation.memory.set_window(limit=conversation.retained_tokens + 3)
+        chars = sum(len(row.text) + len(row.payload or "") for row in conversation.messages.all())
+        bounds(MAX_MEMORY_CHARS=chars + 2 + room)
+        answer = post(api, url(conversation, "messages/"), user_message("u4"))
+        assert answer.status_code == (201 if room else 413)
+        assert api.get(url(conversation, "memory/")).status_code == 200
 
     def test_the_number_of_messages_is_bounded(self, api, user, bounds):
         bounds(MAX_MEMORY_MESSAGES=2)

@@ -262,6 +262,8 @@ def test_each_kind_of_call_has_its_rate(api: Client, user: Any, settings: Any, s
     for name, call in calls.items():
         statuses = [call().status_code for _ in range(3)]
         assert (statuses[-1] == 429) == (name == scope), statuses
+    replayed = post(api, url(conversation, "memory/replay/"), {})
+    assert replayed.status_code == (429 if scope == "previews" else 200)
     refused = calls[scope]()
     assert "available in" in problem(refused)["detail"]
     assert int(refused["Retry-After"]) > 0

@@ -46,7 +46,10 @@ def test_what_is_known_is_not_sent_again(api: Client, conversation: Conversation
         lambda conversation: conversation.memory.clear(),
         lambda conversation: conversation.memory.set_window(limit=4),
         lambda conversation: conversation.memory.set_window(model="gpt-4"),
+        lambda conversation: conversation.memory.pin(0),
         lambda conversation: Conversation.objects.update(window="tokens"),
+        lambda conversation: Conversation.objects.update(low_water=50),
+        lambda conversation: Conversation.objects.update(keep_tool_results=0),
     ],
 )
 def test_a_change_of_the_memory_changes_its_tag(api: Client, conversation: Conversation, change: Any) -> None:

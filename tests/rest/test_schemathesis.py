@@ -46,8 +46,16 @@ CONFIG = schemathesis.Config.from_dict(
         ],
     }
 )
+WHOLE = {"limit", "low_water", "keep_tool_results", "keep"}
 API = schemathesis.openapi.from_dict(openapi_document(), config=CONFIG)
 API.app = get_wsgi_application()
+
+
+def make_whole(settings: dict[str, Any]) -> None:
+    """Make whole numbers of 1.0 and its like, which is a whole number to JSON Schema, not to the server."""
+    for name in WHOLE & set(settings):
+        if isinstance(settings[name], float):
+            settings[name] = int(settings[name])
 
 
 def agree(case: schemathesis.Case) -> None:
@@ -60,8 +68,10 @@ def agree(case: schemathesis.Case) -> None:
     query.pop("at_message", None)  # a position that is there, and not together with the next one
     if "at" in query:
         query["at"] = 0  # a version that is there
-    if isinstance(case.body, dict) and isinstance(case.body.get("limit"), float):
-        case.body["limit"] = int(case.body["limit"])  # 1.0 is a whole number to JSON Schema, not to the server
+    if isinstance(case.body, dict):
+        make_whole(case.body)
+        for window in case.body.get("variants", ()):
+            make_whole(window)
     messages = case.body.get("messages", [case.body]) if isinstance(case.body, dict) else []
     for message in messages:
         parts = message.get("content") if isinstance(message, dict) else None

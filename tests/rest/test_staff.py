@@ -47,7 +47,7 @@ WRITE = {"change_conversation", "read_message_text", "write_message_text"}
 CUT = RETAINED - {"plantedSystem"} | METADATA | {TITLE}
 
 # What each call needs, a body for it, and what its answer says to those who may read everything. The message that the
-# address names is the one that was evicted.
+# address names is the one that was evicted; only a retained one can be pinned.
 CALLS: dict[tuple[str, str], tuple[set[str], Any, set[str]]] = {
     ("conversation-list", "GET"): (VIEW, None, {TITLE, *METADATA}),
     ("conversation-list", "POST"): ({"add_conversation"}, {"memory_id": "new"}, set()),
@@ -61,6 +61,10 @@ CALLS: dict[tuple[str, str], tuple[set[str], Any, set[str]]] = {
     ("memory", "PUT"): (WRITE, {"messages": [USER]}, RETAINED),
     ("memory", "DELETE"): ({"change_conversation"}, None, set()),
     ("memory-preview", "POST"): (READ, {"limit": 1}, RETAINED),
+    ("message-pin", "POST"): ({"change_conversation"}, None, {"plantedRetained"}),
+    ("message-unpin", "POST"): ({"change_conversation"}, None, {"plantedRetained"}),
+    ("memory-clear-tool-results", "POST"): (WRITE, {"keep": 0, "placeholder": "."}, {"plantedResult"}),
+    ("memory-replay", "POST"): (VIEW, {"variants": [{"limit": 2}]}, set()),
     ("store", "GET"): (READ, None, RETAINED),
     ("store", "PUT"): (WRITE, [USER], set()),
     ("store", "DELETE"): ({"change_conversation"}, None, set()),
@@ -72,7 +76,8 @@ OF_ONE_OWNER = {("conversation-list", "POST"), ("store", "GET"), ("store", "PUT"
 
 def address(name: str, conversation: Conversation, query: str) -> str:
     path = path_of(ROUTES[name], conversation)
-    return f"{path.replace('/0/', '/1/')}?{query}"
+    position = 4 if name in {"message-pin", "message-unpin"} else 1
+    return f"{path.replace('/0/', f'/{position}/')}?{query}"
 
 
 def granted(permissions: Any) -> set[str]:
@@ -125,7 +130,7 @@ def test_words_are_for_those_who_may_read_and_acts_for_those_who_may_act(name: s
         reads = "read_message_text" in permissions
         assert answer.status_code in {200, 201, 204}, (permissions, answer.content)
         assert said_in(answer) == (says if reads else says - HIDDEN), permissions
-        is_change = method != "GET" and name != "memory-preview"
+        is_change = method != "GET" and name not in {"memory-preview", "memory-replay"}
         assert bool(entries) == (is_change or (reads and bool(says & HIDDEN))), permissions
         assert all(entry[0] == user.pk for entry in entries)
     assert everything() == before

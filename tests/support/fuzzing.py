@@ -71,7 +71,11 @@ SETTINGS = {
     "limit": 5,
     "model": "gpt-4o",
     "always_keep_system_message_first": True,
+    "low_water": 60,
+    "whole_turns": True,
+    "keep_tool_results": 1,
 }
+CLEARING = {"keep": 0, "exclude_tools": ["remember", "look_up"], "placeholder": "."}
 DATES = [
     "2026-01-01T00:00:00Z", "2026-01-01", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00",
     "9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00Z", "2026-02-30T00:00:00Z", "24:00", "2026-01-01T00:00:00+99:99",
@@ -144,7 +148,9 @@ PARAMETERS: dict[str, Sequence[str]] = {
     "metadata_key": ["a", "c", "a.b", "$", "0"],
     "state": ["retained", "evicted", "retained,evicted", "retained,retained,", ",", "gone"],
     "type": ["USER", "AI,SYSTEM", "user", ",", ",".join(["USER"] * 2000)],
-    "reason": ["window", "cleared,orphan", "", "synthetic", ","],
+    "reason": ["window", "cleared,orphan,tool_cleared", "", "synthetic", ","],
+    "origin": ["said", "said,cleared,copy,rewrite", "", "SAID", ",", "pinned"],
+    "pinned": ["true", "false", "1", ""],
     "window": ["messages", "tokens", "hours"],
     "has_evicted": ["true", "false", "1", "0", "maybe", "None"],
     "position_min": NUMBERS,
@@ -162,8 +168,8 @@ CONVERSATION_LIST = {
     "updated_after", "updated_before", "ordering", "cursor", "page_size",
 }  # fmt: skip
 MESSAGE_LIST = {
-    "state", "type", "reason", "position_min", "position_max", "created_after", "created_before", "evicted_after",
-    "evicted_before", "search", "ordering", "cursor", "page_size",
+    "state", "type", "reason", "origin", "pinned", "position_min", "position_max", "created_after",
+    "created_before", "evicted_after", "evicted_before", "search", "ordering", "cursor", "page_size",
 }  # fmt: skip
 FREE_TEXT = {
     "metadata",
@@ -240,20 +246,27 @@ class Fuzzer:
         several = draw.choices(messages, k=draw.randrange(4))
         store = f"/api/stores/{self.segment(draw.choice([*memory_ids, 'new']))}/"
         base = f"/api/conversations/{conversation if draw.random() < 0.95 else self.segment(conversation)}/"
-        window = {name: SETTINGS[name] for name in ("window", "limit", "model") if draw.random() < 0.5}
+        windowed = ("window", "limit", "low_water", "whole_turns", "keep_tool_results")
+        window = {name: SETTINGS[name] for name in windowed if draw.random() < 0.5}
+        clearing = {name: value for name, value in CLEARING.items() if draw.random() < 0.7}
+        position = f"{base}messages/{self.segment(draw.choice(['0', '1', '2', *NUMBERS]))}/"
         settings = {name: value for name, value in SETTINGS.items() if name != "memory_id" or draw.random() < 0.2}
         routes: list[tuple[float, str, str, Any]] = [
             (1.5, "POST", "/api/conversations/", settings),
             (1.5, "PATCH", base, {name: value for name, value in settings.items() if name != "memory_id"}),
             (3, "POST", f"{base}messages/", draw.choice([draw.choice(messages), {"messages": several}])),
             (1.5, "PUT", f"{base}memory/", {"messages": several}),
-            (1.5, "POST", f"{base}memory/preview/", {**window, "messages": several}),
+            (1.5, "POST", f"{base}memory/preview/", {**window, "model": "gpt-4o", "messages": several}),
+            (1, "POST", f"{position}pin/", None),
+            (0.5, "POST", f"{position}unpin/", None),
+            (1, "POST", f"{base}memory/clear-tool-results/", clearing),
+            (1, "POST", f"{base}memory/replay/", {"variants": [window] * draw.randrange(4)}),
             (1.5, "PUT", store, [message for message in several if "type" in message]),
             (1, "GET", store, None),
             (2, "GET", "/api/conversations/", None),
             (0.5, "GET", base, None),
             (2, "GET", f"{base}messages/", None),
-            (1, "GET", f"{base}messages/{self.segment(draw.choice(['0', '1', *NUMBERS]))}/", None),
+            (1, "GET", position, None),
             (1.5, "GET", f"{base}memory/", None),
             (0.1, "DELETE", f"{base}memory/", None),
             (0.05, "DELETE", base, None),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from chatmemory import messages_from_json
-from chatmemory.core.eviction import Entry, EvictionReason
-from chatmemory.core.window import Window, WindowKind
+from chatmemory.core.entries import Entry, EvictionReason
+from chatmemory.core.eviction import Retained
+from chatmemory.core.window import WindowKind
 from chatmemory.database.estimators import window_of
 from chatmemory.models import Conversation, Message
 from tests.database.test_conversations import check_invariants
@@ -106,7 +108,7 @@ class _Replay:
             self.added.setdefault(row.added_in, []).append(row)
 
     def add(self, version: int) -> None:
-        retained = self.window.fit(self.memory)
+        retained = Retained.fit(self.memory, self.window)
         for row in self.added.get(version, []):
             retained.add(self._entry(row))
         self._keep(version, retained)
@@ -123,13 +125,11 @@ class _Replay:
             for text in old.keys() - set(texts):
                 self._leave(version, old[text], EvictionReason.REWRITTEN)
             self.memory = [old.get(text) or new[text] for text in texts]
-            self._keep(version, self.window.fit(self.memory))
+            self._keep(version, Retained.fit(self.memory, self.window))
         else:
-            self.window = Window(
-                kind=WindowKind(record["window"]), limit=record["limit"], estimator=self.window.estimator
-            )
+            self.window = replace(self.window, kind=WindowKind(record["window"]), limit=record["limit"])
             self.memory = [self._entry(entry.row) for entry in self.memory]
-            self._keep(version, self.window.fit(self.memory))
+            self._keep(version, Retained.fit(self.memory, self.window))
 
     def _entry(self, row: Message) -> Entry:
         return Entry(row.message, row.token_count if self.window.kind is WindowKind.TOKENS else 1, row)

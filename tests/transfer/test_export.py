@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from chatmemory.transfer.owners import Owners
 from chatmemory.transfer.reports import Reports
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory, UserFactory
+from tests.support.full_windows import conversation_of_turns, turn
 from tests.support.strategies import json_values, messages, texts, tool_groups
 
 pytestmark = pytest.mark.django_db
@@ -74,7 +76,10 @@ def steps(draw: st.DrawFn) -> list[Any]:
     natively = st.tuples(st.just("native"), messages(), json_values())
     sets = st.tuples(st.just("set"), st.lists(messages(), max_size=3))
     windows = st.tuples(st.just("window"), st.sampled_from(["messages", "tokens"]), st.integers(1, 60))
-    return draw(st.lists(additions | keyed | natively | sets | windows | st.just(("clear",)), max_size=5))
+    marks = st.tuples(st.just("marks"), st.integers(1, 100), st.booleans(), st.none() | st.integers(0, 2))
+    pins = st.tuples(st.sampled_from(["pin", "unpin"]), st.integers(0, 5))
+    others = st.sampled_from([("clear",), ("clear results",)])
+    return draw(st.lists(additions | keyed | natively | sets | windows | marks | pins | others, max_size=7))
 
 
 def do(conversation: Conversation, all_steps: list[Any]) -> None:
@@ -88,7 +93,16 @@ def do(conversation: Conversation, all_steps: list[Any]) -> None:
         elif what == "set":
             conversation.memory.set([*conversation.memory.messages()[-2:], *details[0]])
         elif what == "window":
-            conversation.memory.set_window(window=details[0], limit=details[1])
+            with suppress(ValueError):  # pins may need more
+                conversation.memory.set_window(window=details[0], limit=details[1])
+        elif what == "marks":
+            low_water, whole_turns, keep = details
+            conversation.memory.set_window(low_water=low_water, whole_turns=whole_turns, keep_tool_results=keep)
+        elif what in ("pin", "unpin"):
+            with suppress(ValueError):
+                getattr(conversation.memory, what)(details[0])
+        elif what == "clear results":
+            conversation.memory.clear_tool_results(keep=0, placeholder="x")
         else:
             conversation.memory.clear()
 
@@ -137,6 +151,55 @@ class TestThereAndBack:
         assert again.memory.at(1) == [UserMessage("a"), AiMessage("b")]
         assert (again.message_count, again.version) == (4, 3)
         assert list(verify()) == []
+
+    def test_full_windows_go_on_alike(self) -> None:
+        """Pins, placeholders and the settings of the window are restored: the next addition evicts the same."""
+        made = conversation_of_turns()
+        text = export()
+        memories = [made.memory.at(version) for version in range(1, made.version + 1)]
+        pins = [[row.was_pinned_at(version) for row in made.messages.all()] for version in range(1, made.version + 1)]
+
+        def account(conversation: Conversation) -> Any:
+            changes = [conversation.memory.add(*turn(number)) for number in (6, 7)]
+            rows = [row for change in changes for row in (*change.added, *change.evicted)]
+            return [
+                (row.position, row.text, row.origin, row.covers_from, row.pins, row.evicted_in, row.eviction_reason)
+                for row in rows
+            ]
+
+        before = account(made)
+        assert {"window", "orphan", "tool_cleared"} <= {reason for *_, reason in before}
+        Conversation.objects.all().delete()
+        assert imported(text).problems == 0
+        assert export() == text
+        again = Conversation.objects.get()
+        assert (again.low_water, again.whole_turns, again.keep_tool_results) == (70, True, 1)
+        assert [again.memory.at(version) for version in range(1, again.version + 1)] == memories
+        assert [[row.was_pinned_at(v) for row in again.messages.all()] for v in range(1, again.version + 1)] == pins
+        assert [row.position for row in again.messages.pinned()] == [3]
+        assert list(verify()) == []
+        assert account(again) == before
+
+    def test_a_window_that_never_clears_stays_one(self, settings: Any) -> None:
+        ConversationFactory(keep_tool_results=None)
+        text = export()
+        Conversation.objects.all().delete()
+        settings.CHATMEMORY = {"DEFAULT_KEEP_TOOL_RESULTS": 3, "DEFAULT_LOW_WATER": 50, "DEFAULT_WHOLE_TURNS": True}
+        assert imported(text).problems == 0
+        again = Conversation.objects.get()
+        assert (again.low_water, again.whole_turns, again.keep_tool_results) == (100, False, None)
+
+    def test_pins_are_those_of_the_exported_version(self) -> None:
+        made = ConversationFactory()
+        made.memory.add(UserMessage("a"), UserMessage("b"))
+        made.memory.pin(0)
+        before = export()
+        lines = conversation_lines([made.pk])
+        first = next(lines)
+        made.memory.unpin(0)
+        made.memory.pin(1)
+        assert first + "".join(lines) == before
+        assert [json.loads(line).get("pins") for line in before.splitlines()] == [None, "2-", "", None]
 
     def test_what_was_purged_stays_purged(self) -> None:
         made = ConversationFactory(window="messages", limit=1)
@@ -243,6 +306,25 @@ class TestBadLines:
             (3, {"message": [1]}, "message: expected a message, got [1]"),
             (3, {"synthetic": None}, "synthetic: expected true or false, got null"),
             (3, {"mood": 1}, "'mood' is unknown"),
+            (1, {"low_water": 0}, "low_water: Ensure this value is greater than or equal to 1."),
+            (1, {"low_water": 101}, "low_water: Ensure this value is less than or equal to 100."),
+            (1, {"whole_turns": 1}, "whole_turns: expected true or false, got 1"),
+            (1, {"keep_tool_results": -1}, "keep_tool_results: Ensure this value is greater than or equal to 0."),
+            (1, {"keep_tool_results": 2**31}, "keep_tool_results: Ensure this value is less than or equal to"),
+            (1, {"keep_tool_results": True}, "keep_tool_results: expected a whole number, got true"),
+            (3, {"origin": "made up"}, "origin: expected one of said, rewrite, copy, cleared, got 'made up'"),
+            (3, {"origin": "copy"}, "synthetic: expected true, as origin is 'copy'"),
+            (3, {"synthetic": True}, "synthetic: expected false, as origin is 'said'"),
+            (3, {"covers_from": 0, "covers_to": 0}, "covers_from: expected null, as origin is 'said'"),
+            (3, {"origin": "cleared", "synthetic": True}, "covers_from: expected the position of a tool result"),
+            (3, {"origin": "copy", "synthetic": True, "covers_from": 1, "covers_to": 0}, "two nulls, got 1 and 0"),
+            (3, {"origin": "copy", "synthetic": True, "covers_from": 0}, "two nulls, got 0 and null"),
+            (3, {"origin": "copy", "synthetic": True, "covers_from": 1, "covers_to": 1}, "before its own, 1, got 1"),
+            (3, {"pins": None}, "pins: expected a text, got null"),
+            (3, {"pins": "yes"}, "pins: expected versions such as '3-7 9-', got 'yes'"),
+            (3, {"pins": "1- 1-"}, "pins: expected versions such as '3-7 9-', got '1- 1-'"),
+            (3, {"pins": "1-1"}, "pins: expected versions in ascending order, got '1-1'"),
+            (3, {"pins": "1-2"}, "pins: expected versions up to 1, that of the conversation, got '1-2'"),
             (3, {"native": "\ud800"}, "native: has half of a surrogate pair at index 0; take it out"),
             (3, {"problem": "p", "type": "USER", "text": "\ud800", "payload": None}, "text: has half of a surrogate"),
             (5, {"idempotency_key": "\ud800"}, "idempotency_key: has half of a surrogate pair"),
@@ -262,6 +344,17 @@ class TestBadLines:
         assert [row.text for row in Message.objects.all()] == ["other"]
         assert Conversation.objects.count() == 1
         assert not IdempotencyKey.objects.exists()
+
+    @pytest.mark.parametrize(
+        ("number", "name"), [(1, "low_water"), (1, "keep_tool_results"), (3, "origin"), (3, "covers_to"), (3, "pins")]
+    )
+    def test_one_of_an_older_version(self, lines: list[str], number: int, name: str) -> None:
+        old = json.loads(lines[number - 1])
+        del old[name]
+        lines[number - 1] = json.dumps(old) + "\n"
+        assert imported("".join(lines)).said == [  # type: ignore[attr-defined]
+            f"f.jsonl:{number}: {name} is missing; if an older version wrote this file, export the conversation again"
+        ]
 
     @pytest.mark.parametrize("text", ["{", "[]", "nonsense", '{"a": 1}'])
     def test_one_that_is_no_line_of_a_conversation(self, lines: list[str], text: str) -> None:
@@ -491,7 +584,13 @@ class TestTheCommands:
             (["import", "f", "--memory-id", "m"], "--memory-id: is for --format langchain4j, openai; leave it out"),
             (["import", "f", "--window", "tokens"], "--window: is for --format langchain4j, openai, chatgpt,"),
             (["import", "f", "--format", "openai", "--table", "t"], "--table: is for --format langchain-sql,"),
-            (["import", "f", "--format", "openai", "--limit", "99999999999"], "--limit: must be at most"),
+            (["import", "f", "--format", "openai", "--limit", "99999999999"], "--limit: limit must be at most"),
+            (["import", "f", "--whole-turns"], "--whole-turns: is for --format langchain4j, openai, chatgpt,"),
+            (["import", "f", "--format", "openai", "--low-water", "101"], "--low-water: low_water must be a percent"),
+            (
+                ["import", "f", "--format", "openai", "--keep-tool-results", "-1"],
+                "--keep-tool-results: keep_tool_results must be a whole number of at least zero",
+            ),
             (
                 ["import", "f", "--format", "openai", "--model", " "],
                 "--model: model must be a string of 1 to 255 characters",

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from chatmemory import (
     AiMessage,
     ChatMessage,
+    ChatMessageType,
     SystemMessage,
     ToolExecutionRequest,
     ToolExecutionResultMessage,
@@ -30,7 +31,7 @@ from chatmemory import (
     messages_to_json,
 )
 from chatmemory.formats.openai import to_openai
-from chatmemory.models import Conversation, Message
+from chatmemory.models import Conversation, Message, Origin
 from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.files import open_sources
 from chatmemory.transfer.found import FoundConversation, FoundMessage
@@ -42,6 +43,7 @@ from chatmemory.transfer.sources.json_items import items
 from chatmemory.transfer.sources.openai_chat import read_openai
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory, UserFactory
+from tests.support.full_windows import turn
 from tests.support.strategies import json_values
 
 pytestmark = pytest.mark.django_db
@@ -256,6 +258,26 @@ class TestLangChain4j:
         assert "there already: 1" in run("--format", "langchain4j", str(file))
         run("--format", "langchain4j", str(file), "--memory-id", "other")
         assert history("other") == TALK
+
+    def test_through_a_window_that_keeps_the_prompt_cache(self, tmp_path: Path) -> None:
+        file = tmp_path / "m.json"
+        file.write_text(messages_to_json([message for number in range(5) for message in turn(number)]))
+        window = ("--limit", "330", "--low-water", "70", "--whole-turns", "--keep-tool-results", "0")
+        assert "messages: 20" in run("--format", "langchain4j", str(file), *window)
+        made = Conversation.objects.get()
+        assert (made.low_water, made.whole_turns, made.keep_tool_results) == (70, True, 0)
+        assert [row.position for row in made.messages.filter(origin=Origin.CLEARED)] != []
+        assert made.memory.messages()[0].type is ChatMessageType.USER
+        assert "there already: 1" in run("--format", "langchain4j", str(file))
+        assert list(verify()) == []
+
+    def test_the_others_have_the_project_s_defaults(self, tmp_path: Path, settings: Any) -> None:
+        settings.CHATMEMORY = {"DEFAULT_LOW_WATER": 60, "DEFAULT_WHOLE_TURNS": True, "DEFAULT_KEEP_TOOL_RESULTS": 4}
+        file = tmp_path / "m.json"
+        file.write_text(messages_to_json(TALK))
+        run("--format", "langchain4j", str(file), "--low-water", "80")
+        made = Conversation.objects.get()
+        assert (made.low_water, made.whole_turns, made.keep_tool_results) == (80, True, 4)
 
     def test_a_bad_message_is_named(self, tmp_path: Path) -> None:
         file = tmp_path / "m.json"

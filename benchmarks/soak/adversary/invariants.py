@@ -53,3 +53,7 @@ def _problems(one: StoredConversation) -> Iterator[str]:
     for row in rows:
         if (row.evicted_in is None) != (row.eviction_reason == ""):
             yield f"message {row.position} is evicted by half"
+        if row.covers_to is not None and not (row.synthetic and row.covers_to < row.position):
+            yield f"message {row.position}, {row.origin}, stands for message {row.covers_to}"
+        if row.origin == "cleared" and row.covers_to is None:
+            yield f"message {row.position} is the placeholder of nothing"

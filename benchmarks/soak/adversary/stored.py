@@ -17,12 +17,21 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d
 
 _CONVERSATION = (
     *("id", "memory_id", "owner_id", "title", "metadata", "window", "limit", "model"),
-    *("always_keep_system_message_first", "version", "next_position", "message_count", "retained_count"),
+    *(
+        "always_keep_system_message_first",
+        "low_water",
+        "whole_turns",
+        "keep_tool_results",
+        "version",
+        "next_position",
+        "message_count",
+        "retained_count",
+    ),
     *("retained_tokens", "purged_count"),
 )
 _MESSAGE = (
-    *("conversation_id", "position", "type", "text", "payload", "native", "token_count", "synthetic"),
-    *("memory_order", "added_in", "evicted_in", "eviction_reason"),
+    *("conversation_id", "position", "type", "text", "payload", "native", "token_count", "origin"),
+    *("covers_from", "covers_to", "pins", "memory_order", "added_in", "evicted_in", "eviction_reason"),
 )
 _KEY = ("conversation_id", "scope", "key", "account")
 
@@ -43,11 +52,19 @@ class StoredMessage:
     payload: str | None
     native: str | None
     token_count: int
-    synthetic: bool
+    origin: str
+    covers_from: int | None
+    covers_to: int | None
+    pins: str
     memory_order: int
     added_in: int
     evicted_in: int | None
     eviction_reason: str
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether nobody said the message."""
+        return self.origin != "said"
 
     @property
     def said(self) -> Said:
@@ -68,6 +85,9 @@ class StoredConversation:
     limit: int
     model: str
     system_first: bool
+    low_water: int
+    whole_turns: bool
+    keep_tool_results: int | None
     version: int
     next_position: int
     message_count: int
@@ -111,16 +131,16 @@ def read_all(connection: Any) -> Stored:
     messages: dict[str, list[StoredMessage]] = {}
     for key, *columns in _rows(connection, "chatmemory_message", _MESSAGE):
         values = dict(zip(_MESSAGE[1:], columns, strict=True))
-        values["synthetic"] = bool(values["synthetic"])
         values["native"] = _plain(values["native"])
         messages.setdefault(str(key), []).append(StoredMessage(**values))
     keys: dict[str, list[tuple[str, ...]]] = {}
     for key, *texts in _rows(connection, "chatmemory_idempotencykey", _KEY):
         keys.setdefault(str(key), []).append(tuple(_plain(text) or "" for text in texts))
     found = []
-    for key, memory_id, owner, title, metadata, window, limit, model, first, *counters in _rows(
+    for key, memory_id, owner, title, metadata, window, limit, model, *rest in _rows(
         connection, "chatmemory_conversation", _CONVERSATION
     ):
+        first, low_water, whole_turns, keep_tool_results, *counters = rest
         found.append(
             StoredConversation(
                 memory_id=_plain(memory_id) or "",
@@ -131,7 +151,10 @@ def read_all(connection: Any) -> Stored:
                 limit=limit,
                 model=model,
                 system_first=bool(first),
-                **dict(zip(_CONVERSATION[9:], counters, strict=True)),
+                low_water=low_water,
+                whole_turns=bool(whole_turns),
+                keep_tool_results=keep_tool_results,
+                **dict(zip(_CONVERSATION[12:], counters, strict=True)),
                 messages=tuple(sorted(messages.pop(str(key), ()), key=lambda row: row.position)),
                 keys=tuple(sorted(keys.pop(str(key), ()))),
             )

@@ -12,7 +12,7 @@ from django.db.models.functions import Cast, TruncDate
 from django.utils import timezone
 
 from chatmemory.admin.display.gauge import Gauge, used_in_window
-from chatmemory.models import EVICTION_REASONS, Conversation, Message
+from chatmemory.models import EVICTION_REASONS, Conversation, Message, Origin
 
 __all__ = ["Dashboard", "Day"]
 
@@ -65,7 +65,8 @@ class Dashboard:
         since = datetime(first.year, first.month, first.day, tzinfo=zone)
         active = conversations.filter(updated_at__gte=since)
         lately = Message.objects.using(conversations.db).filter(conversation__in=active)
-        said = lately.filter(created_at__gte=since, synthetic=False).annotate(day=TruncDate("created_at", tzinfo=zone))
+        recent = lately.filter(created_at__gte=since, origin=Origin.SAID)
+        said = recent.annotate(day=TruncDate("created_at", tzinfo=zone))
         by_day = said.order_by().values_list("day").annotate(Count("pk"), Sum("token_count"))
         evicted = lately.filter(evicted_at__gte=since).order_by().values_list("eviction_reason").annotate(Count("pk"))
         days = _days(first, by_day)

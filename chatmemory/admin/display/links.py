@@ -50,6 +50,7 @@ class Tools:
         looks = [
             tool("memory", _("What the model saw")),
             tool("what_if", _("Try another window")),
+            tool("replay", _("Compare windows")),
             tool("history", _("History")),
         ]
         exports, acts, erase = [], [], None
@@ -62,7 +63,11 @@ class Tools:
                 ),
             ]
         if model_admin.has_act_permission(request, conversation):
-            acts = [tool("window", _("Change window")), tool("clear", _("Clear memory"))]
+            acts = [
+                tool("window", _("Change window")),
+                tool("clear_tool_results", _("Clear old tool results")),
+                tool("clear", _("Clear memory")),
+            ]
         if model_admin.has_delete_permission(request, conversation):
             erase = tool("delete", _("Erase"))
         return cls(looks=looks, exports=exports, acts=acts, erase=erase)

@@ -9,7 +9,8 @@ from typing import Any
 
 from chatmemory.admin.display.timeline import PER_PAGE
 from chatmemory.core.messages import ChatMessageType
-from chatmemory.models import TYPES, Conversation, Message
+from chatmemory.models import TYPES, Conversation, Message, Origin
+from chatmemory.models.pins import is_pin_open
 
 __all__ = ["Bar", "Strip"]
 
@@ -35,6 +36,11 @@ class Bar:
     height: int
     is_retained: bool
     is_synthetic: bool
+
+    is_placeholder: bool
+    """Whether it stands for a tool result that was cleared; such a bar is not called synthetic."""
+
+    is_pinned: bool
     is_system: bool
 
 
@@ -74,6 +80,16 @@ class Strip:
         """The width of all bars on a screen that has room for them."""
         return max(self.width, min(len(self.bars) * _WIDEST, _WIDTH_OF_FEW))
 
+    @property
+    def has_placeholders(self) -> bool:
+        """Whether placeholders are among the bars."""
+        return any(bar.is_placeholder for bar in self.bars)
+
+    @property
+    def has_pinned(self) -> bool:
+        """Whether pinned messages are among the bars."""
+        return any(bar.is_pinned for bar in self.bars)
+
     @classmethod
     def read(cls, conversation: Conversation, page_start: int, edge: int | None) -> Strip:
         """Read the strip around the page that starts at ``page_start``."""
@@ -82,9 +98,14 @@ class Strip:
         columns = (
             conversation.messages.filter(position__gte=first, position__lt=first + _MOST_BARS)
             .order_by("position")
-            .values_list("position", "type", "token_count", "evicted_in", "synthetic")
+            .values_list("position", "type", "token_count", "evicted_in", "origin", "pins")
         )
-        bars = _bars([(*column, evicted_in is None, synthetic) for *column, evicted_in, synthetic in columns])
+        bars = _bars(
+            [
+                (*column, evicted_in is None, origin, evicted_in is None and is_pin_open(pins))
+                for *column, evicted_in, origin, pins in columns
+            ]
+        )
         on_page = [bar.x - 1 for bar in bars if page_start <= bar.position < page_start + PER_PAGE]
         return cls(
             bars=bars,
@@ -101,7 +122,7 @@ class Strip:
         """Return the strip of the oldest ``rows`` of a memory; those at the positions ``staying`` are retained."""
         bars = _bars(
             [
-                (row.position, row.type, row.token_count, row.position in staying, row.synthetic)
+                (row.position, row.type, row.token_count, row.position in staying, row.origin, row.is_pinned)
                 for row in rows[:_MOST_BARS]
             ]
         )
@@ -116,9 +137,9 @@ class Strip:
 
 def _bars(columns: list[Any]) -> list[Bar]:
     # A square root, so that a short question can still be seen next to a long document.
-    highest = max((tokens for _, _, tokens, _, _ in columns), default=0) or 1
+    highest = max((tokens for _, _, tokens, *_ in columns), default=0) or 1
     bars = []
-    for index, (position, kind, tokens, is_retained, is_synthetic) in enumerate(columns):
+    for index, (position, kind, tokens, is_retained, origin, is_pinned) in enumerate(columns):
         height = max(3, round(sqrt(tokens / highest) * _HEIGHT))
         bars.append(
             Bar(
@@ -128,7 +149,9 @@ def _bars(columns: list[Any]) -> list[Bar]:
                 y=_HEIGHT - height,
                 height=height,
                 is_retained=is_retained,
-                is_synthetic=is_synthetic,
+                is_synthetic=origin not in (Origin.SAID, Origin.CLEARED),
+                is_placeholder=origin == Origin.CLEARED,
+                is_pinned=is_pinned,
                 is_system=kind == ChatMessageType.SYSTEM.value,
             )
         )

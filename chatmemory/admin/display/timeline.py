@@ -6,17 +6,21 @@ What is read from the database is bounded by the page and the window, never by t
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
+from types import MappingProxyType
 
+from django.db.models import Min, Q
 from django.http import QueryDict
 
 from chatmemory.admin.display.bounded_rows import read_bounded, without_text
 from chatmemory.admin.display.message import ShownMessage, most_chars, shown
-from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.numbers import whole_number
-from chatmemory.models import MAX_LIMIT, Conversation, Message
+from chatmemory.models import MAX_LIMIT, Conversation, Message, Origin
 
 __all__ = [
     "MOST_SHOWN",
@@ -36,7 +40,12 @@ PER_PAGE = 50
 MOST_SHOWN = 500
 
 # Reasons of messages that made room for another message, or were evicted together with one that did.
-_PUSHED_OUT = {EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value, EvictionReason.REPLACED.value}
+_PUSHED_OUT = {
+    EvictionReason.WINDOW.value,
+    EvictionReason.ORPHAN.value,
+    EvictionReason.TOOL_CLEARED.value,
+    EvictionReason.REPLACED.value,
+}
 
 # Messages that one statement looks at to find where a version begins.
 _PROBES = 500
@@ -44,7 +53,7 @@ _PROBES = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Arrival:
-    """The messages added in one version: one, or several in a batch."""
+    """The messages added in one version: one, or several in a batch. Placeholders are not among them."""
 
     first: int
     """Position of the first message."""
@@ -67,6 +76,12 @@ class TimelineEntry:
 
     pushed_out_by: Arrival | None = None
     """The messages whose adding evicted this one. Which of several evicted it is not recorded."""
+
+    placeholder: int | None = None
+    """The position of the placeholder that took its place, if it is a cleared tool result."""
+
+    is_pinned: bool = False
+    """Whether it is pinned, or was at the version that is shown."""
 
     begins_memory: bool = False
     """Whether the memory begins here: the following messages are retained, except those evicted from the middle."""
@@ -102,11 +117,15 @@ class MemoryMap:
     """The places in the memory, counted from 1, of messages that did not arrive in that order."""
 
     @classmethod
-    def of(cls, memory: Iterable[tuple[int, str, int]]) -> MemoryMap:
+    def of(
+        cls, memory: Iterable[tuple[int, str, int]], placeholders: Mapping[int, int] = MappingProxyType({})
+    ) -> MemoryMap:
         """Return the map of a memory.
 
         Args:
             memory: position, type and tokens of each message, in memory order.
+            placeholders: the position of the tool result that each placeholder stands for, by position. They alone do
+                not change the order of the others.
         """
         totals: dict[int, int] = {}
         total = 0
@@ -117,10 +136,11 @@ class MemoryMap:
             total += tokens
             totals[position] = total
         in_order = sorted(totals)
+        stands = [placeholders.get(position, position) for position in totals]
         places = {
             position: place
-            for place, (position, arrived) in enumerate(zip(totals, in_order, strict=True), 1)
-            if position != arrived
+            for place, (position, stand, arrived) in enumerate(zip(totals, stands, sorted(stands), strict=True), 1)
+            if stand != arrived or position in placeholders
         }
         edge = next((position for position in in_order if position != leads), leads)
         return cls(edge=edge, totals=totals, places=places)
@@ -128,7 +148,10 @@ class MemoryMap:
     @classmethod
     def now(cls, conversation: Conversation) -> MemoryMap:
         """Return the map of what the model gets now."""
-        return cls.of(conversation.messages.retained().values_list("position", "type", "token_count"))
+        columns = ("position", "type", "token_count", "origin", "covers_from")
+        rows = list(conversation.messages.retained().values_list(*columns))
+        placeholders = {position: stand for position, *_, origin, stand in rows if origin == Origin.CLEARED}
+        return cls.of((row[:3] for row in rows), placeholders)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +187,7 @@ class Timeline:
         whole = whole_number(query.get("whole", ""))
         rows = _rows(conversation, start, whole, with_text=with_text)
         arrivals = _arrivals(conversation, rows)
+        placeholders = _placeholders(conversation, rows)
         most = most_chars(len(rows))
         entries = [
             TimelineEntry(
@@ -171,6 +195,8 @@ class Timeline:
                 running_total=memory.totals.get(row.position),
                 place=memory.places.get(row.position),
                 pushed_out_by=arrivals.get(row.position),
+                placeholder=placeholders.get(row.position),
+                is_pinned=row.is_pinned,
                 begins_memory=row.position == memory.edge,
                 is_evicted=not row.is_retained,
             )
@@ -201,7 +227,7 @@ class Timeline:
 
 
 def memory_entries(
-    rows: list[Message], memory: MemoryMap, *, with_text: bool, edge: int | None = None
+    rows: list[Message], memory: MemoryMap, *, with_text: bool, edge: int | None = None, version: int | None = None
 ) -> list[TimelineEntry]:
     """Return the entries of a memory, in memory order.
 
@@ -210,12 +236,14 @@ def memory_entries(
         memory: what is not in it would go.
         with_text: whether this reader may read what they say.
         edge: the position of the message that is to be marked as the first that stays.
+        version: the version at which messages were pinned; by default now.
     """
     most = most_chars(len(rows))
     return [
         TimelineEntry(
             message=shown(row, with_text=with_text, most=most),
             running_total=memory.totals.get(row.position),
+            is_pinned=row.is_pinned if version is None else row.was_pinned_at(version),
             begins_memory=row.position == edge,
             would_go=row.position not in memory.totals,
         )
@@ -252,13 +280,33 @@ def _arrivals(conversation: Conversation, rows: list[Message]) -> dict[int, Arri
     }
 
 
+def _placeholders(conversation: Conversation, rows: list[Message]) -> dict[int, int]:
+    """Return, by position of a cleared tool result, the position of the placeholder that took its place."""
+    cleared = {row.position: row.evicted_in for row in rows if row.eviction_reason == EvictionReason.TOOL_CLEARED.value}
+    if not cleared:
+        return {}
+    found = conversation.messages.filter(
+        origin=Origin.CLEARED, covers_from__in=cleared, added_in__in=set(cleared.values())
+    )
+    return dict(found.values_list("covers_from", "position"))
+
+
 def _came_in(conversation: Conversation, versions: set[int]) -> dict[int, Arrival]:
     """Return the messages added in each of ``versions``, leaving out versions that added none."""
     came: dict[int, Arrival] = {}
     for position, version in _versions_around(conversation, versions):
         if version in versions:
             came[version] = Arrival(first=came[version].first if version in came else position, last=position)
-    return came
+    return _without_placeholders(conversation, came)
+
+
+def _without_placeholders(conversation: Conversation, came: dict[int, Arrival]) -> dict[int, Arrival]:
+    """Return what came, but for placeholders: they come last in a version, and push nothing out."""
+    places = (Q(position__gte=arrival.first, position__lte=arrival.last) for arrival in came.values())
+    among = conversation.messages.filter(reduce(or_, places, Q(pk=None)), origin=Origin.CLEARED)
+    for version, position in among.order_by().values_list("added_in").annotate(Min("position")):
+        came[version] = replace(came[version], last=position - 1)
+    return {version: arrival for version, arrival in came.items() if arrival.first <= arrival.last}
 
 
 def last_position(conversation: Conversation, version: int) -> int | None:

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from django.conf import settings
 from django.contrib import admin, messages
-from django.db import router, transaction
 from django.db.models import QuerySet, Sum
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
-from django.utils import translation
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from chatmemory.admin.display.bounded_rows import are_too_long
 from chatmemory.admin.display.message import unreadable
+from chatmemory.admin.display.window_words import WAY, pins_problem, window_words
 from chatmemory.admin.views.base import conversation_or_404, conversation_page
+from chatmemory.admin.views.logged_change import ChangedMeanwhileError, as_seen, back_to_timeline, logged, state_of
 from chatmemory.admin.views.selection import MOST_LISTED, Selection
-from chatmemory.admin.views.what_if import WindowForm
+from chatmemory.admin.views.window_form import WindowForm
 from chatmemory.conf import setting
+from chatmemory.core.exceptions import PinnedTooMuchError
 from chatmemory.core.window import WindowKind
 from chatmemory.database import operations
 from chatmemory.database.change import Change
-from chatmemory.database.retry import retry
-from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 
 __all__ = ["change_window", "clear_memories", "clear_memory"]
-
-
-class _ChangedMeanwhileError(Exception):
-    """The conversation has changed since the confirmation was shown."""
 
 
 def change_window(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -50,22 +42,25 @@ def change_window(model_admin: Any, request: HttpRequest, object_id: str) -> Htt
         wanted = form.cleaned_data
         try:
             if request.method == "POST":
-                target = Target.of(conversation, partial(_require_unchanged, request.POST.get("seen")))
-                act = partial(operations.set_window, target, **wanted)
+                say = partial(_say_window, before={name: getattr(conversation, name) for name in wanted}, wanted=wanted)
+                act = partial(operations.set_window, as_seen(conversation, request.POST.get("seen")), **wanted)
                 try:
-                    change = _logged(model_admin, request, conversation, act, partial(_say_window, **wanted))
-                except _ChangedMeanwhileError:
+                    change = logged(model_admin, request, conversation, act, say)
+                except ChangedMeanwhileError:
                     conversation = conversation_or_404(model_admin, request, object_id, also="act")
                     context["has_changed"] = True
                 else:
-                    return _done(model_admin, request, conversation, _say_window(change, **wanted))
+                    return back_to_timeline(model_admin, request, conversation, say(change))
             context["leaving"] = len(conversation.memory.try_window(**wanted).evicted)
-            has_it = wanted == {"window": conversation.window, "limit": conversation.limit}
             # A memory over its limit, after a change outside this app, evicts messages even so.
-            context["is_same"] = has_it and not context["leaving"]
-            context["seen"] = "" if context["is_same"] else _state(conversation)
+            context["is_same"] = form.is_window_of(conversation) and not context["leaving"]
+            context["seen"] = "" if context["is_same"] else state_of(conversation)
+            context["before"] = window_words(**{name: getattr(conversation, name) for name in wanted})
+            context["after"] = window_words(**wanted)
         except Conversation.DoesNotExist as error:
             raise Http404 from error
+        except PinnedTooMuchError as error:
+            form.add_error("limit", pins_problem(error))
         except (TypeError, ValueError) as error:  # a row that was written outside this app
             # The error may quote what a message says.
             with_text = model_admin.has_read_text_permission(request, conversation)
@@ -74,32 +69,38 @@ def change_window(model_admin: Any, request: HttpRequest, object_id: str) -> Htt
     return conversation_page(model_admin, request, conversation, "change_window", _("Change window"), **context)
 
 
-def _state(conversation: Conversation) -> str:
-    """Return what the outcome of another window depends on. A change of the model alone makes no new version."""
-    return f"{conversation.version} {conversation.window} {conversation.limit} {conversation.retained_tokens}"
-
-
-def _require_unchanged(seen: str | None, conversation: Conversation) -> None:
-    if seen != _state(conversation):
-        raise _ChangedMeanwhileError
-
-
-def _say_window(change: Change, *, window: str, limit: int) -> str:
-    if window == WindowKind.TOKENS:
+def _say_window(change: Change, *, before: dict[str, Any], wanted: dict[str, Any]) -> str:
+    """Return sentences about the change: the limit in any case, of the rest what is new."""
+    if wanted["window"] == WindowKind.TOKENS:
         changed = ngettext(
             "The window was changed to at most %(limit)s token.",
             "The window was changed to at most %(limit)s tokens.",
-            limit,
+            wanted["limit"],
         )
     else:
         changed = ngettext(
             "The window was changed to at most %(limit)s message.",
             "The window was changed to at most %(limit)s messages.",
-            limit,
+            wanted["limit"],
         )
+    said = [changed % {"limit": wanted["limit"]}]
+    said += [_say_way(name, value) for name, value in wanted.items() if name in WAY and value != before[name]]
     count = len(change.evicted)
     evicted = ngettext("%(count)s message was evicted.", "%(count)s messages were evicted.", count)
-    return f"{changed % {'limit': limit}} {evicted % {'count': count}}"
+    return " ".join([*said, evicted % {"count": count}])
+
+
+def _say_way(name: str, value: Any) -> str:
+    match name, value:
+        case "low_water", percent:
+            return _("It now evicts down to %(percent)s%% of the limit.") % {"percent": percent}
+        case "whole_turns", True:
+            return _("It now evicts whole turns.")
+        case "whole_turns", _:
+            return _("It now evicts message by message.")
+        case _, None:
+            return _("It no longer clears old tool results.")
+    return _("It now clears old tool results, but keeps the last %(count)s.") % {"count": value}
 
 
 def clear_memory(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -111,7 +112,7 @@ def clear_memory(model_admin: Any, request: HttpRequest, object_id: str) -> Http
         except Conversation.DoesNotExist as error:
             raise Http404 from error
         said = _say_cleared(change) or _("The memory was already empty.")
-        return _done(model_admin, request, conversation, said)
+        return back_to_timeline(model_admin, request, conversation, said)
     keeps_history = setting("KEEP_HISTORY")
     return conversation_page(
         model_admin, request, conversation, "clear", _("Clear memory"), keeps_history=keeps_history
@@ -119,7 +120,7 @@ def clear_memory(model_admin: Any, request: HttpRequest, object_id: str) -> Http
 
 
 def _clear(model_admin: Any, request: HttpRequest, conversation: Conversation) -> Change:
-    return _logged(model_admin, request, conversation, conversation.memory.clear, _say_cleared)
+    return logged(model_admin, request, conversation, conversation.memory.clear, _say_cleared)
 
 
 def _say_cleared(change: Change) -> str:
@@ -168,33 +169,3 @@ def clear_memories(model_admin: Any, request: HttpRequest, queryset: QuerySet[Co
         model_admin.message_user(request, f"{said % {'count': cleared}} {left % {'count': evicted}}", messages.SUCCESS)
     selection.report()
     return None
-
-
-def _logged(
-    model_admin: Any,
-    request: HttpRequest,
-    conversation: Conversation,
-    act: Callable[[], Change],
-    say: Callable[[Change], str],
-) -> Change:
-    """Change a conversation and log the sentence of ``say``, if it is not empty: both, or neither."""
-    database = router.db_for_write(Conversation, instance=conversation)
-
-    def transact() -> Change:
-        with transaction.atomic(using=database):
-            change = act()
-            # All staff read the log, so it is not written in the language of the one who acts.
-            with translation.override(settings.LANGUAGE_CODE):
-                if said := say(change):
-                    model_admin.log_change(request, conversation, said)
-            return change
-
-    return retry(database, transact)
-
-
-def _done(model_admin: Any, request: HttpRequest, conversation: Conversation, said: str) -> HttpResponse:
-    model_admin.message_user(request, said, messages.SUCCESS)
-    site = model_admin.admin_site.name
-    return HttpResponseRedirect(
-        reverse("admin:chatmemory_conversation_change", args=[conversation.pk], current_app=site)
-    )

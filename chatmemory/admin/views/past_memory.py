@@ -88,7 +88,7 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
         after=last_position(conversation, version),
         problem=problem,
         asked=request.GET.get("message", ""),
-        entries=memory_entries(_to_show(conversation, rows, is_long), memory, with_text=with_text),
+        entries=memory_entries(_to_show(conversation, rows, is_long), memory, with_text=with_text, version=version),
         left_out=max(0, len(rows) - MOST_SHOWN),
         count=len(rows),
         memory_tokens=sum(row.token_count for row in rows),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlencode
 
-from django import forms
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
@@ -14,30 +14,21 @@ from chatmemory.admin.display.gauge import Gauge
 from chatmemory.admin.display.message import UNREADABLE, unreadable
 from chatmemory.admin.display.strip import Strip
 from chatmemory.admin.display.timeline import MOST_SHOWN, MemoryMap, memory_entries
+from chatmemory.admin.display.window_words import pins_problem
 from chatmemory.admin.views.base import conversation_or_404, conversation_page, record_read
+from chatmemory.admin.views.window_form import WindowForm
+from chatmemory.core.exceptions import PinnedTooMuchError
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import WindowKind
 from chatmemory.database.estimators import window_of
 from chatmemory.database.operations.try_window import WindowTrial
-from chatmemory.models import MAX_LIMIT, WINDOWS, Conversation, Message
+from chatmemory.models import Conversation, Message
 
-__all__ = ["WindowForm", "show"]
-
-
-class WindowForm(forms.Form):
-    """A window."""
-
-    window = forms.ChoiceField(label=_("Window"), choices=WINDOWS)
-    limit = forms.IntegerField(label=_("Limit"), min_value=1, max_value=MAX_LIMIT)
-
-    @classmethod
-    def of(cls, conversation: Conversation, data: Any = None) -> WindowForm:
-        """Return the form, by default with the window of the conversation."""
-        return cls(data or None, initial={"window": conversation.window, "limit": conversation.limit})
+__all__ = ["show"]
 
 
 def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-    """Return the page, which tries ``?window=`` and ``?limit=``."""
+    """Return the page, which tries the settings in the address; ``?window=`` and ``?limit=`` are enough."""
     conversation = conversation_or_404(model_admin, request, object_id)
     form = WindowForm.of(conversation, request.GET)
     context: dict[str, Any] = {"form": form}
@@ -48,6 +39,8 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
             trial = conversation.memory.try_window(**form.cleaned_data)
         except Conversation.DoesNotExist as error:
             raise Http404 from error
+        except PinnedTooMuchError as error:
+            form.add_error("limit", pins_problem(error))
         except UNREADABLE:
             # Which messages are evicted together depends on their contents.
             context["unreadable"] = unreadable(conversation.messages.retained())
@@ -58,7 +51,8 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
             if with_text:
                 record_read(request, conversation)
             context |= _outcome(conversation, trial, with_text=with_text)
-            context["may_apply"] = model_admin.has_act_permission(request, conversation)
+            if model_admin.has_act_permission(request, conversation):
+                context["apply"] = urlencode({field.name: field.value() for field in form})
     return conversation_page(model_admin, request, conversation, "what_if", _("Try another window"), **context)
 
 

@@ -77,7 +77,7 @@ class Turn(ABC):
         idempotency_key: str | None = None,
         *,
         answers: str | None = None,
-        again: bool = False,
+        copy_of: int | None = None,
     ) -> Added:
         """Add messages to the memory, as one change.
 
@@ -85,15 +85,15 @@ class Turn(ABC):
             messages: the messages, in order.
             idempotency_key: a second call with the same key and messages adds nothing.
             answers: the idempotency key of the message that the first of ``messages`` answers.
-            again: whether they were said before, so that the history has them already.
+            copy_of: the position at which the history has the message already, if it was said before.
 
         Raises:
             TurnLostError: another has taken over; nothing was added.
         """
 
     @abstractmethod
-    def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, bool]:
-        """Return the answer to a message that was added with a key, or None; and whether no answer will come.
+    def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, int | None]:
+        """Return the answer to a message that was added with a key, or None; and its position if no answer will come.
 
         No answer will come if another message was said and answered since.
 

@@ -139,7 +139,7 @@ class ConversationTurn(Turn):
         idempotency_key: str | None = None,
         *,
         answers: str | None = None,
-        again: bool = False,
+        copy_of: int | None = None,
     ) -> Added:
         def check(conversation: Conversation) -> None:
             self._require_own(conversation)
@@ -147,11 +147,11 @@ class ConversationTurn(Turn):
                 note_answer(conversation, answers)
 
         target = replace(self._target(), precondition=check)
-        new = NewMessages(messages, synthetic=again)
+        new = NewMessages(messages, copy_of=copy_of)
         change = operations.add(target, new, window=self._window(), idempotency_key=idempotency_key)
         return Added(tuple(messages), change)
 
-    def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, bool]:
+    def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, int | None]:
         assert added.change is not None
         conversation = added.change.conversation
         position, answered_at = places(conversation, idempotency_key)
@@ -159,9 +159,9 @@ class ConversationTurn(Turn):
             row = rows_of(conversation).filter(position=answered_at).first()
             if row is None or not isinstance(row.message, AiMessage):
                 raise _deleted(idempotency_key)
-            return row.message, False
+            return row.message, None
         # A turn without a message may have answered it, unless another message was said before.
-        is_last_question = True
+        asked_at, is_last_question = position, True
         for page in pages(rows_of(conversation).filter(position__gt=position), size=20, by="position"):
             for row in page:
                 position += 1
@@ -173,10 +173,10 @@ class ConversationTurn(Turn):
                 if isinstance(message, UserMessage):
                     is_last_question = False
                 if isinstance(message, AiMessage) and not message.tool_execution_requests:
-                    return (message, False) if is_last_question else (None, True)
+                    return (message, None) if is_last_question else (None, asked_at)
         if position + 1 < conversation.next_position:
             raise _deleted(idempotency_key)
-        return None, False
+        return None, None
 
     def _target(self) -> Target:
         memory = self._memory

@@ -67,7 +67,7 @@ class LocalTurn(Turn):
         idempotency_key: str | None = None,
         *,
         answers: str | None = None,
-        again: bool = False,
+        copy_of: int | None = None,
     ) -> Added:
         if idempotency_key is not None:
             raise ValueError("idempotency_key needs a memory in Django's database")
@@ -76,8 +76,8 @@ class LocalTurn(Turn):
             self._memory.add(*messages)
         return Added(tuple(messages))
 
-    def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, bool]:
-        return None, False  # not reached: add() takes no key
+    def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, int | None]:
+        return None, None  # not reached: add() takes no key
 
 
 class _Slot:

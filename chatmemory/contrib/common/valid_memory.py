@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from chatmemory.conf import setting
 from chatmemory.contrib.common.native_memory import NativeMemory
-from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
 from chatmemory.database.retry import retry
 from chatmemory.formats.call_ids import CallIds

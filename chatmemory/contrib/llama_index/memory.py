@@ -19,7 +19,7 @@ from chatmemory.contrib.common.valid_memory import valid_among, valid_rows
 from chatmemory.contrib.llama_index.messages import FRAMEWORK, form_of, from_row, to_chat_message
 from chatmemory.contrib.llama_index.signed_thinking import without_signed_thinking
 from chatmemory.core.arguments import require_list
-from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.entries import EvictionReason
 from chatmemory.database import operations
 from chatmemory.database.operations.archive import ARCHIVED, add_archived, empty_archive, take_out
 from chatmemory.database.retry import retry

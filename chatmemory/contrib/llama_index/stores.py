@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 from chatmemory.contrib.common.connections import left_as_found
 from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.core.asynchronous import as_async_change
-from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.entries import EvictionReason
 from chatmemory.core.extras import extra
 from chatmemory.models import MAX_LIMIT
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import chain, starmap
+from itertools import chain
 from typing import Any, Unpack, cast
 
 from asgiref.sync import sync_to_async
@@ -25,7 +25,15 @@ with extra("openai-agents"):
     from agents.memory import SessionSettings
     from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
-    from chatmemory.formats.responses.agents_items import FRAMEWORK, Item, answer, groups, items_of, messages_of
+    from chatmemory.formats.responses.agents_items import (
+        FRAMEWORK,
+        Item,
+        answer,
+        answered_alike,
+        groups,
+        items_of,
+        messages_of,
+    )
 
 __all__ = ["DjangoSession"]
 
@@ -92,7 +100,8 @@ class DjangoSession:
 
     def _items(self) -> list[Item]:
         rows = list(valid_rows(self._memory))
-        answers = without_stale_thinking(rows, list(starmap(_items_of_row, rows)), _without_signed_thinking)
+        written = answered_alike([(message, _items_of_row(row, message)) for row, message in rows])
+        answers = without_stale_thinking(rows, written, _without_signed_thinking)
         return list(chain.from_iterable(answers))
 
     def _add(self, items: list[TResponseInputItem]) -> None:

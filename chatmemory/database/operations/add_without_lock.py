@@ -6,8 +6,6 @@ was faster, the caller adds under the lock instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from django.db import OperationalError, connections
 
 from chatmemory.conf import setting
@@ -18,22 +16,17 @@ from chatmemory.database.connections import is_in_transaction, without_dead_conn
 from chatmemory.database.errors import has_collided
 from chatmemory.database.estimators import estimator_of, settings_of, window_of
 from chatmemory.database.operations.new_messages import NewMessages
-from chatmemory.database.operations.plan import entries_of, plan_addition
-from chatmemory.database.sql.raw_rows import Row
+from chatmemory.database.operations.plan import entries_of, oldest_entries, plan_addition
 from chatmemory.database.sql.reads import read_snapshot
-from chatmemory.database.sql.writes import save_at_once
+from chatmemory.database.sql.writes import fits_one_statement, save_at_once
 from chatmemory.database.target import Target
-from chatmemory.database.write_change import already_stored, fits_one_statement, send_signals, update_counters
+from chatmemory.database.write_change import already_stored, send_signals, update_counters
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS
 
 __all__ = ["try_to_add"]
 
 # Mostly one or two leave, perhaps from behind a system message, or with the results of a call.
 _OLDEST = 4
-
-
-class _TooFewError(Exception):
-    """More rows are needed than were read."""
 
 
 def try_to_add(target: Target, new: NewMessages, window: Window | None) -> Change | None:
@@ -44,8 +37,6 @@ def try_to_add(target: Target, new: NewMessages, window: Window | None) -> Chang
     try:
         with without_dead_connection(connection), without_endless_wait(connection):
             return _add(target, new, window)
-    except _TooFewError:
-        return None
     except OperationalError as error:
         if has_collided(error):
             return None
@@ -62,20 +53,16 @@ def _add(target: Target, new: NewMessages, window: Window | None) -> Change | No
         return None
     guards = [getattr(conversation, name) for name in (*WINDOW_SETTINGS, *COUNTERS)]
     rows = new.rows(estimator_of(bound, conversation.model))
-    added, evicted = plan_addition(conversation, bound, rows, entries_of(_as_far_as_known(oldest), bound))
+    # What is read from here on may be of a later moment. If so, the guards let nothing be written.
+    entries = oldest_entries(conversation, bound, oldest) if len(oldest) == _OLDEST else entries_of(oldest, bound)
+    added, evicted = plan_addition(conversation, bound, rows, entries)
     change = Change(conversation)
     if added:
         update_counters(change, added, evicted)
         gone = already_stored(evicted)
-        if not fits_one_statement(added, gone) or not save_at_once(conversation, added, gone, guards):
+        if not fits_one_statement(added) or not save_at_once(conversation, added, gone, guards):
             return None
     target.update_instance(change)  # before signals are sent, whose receivers may use the caller's object
     if added:
         send_signals(change)
     return change
-
-
-def _as_far_as_known(oldest: list[Row]) -> Iterator[Row]:
-    yield from oldest
-    if len(oldest) == _OLDEST:
-        raise _TooFewError

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from django.db.models import Q
 
-from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessage
 from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change

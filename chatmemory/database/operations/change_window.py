@@ -6,19 +6,20 @@ from typing import Any, Unpack
 
 from django.db.models import Q
 
-from chatmemory.conf import default_limit
 from chatmemory.core.tokens import TokenCountEstimator, stored_count
-from chatmemory.core.window import Window, check_kind, check_limit
+from chatmemory.core.window import Window
 from chatmemory.database.batches import chunks, read_in_parts, rows_of
 from chatmemory.database.change import Change
-from chatmemory.database.estimators import check_model, estimator_for, estimator_of, settings_of, window_of
-from chatmemory.database.operations.plan import evicted_rows, memory_of, oldest_entries
+from chatmemory.database.estimators import estimator_for, estimator_of, settings_of, window_of
+from chatmemory.database.operations.pin import require_room_for_pins
+from chatmemory.database.operations.plan import plan_eviction
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
+from chatmemory.database.window_settings import apply_window_settings, check_window_settings
 from chatmemory.database.write_change import write, write_columns
-from chatmemory.models import MAX_LIMIT, WINDOW_SETTINGS, Conversation, Message, WindowSettings
+from chatmemory.models import WINDOW_SETTINGS, Conversation, Message, WindowSettings
 
-__all__ = ["apply_window_settings", "check_window_settings", "recount", "set_window"]
+__all__ = ["apply_window", "recount", "set_window"]
 
 _RETAINED = Q(evicted_in__isnull=True)
 
@@ -29,7 +30,7 @@ def set_window(target: Target, **settings: Unpack[WindowSettings]) -> Change:
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
         TypeError: a setting that does not exist.
-        ValueError: no such window, limit or model.
+        ValueError: a setting has no meaning, or pinned messages would take more than half of the limit.
     """
     check_window_settings(settings)
     model = settings.get("model")
@@ -37,13 +38,13 @@ def set_window(target: Target, **settings: Unpack[WindowSettings]) -> Change:
 
     def work(change: Change) -> None:
         conversation = change.conversation
+        before = window_of(conversation)
         if apply_window_settings(conversation, settings):
             _count_again(conversation, estimator_for(conversation.model), counts)
-        write_columns(conversation, WINDOW_SETTINGS)
         bound = window_of(conversation)
-        memory = memory_of(conversation, bound, oldest_entries(conversation, bound))
-        memory.evict()
-        write(change, [], evicted_rows(memory))
+        require_room_for_pins(conversation, bound, before=before)
+        write_columns(conversation, WINDOW_SETTINGS)
+        write(change, *plan_eviction(conversation, bound))
 
     return target.change(work)
 
@@ -74,14 +75,12 @@ def recount(target: Target, model: str | None = None, *, since: int) -> Change:
         # The memory of a version never changes.
         conversation.version += 1
         write_columns(conversation, ["model", "retained_tokens", "version"])
-        bound = window_of(conversation)
-        memory = memory_of(conversation, bound, oldest_entries(conversation, bound))
-        memory.evict()
-        if gone := evicted_rows(memory):
+        added, gone = plan_eviction(conversation, window_of(conversation))
+        if gone:
             # A purge by age must not take this for activity.
             row = Conversation.objects.using(conversation._state.db).filter(pk=conversation.pk)
             active = row.values_list("updated_at", flat=True).get()
-            write(change, [], gone)
+            write(change, added, gone)
             row.update(updated_at=active)
             conversation.updated_at = active
 
@@ -130,37 +129,3 @@ def _count_again(
     rows_of(conversation).bulk_update(changed, ["token_count"], batch_size=500)
     conversation.retained_tokens = sum(known[key] for key, _count, evicted_in in stored if evicted_in is None)
     return bool(changed)
-
-
-def check_window_settings(settings: WindowSettings) -> None:
-    """Raise if a conversation cannot have these settings.
-
-    Raises:
-        TypeError: a setting that does not exist.
-        ValueError: no such window, limit or model.
-    """
-    unknown = settings.keys() - set(WINDOW_SETTINGS)
-    if unknown:
-        raise TypeError(f"unknown settings of a window: {', '.join(sorted(unknown))}; use {', '.join(WINDOW_SETTINGS)}")
-    window, limit, model = settings.get("window"), settings.get("limit"), settings.get("model")
-    if window is not None:
-        check_kind(window)
-    if limit is not None and check_limit(limit, "limit") > MAX_LIMIT:
-        raise ValueError(f"limit must be at most {MAX_LIMIT}, but is: {limit}")
-    if model is not None:
-        check_model(model)
-
-
-def apply_window_settings(conversation: Conversation, settings: WindowSettings) -> bool:
-    """Set the given columns of ``conversation``, unsaved; return whether another model counts its tokens then.
-
-    A window of another kind without a limit gets the default limit of that kind.
-    """
-    counted_by = conversation.model
-    window = settings.get("window")
-    if window not in (None, conversation.window):
-        conversation.limit = default_limit(window)
-    for name, value in settings.items():
-        if value is not None:
-            setattr(conversation, name, value)
-    return bool(conversation.model != counted_by)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chatmemory import signals
-from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.entries import EvictionReason
 from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.target import Target

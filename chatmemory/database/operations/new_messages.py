@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import overload
+from typing import Any, overload
 
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessage, require_messages
 from chatmemory.core.tokens import TokenCountEstimator, tokens_of
 from chatmemory.database.estimators import model_name_of
 from chatmemory.database.native_forms import NativeForms
-from chatmemory.models import Message
+from chatmemory.models import Message, Origin
 from chatmemory.models.message_columns import to_columns
 
 __all__ = ["NewMessages"]
@@ -22,20 +22,22 @@ class NewMessages(Sequence[ChatMessage]):
     """Messages with the columns of their rows, and with their tokens as far as they were counted."""
 
     def __init__(
-        self, messages: Iterable[ChatMessage], native: NativeForms | None = None, *, synthetic: bool = False
+        self, messages: Iterable[ChatMessage], native: NativeForms | None = None, *, copy_of: int | None = None
     ) -> None:
         """
         Args:
             messages: in order.
             native: another framework's forms of them.
-            synthetic: whether nobody says them, so that the history leaves them out.
+            copy_of: the position of the message that they are copies of, so that the history leaves them out.
 
         Raises:
             TypeError: one of ``messages`` is no message.
             ValueError: a text that no database can hold, or a form that is no JSON.
         """
         self.native = native
-        self._synthetic = synthetic
+        self._state: dict[str, Any] = {}
+        if copy_of is not None:
+            self._state = {"origin": Origin.COPY, "covers_from": copy_of, "covers_to": copy_of}
         self._messages = require_messages(messages)
         self._columns = [to_columns(message) for message in self._messages]
         if native is not None:
@@ -85,6 +87,6 @@ class NewMessages(Sequence[ChatMessage]):
         """Return unsaved rows without positions, counted by ``estimator``; each call returns new ones."""
         counts = self.token_counts(estimator)
         return [
-            Message(**columns, token_count=count, synthetic=self._synthetic)
+            Message(**columns, token_count=count, **self._state)
             for columns, count in zip(self._columns, counts, strict=True)
         ]

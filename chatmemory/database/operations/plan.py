@@ -2,46 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from chatmemory.core.eviction import Entry, Retained
+from chatmemory.core.entries import Entry
+from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.change import Gone
-from chatmemory.database.sql.raw_rows import Row, message_columns
+from chatmemory.database.sql.raw_rows import Row, message_columns, place_columns, status_columns, token_count
 from chatmemory.database.sql.reads import read_oldest
-from chatmemory.models import ORDER_STEP, Conversation, Message
-from chatmemory.models.message_columns import from_columns
+from chatmemory.models import ORDER_STEP, Conversation, Message, Origin
+from chatmemory.models.message_columns import from_columns, to_columns
+from chatmemory.models.pins import is_pin_open
 
-__all__ = ["entries_of", "entry_of", "evicted_rows", "memory_of", "placed_rows", "plan_addition"]
+__all__ = [
+    "entries_of",
+    "entry_of",
+    "evicted_rows",
+    "memory_of",
+    "oldest_entries",
+    "placed_rows",
+    "plan_addition",
+    "plan_eviction",
+]
 
-# The rows of the window's old end that are read at once when something must go. If they are not enough, the next chunks
-# are larger, so that a system message anywhere in a large window is found in a few statements.
+# The rows of the window's old end that are read at once when something must go, beside those that a low-water mark
+# makes leave. If they are not enough, the next chunks are larger, so that a system message anywhere in a large window
+# is found in a few statements.
 _CHUNK = 8
 _GROWTH = 8
 
 
 def entry_of(row: Message, window: Window) -> Entry:
     """Return a row as an entry of a memory."""
-    return Entry(row.message, row.token_count if window.kind is WindowKind.TOKENS else 1, row)
+    return Entry(
+        row.message,
+        row.token_count if window.kind is WindowKind.TOKENS else 1,
+        row,
+        pinned=row.is_pinned,
+        is_placeholder=row.origin == Origin.CLEARED,
+    )
 
 
 def entries_of(rows: Iterable[Row], window: Window) -> Iterator[Entry]:
     """Return stored rows as entries of a memory."""
     tokens = window.kind is WindowKind.TOKENS
     for row in rows:
-        type, text, payload, token_count = message_columns(row)
-        yield Entry(from_columns(type, text, payload), token_count if tokens else 1, row)
+        origin, pins = status_columns(row)
+        yield Entry(
+            from_columns(*message_columns(row)),
+            token_count(row) if tokens else 1,
+            row,
+            pinned=is_pin_open(pins),
+            is_placeholder=origin == Origin.CLEARED,
+        )
 
 
-def memory_of(conversation: Conversation, window: Window, oldest_first: Iterable[Entry]) -> Retained:
+def memory_of(conversation: Conversation, window: Window, oldest_first: Iterable[Entry]) -> Retained[Entry]:
     """Return the memory that the counters of a conversation describe. Its entries are read only as far as needed."""
     tokens = window.kind is WindowKind.TOKENS
     total = conversation.retained_tokens + window.overhead if tokens else conversation.retained_count
-    return Retained(oldest_first, total=total, limit=window.limit)
+    return Retained(oldest_first, total=total, window=window)
 
 
-def evicted_rows(memory: Retained) -> list[Gone]:
+def evicted_rows(memory: Retained[Entry]) -> list[Gone]:
     """Return the rows that left ``memory``, each with the reason."""
     return [(entry.row, reason) for entry, reason in memory.evicted]
 
@@ -52,29 +76,77 @@ def plan_addition(
     """Plan to add ``rows`` as if one after the other, and give those that are added their places.
 
     Returns:
-        the rows that are added (a system message equal to the present one is not) and the rows that are evicted.
+        the rows that come in (a system message equal to the present one does not) and the rows that are evicted. Both
+        are empty if nothing is added.
     """
     memory = memory_of(conversation, window, oldest_first)
     for row in rows:
-        memory.add(entry_of(row, window), system_message_first=window.always_keep_system_message_first)
-    added = placed_rows(memory, conversation, window)
+        memory.add(entry_of(row, window))
+    if not memory.added:
+        return [], []
+    added = placed_rows(memory, conversation.next_position, window)
     conversation.next_position += len(added)
     return added, evicted_rows(memory)
 
 
-def placed_rows(memory: Retained, conversation: Conversation, window: Window) -> list[Message]:
-    """Return the rows that were added to ``memory``, with their places."""
+def plan_eviction(conversation: Conversation, window: Window) -> tuple[list[Message], list[Gone]]:
+    """Plan to evict what does not fit ``window``; return the rows that come in, placeholders, and those that leave."""
+    memory = memory_of(conversation, window, oldest_entries(conversation, window))
+    memory.evict()
+    added = placed_rows(memory, conversation.next_position, window)
+    conversation.next_position += len(added)
+    return added, evicted_rows(memory)
+
+
+def placed_rows(memory: Retained[Entry], position: int, window: Window) -> list[Message]:
+    """Return the rows that came into ``memory``, placeholders last, with their places.
+
+    Args:
+        memory: after the additions and evictions.
+        position: of the first row.
+        window: bounds the memory.
+    """
     rows = [entry.row for entry in memory.added]
-    for position, row in enumerate(rows, conversation.next_position):
+    for row in rows:
         to_front = window.always_keep_system_message_first and row.type == ChatMessageType.SYSTEM
         row.position = position
         row.memory_order = (-position if to_front else position) * ORDER_STEP
+        position += 1
+    for after, entry in enumerate(memory.placeholders):
+        entry.row = _placeholder(entry, position + after)
+        rows.append(entry.row)
     return rows
 
 
-def oldest_entries(conversation: Conversation, window: Window) -> Iterator[Entry]:
-    """Return the retained rows as entries, in memory order. They are read in chunks, as far as they are needed."""
-    start, size = 0, _CHUNK
+def _placeholder(entry: Entry, position: int) -> Message:
+    """Return the unsaved row of a placeholder."""
+    assert entry.replaces is not None
+    original = entry.replaces.row
+    if isinstance(original, Message):
+        place, order = original.position, original.memory_order
+    else:
+        place, order = place_columns(original)
+    return Message(
+        **to_columns(entry.message),
+        token_count=entry.cost,  # nothing gives way in a window of messages
+        origin=Origin.CLEARED,
+        covers_from=place,
+        covers_to=place,
+        position=position,
+        memory_order=order,
+    )
+
+
+def oldest_entries(conversation: Conversation, window: Window, known: Sequence[Row] = ()) -> Iterator[Entry]:
+    """Return the retained rows as entries, in memory order. They are read in chunks, as far as they are needed.
+
+    Args:
+        conversation: whose counters are up to date.
+        window: bounds the memory.
+        known: the oldest rows, as far as they were read before.
+    """
+    yield from entries_of(known, window)
+    start, size = len(known), _CHUNK + conversation.retained_count * (100 - window.low_water) // 100
     while chunk := read_oldest(conversation, start, size):
         yield from entries_of(chunk, window)
         start, size = start + len(chunk), size * _GROWTH

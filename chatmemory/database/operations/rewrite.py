@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.entries import EvictionReason
+from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage, SystemMessage
 from chatmemory.core.window import Window
 from chatmemory.database.batches import rows_of
@@ -15,11 +16,12 @@ from chatmemory.database.estimators import estimator_of, window_of
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.operations.change_window import apply_window
 from chatmemory.database.operations.new_messages import NewMessages
-from chatmemory.database.operations.plan import entry_of, evicted_rows
+from chatmemory.database.operations.plan import entry_of, evicted_rows, placed_rows
 from chatmemory.database.operations.positions import longest_common_subsequence, orders_between
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write
-from chatmemory.models import ORDER_STEP, Message
+from chatmemory.models import ORDER_STEP, Message, Origin
+from chatmemory.models.pins import open_pin
 
 __all__ = ["Rewrite", "plan_rewrite", "rewrite"]
 
@@ -58,14 +60,24 @@ def rewrite(
         old = list(rows_of(conversation).retained())
         new = incoming.rows(estimator_of(bound, conversation.model))
         position = conversation.next_position
-        plan = plan_rewrite(old, new, position, from_foreign_memory=from_foreign_memory, native=native)
+        plan = plan_rewrite(
+            old,
+            new,
+            position,
+            version=conversation.version + 1,
+            from_foreign_memory=from_foreign_memory,
+            native=native,
+        )
+        inserted = plan.inserted
         gone: list[Gone] = [(row, EvictionReason.REWRITTEN) for row in plan.left_out]
         if not from_foreign_memory:
-            gone += evicted_rows(bound.fit([entry_of(row, bound) for row in plan.memory]))
-        if plan.inserted or gone:
-            conversation.next_position += len(plan.inserted)
-            rewritten = not from_foreign_memory or any(row.synthetic for row in plan.inserted)
-            write(change, plan.inserted, gone, rewritten=rewritten)
+            fitted = Retained.fit([entry_of(row, bound) for row in plan.memory], bound)
+            inserted = inserted + placed_rows(fitted, position + len(inserted), bound)
+            gone += evicted_rows(fitted)
+        if inserted or gone:
+            conversation.next_position += len(inserted)
+            rewritten = not from_foreign_memory or any(row.synthetic for row in inserted)
+            write(change, inserted, gone, rewritten=rewritten)
 
     return target.change(work)
 
@@ -78,7 +90,7 @@ class Rewrite:
     """The new memory in order: rows that stay, and new ones."""
 
     inserted: list[Message]
-    """The new ones, with position, memory order and whether they are synthetic."""
+    """The new ones, with position, memory order, origin and what they stand for."""
 
     left_out: list[Message]
     """The rows that must go."""
@@ -89,6 +101,7 @@ def plan_rewrite(
     new: Sequence[Message],
     position: int,
     *,
+    version: int,
     from_foreign_memory: bool,
     native: NativeForms | None = None,
 ) -> Rewrite:
@@ -98,6 +111,7 @@ def plan_rewrite(
         old: in memory order.
         new: in the wanted order.
         position: of the first row that is inserted.
+        version: of the memory after the rewrite.
         from_foreign_memory: whether new system messages, and new messages after all that stay, were said rather than
             made up.
         native: the forms of ``new``; a row of an equal message stays only if it has an equal one.
@@ -110,7 +124,10 @@ def plan_rewrite(
     stay = {place: old[index] for index, place in pairs}
     copies = set()
     while (full := _place(new, stay, position)) is not None:
-        new[full].native = stay.pop(full).native
+        original = stay.pop(full)
+        new[full].native = original.native
+        if original.is_pinned:
+            new[full].pins = open_pin("", version)
         copies.add(full)
     kept = {row.pk for row in stay.values()}
     left_out = [row for row in old if row.pk not in kept]
@@ -119,12 +136,33 @@ def plan_rewrite(
     for place, row in enumerate(new):
         # A system message that is left out elsewhere was only moved.
         was_said = _key(row) not in gone if isinstance(row.message, SystemMessage) else place > last
-        row.synthetic = not (from_foreign_memory and was_said) or place in copies
+        if place in copies:
+            row.origin = Origin.COPY
+        elif not (from_foreign_memory and was_said):
+            row.origin = Origin.REWRITE
+    _tell_covered(old, new, stay)
     return Rewrite(
         memory=[stay.get(place, row) for place, row in enumerate(new)],
         inserted=[row for place, row in enumerate(new) if place not in stay],
         left_out=left_out,
     )
+
+
+def _tell_covered(old: Sequence[Message], new: Sequence[Message], stay: dict[int, Message]) -> None:
+    """Note on each synthetic new row the rows left out that it stands for: those between the same rows that stay."""
+    kept = {row.pk for row in stay.values()}
+    gaps: list[list[int]] = [[]]
+    for row in old:
+        if row.pk in kept:
+            gaps.append([])
+        else:
+            gaps[-1].append(row.position)
+    gap = 0
+    for place, row in enumerate(new):
+        if place in stay:
+            gap += 1
+        elif row.synthetic and gaps[gap]:
+            row.covers_from, row.covers_to = min(gaps[gap]), max(gaps[gap])
 
 
 def _key(row: Message) -> tuple[str, str, str | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessage
 from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
@@ -13,7 +13,8 @@ from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write
-from chatmemory.models import Message
+from chatmemory.models import Message, Origin
+from chatmemory.models.pins import open_pin
 
 __all__ = ["Remainder", "take_back"]
 
@@ -48,7 +49,10 @@ def take_back(target: Target, shorten: Callable[[Message], Remainder]) -> Messag
         if remainder is not None:
             message, native = remainder
             (left,) = NewMessages([message], native).rows(estimator_for(conversation.model))
-            left.position, left.memory_order, left.synthetic = conversation.next_position, row.memory_order, True
+            left.position, left.memory_order = conversation.next_position, row.memory_order
+            left.origin, left.covers_from, left.covers_to = Origin.REWRITE, row.position, row.position
+            if row.is_pinned:
+                left.pins = open_pin("", conversation.version + 1)
             conversation.next_position += 1
             added.append(left)
         write(change, added, [(row, EvictionReason.REWRITTEN)], rewritten=True)

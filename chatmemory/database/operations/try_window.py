@@ -8,17 +8,19 @@ from typing import Unpack
 
 from django.db import router
 
-from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.entries import EvictionReason
+from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens import stored_count
 from chatmemory.core.window import Window
 from chatmemory.database.estimators import estimator_for, window_of
-from chatmemory.database.operations.change_window import apply_window_settings, check_window_settings
 from chatmemory.database.operations.new_messages import NewMessages
+from chatmemory.database.operations.pin import check_pins
 from chatmemory.database.operations.plan import entry_of, placed_rows
 from chatmemory.database.prefix import is_at_the_end
 from chatmemory.database.read import read_rows
 from chatmemory.database.retry import retry
+from chatmemory.database.window_settings import apply_window_settings, check_window_settings
 from chatmemory.models import Conversation, Message, WindowSettings
 
 __all__ = ["WindowTrial", "fit_rows", "try_window"]
@@ -47,7 +49,7 @@ class WindowTrial:
     """The rows that would be evicted, in that order, each with the reason."""
 
     added: list[Message]
-    """The unsaved rows of the new messages, with the positions they would have."""
+    """The unsaved rows of the new messages, and of placeholders, with the positions they would have."""
 
     tokens: int
     """Tokens of the rows that would stay."""
@@ -61,7 +63,8 @@ def try_window(
     Raises:
         Conversation.DoesNotExist: the conversation has been erased.
         TypeError: a setting that does not exist, or one of ``messages`` is no message.
-        ValueError: no such window, limit or model; a text that no database can hold.
+        ValueError: a setting of the window has no meaning, pinned messages would take more than half of the limit, or
+            a text that no database can hold.
     """
     check_window_settings(settings)
     new = NewMessages.of(messages)
@@ -74,9 +77,11 @@ def try_window(
         return row, rows
 
     row, rows = retry(database, read)
+    before = window_of(row)
     if apply_window_settings(row, settings):
         for kept in rows:
             kept.token_count = stored_count(kept.message, estimator_for(row.model))
+    check_pins(rows, window_of(row), before=before)
     return _fit(row, rows, new.rows(estimator_for(row.model)), window_of(row))
 
 
@@ -86,10 +91,10 @@ def fit_rows(conversation: Conversation) -> WindowTrial:
 
 
 def _fit(conversation: Conversation, rows: list[Message], added: list[Message], bound: Window) -> WindowTrial:
-    retained = bound.fit([entry_of(row, bound) for row in rows])
+    retained = Retained.fit([entry_of(row, bound) for row in rows], bound)
     for row in added:
-        retained.add(entry_of(row, bound), system_message_first=bound.always_keep_system_message_first)
-    said = placed_rows(retained, conversation, bound)
+        retained.add(entry_of(row, bound))
+    said = placed_rows(retained, conversation.next_position, bound)
     for row in said:
         row.conversation = conversation
         row.added_in = conversation.version + 1

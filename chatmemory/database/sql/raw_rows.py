@@ -10,15 +10,35 @@ from django.db import connections, models
 
 from chatmemory.models import Message
 
-__all__ = ["COLUMNS", "Row", "instance_of", "message_columns", "message_of", "primary_key", "text_columns"]
+__all__ = [
+    "COLUMNS",
+    "Row",
+    "instance_of",
+    "message_columns",
+    "message_of",
+    "place_columns",
+    "primary_key",
+    "status_columns",
+    "text_columns",
+    "token_count",
+]
 
 Row = tuple[Any, ...]
 """A message with all its columns, as the driver returned it."""
 
 COLUMNS = [field.attname for field in Message._meta.concrete_fields]
 
-message_columns = itemgetter(*map(COLUMNS.index, ("type", "text", "payload", "token_count")))
-"""Returns type, text, payload and tokens of a row."""
+message_columns = itemgetter(*map(COLUMNS.index, ("type", "text", "payload")))
+"""Returns type, text and payload of a row."""
+
+token_count = itemgetter(COLUMNS.index("token_count"))
+"""Returns the tokens of a row."""
+
+status_columns = itemgetter(*map(COLUMNS.index, ("origin", "pins")))
+"""Returns origin and pins of a row."""
+
+place_columns = itemgetter(*map(COLUMNS.index, ("position", "memory_order")))
+"""Returns position and memory order of a row."""
 
 text_columns = itemgetter(*map(COLUMNS.index, ("text", "payload", "native")))
 """Returns text, payload and native form of a row: the columns that may be long."""

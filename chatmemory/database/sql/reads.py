@@ -9,6 +9,7 @@ from chatmemory.database.retry import retry
 from chatmemory.database.sql.raw_rows import Row, instance_of, primary_key
 from chatmemory.database.sql.statements import statements
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation
+from chatmemory.models.window_settings import FLAGS
 
 __all__ = ["lock", "read_memory", "read_oldest", "read_size", "read_snapshot"]
 
@@ -59,7 +60,8 @@ def _updated(known: Conversation, changing: Row, database: str) -> Conversation:
     vars(conversation).update(known.__getstate__())  # as copy() does, by way of all that pickling needs
     conversation._state.db = database
     vars(conversation).update(zip(_CHANGING, changing, strict=True))
-    conversation.always_keep_system_message_first = bool(conversation.always_keep_system_message_first)
+    for name in FLAGS:  # SQLite and MariaDB return 0 or 1
+        setattr(conversation, name, bool(getattr(conversation, name)))
     conversation.note_stored(WINDOW_SETTINGS)
     return conversation
 

@@ -38,8 +38,8 @@ class Statements:
     """Lock a conversation, and return all its columns."""
 
     memory: dict[str, str]
-    """Type, text, payload, tokens and version of each message, then model, window, limit and prefix version of the
-    conversation."""
+    """Type, text, payload, tokens, version, origin and pins of each message, then prefix version and
+    :data:`WINDOW_SETTINGS` of the conversation."""
 
     size: str
     """The numbers of messages and characters of the memory, by primary key; characters are null if it is empty."""
@@ -62,6 +62,10 @@ class Statements:
 
     upsert: str
     """The end of an insert of which some rows are stored already and are to be marked as evicted."""
+
+    evict: str
+    """Mark rows as evicted: parameters are version, moment, reason, and the conversation's primary key. The list of
+    the rows' primary keys must follow."""
 
     returning: str
     """The clause that returns position and primary key of each row written; empty where the database cannot."""
@@ -100,6 +104,12 @@ def statements(database: str) -> Statements:
         # The database casts the owner's key as it did for the column: each writes a UUID differently.
         return {"id": f"{key} = %s", "memory_id": f"{memory_id} = %s AND {owner_key} = CAST(%s AS {text})"}
 
+    def is_equal(name: str) -> str:
+        (column,) = of_conversation(name)
+        if Conversation._meta.get_field(name).null:  # two nulls are not equal; no column has a negative number
+            return f"COALESCE({column}, -1) = COALESCE(%s, -1)"
+        return f"{column} = %s"
+
     def retained(prefix: str = "") -> str:
         evicted_in, memory_order = of_message("evicted_in", "memory_order", prefix=prefix)
         # evicted_in is null in all of these; ordering by it lets PostgreSQL read the index in order.
@@ -120,8 +130,8 @@ def statements(database: str) -> Statements:
 
     (key,), (conversation,) = of_conversation("id"), of_message("conversation")
     read = [
-        *of_message("type", "text", "payload", "token_count", "added_in", prefix="m."),
-        *of_conversation("model", "window", "limit", "prefix_version", prefix="c."),
+        *of_message("type", "text", "payload", "token_count", "added_in", "origin", "pins", prefix="m."),
+        *of_conversation("prefix_version", *WINDOW_SETTINGS, prefix="c."),
     ]
     memory = f"SELECT {', '.join(read)} FROM {messages} m INNER JOIN {conversations} c ON m.{conversation} = c.{key}"
     whole = [field.attname for field in Message._meta.concrete_fields]
@@ -139,7 +149,7 @@ def statements(database: str) -> Statements:
     (evicted_in,) = of_message("evicted_in")
     settings = ", ".join(f"{name} = %s" for name in of_conversation(*COUNTERS, "updated_at"))
     counters = f"UPDATE {conversations} SET {settings} WHERE {where()['id']}"
-    if_unchanged = "".join(f" AND {name} = %s" for name in of_conversation(*WINDOW_SETTINGS, *COUNTERS))
+    if_unchanged = "".join(f" AND {is_equal(name)}" for name in (*WINDOW_SETTINGS, *COUNTERS))
     inserted = of_message(*INSERTED)
     insert = f"INSERT INTO {messages} ({', '.join(inserted)}) "
     returning = ", ".join(of_message("position", "id"))
@@ -160,6 +170,8 @@ def statements(database: str) -> Statements:
             [_column_of(Message, name) for name in _EVICTION],
             [_column_of(Message, name) for name in ("conversation", "position")],
         ),
+        evict=f"UPDATE {messages} SET {', '.join(f'{name} = %s' for name in of_message(*_EVICTION))} "
+        f"WHERE {conversation} = %s AND {of_message('id')[0]} IN ",
         returning=f" RETURNING {returning}" if features.can_return_rows_from_bulk_insert else "",
         at_once=_at_once(connection, f"{counters}{if_unchanged} RETURNING 1", insert),
     )

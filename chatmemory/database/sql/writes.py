@@ -13,16 +13,19 @@ from typing import Any
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from chatmemory.core.eviction import EvictionReason
+from chatmemory.core.entries import EvictionReason
+from chatmemory.database.batches import chunks
 from chatmemory.database.key import connection_of, prepared_id
-from chatmemory.database.sql.raw_rows import COLUMNS, Row
+from chatmemory.database.sql.raw_rows import COLUMNS, Row, primary_key, text_columns
 from chatmemory.database.sql.statements import INSERTED, statements
 from chatmemory.models import COUNTERS, Conversation, Message
 
-__all__ = ["MOST_ROWS", "save", "save_at_once"]
+__all__ = ["CHARS_AT_ONCE", "chars_of", "fits_one_statement", "key_of", "save", "save_at_once"]
 
-MOST_ROWS = 50
-"""The most rows that :func:`save` takes: SQLite bounds the parameters of a statement."""
+_MOST_ROWS = 50  # SQLite bounds the parameters of a statement
+
+CHARS_AT_ONCE = 1_000_000
+"""The most characters that one statement writes."""
 
 _CONVERSATION, _CREATED_AT, _EVICTED_IN, _EVICTED_AT, _REASON = map(
     INSERTED.index, ("conversation_id", "created_at", "evicted_in", "evicted_at", "eviction_reason")
@@ -46,8 +49,8 @@ def save(
 
     Args:
         conversation: locked, unless there are ``guards``.
-        added: unsaved rows with their places.
-        evicted: stored rows.
+        added: unsaved rows with their places, at most as many as fit one statement.
+        evicted: stored rows. If they fit the statement of ``added``, too, they need no statement of their own.
         guards: the values that :data:`WINDOW_SETTINGS` and :data:`COUNTERS` must still have.
 
     Returns:
@@ -61,12 +64,18 @@ def save(
         cursor.execute(sql.counters + where, [*_counters(conversation), now, key, *guards])
         if guards and not cursor.rowcount:
             return False
-        if added or evicted:
-            rows = _rows(conversation, added, evicted, connection, key, now)
+        along = evicted if fits_one_statement(added, evicted) else ()
+        if added or along:
+            rows = _rows(conversation, added, along, connection, key, now)
             values = ", ".join([f"({', '.join(['%s'] * len(INSERTED))})"] * len(rows))
-            statement = sql.insert + values + (sql.upsert if evicted else "") + sql.returning
+            statement = sql.insert + values + (sql.upsert if along else "") + sql.returning
             cursor.execute(statement, [value for row in rows for value in row])
             _set_primary_keys(added, cursor.fetchall() if sql.returning else [], database)
+        if evicted and not along:
+            for reason in sorted({reason for _, reason in evicted}):
+                for keys in chunks([key_of(row) for row, why in evicted if why is reason]):
+                    statement = f"{sql.evict}({', '.join(['%s'] * len(keys))})"
+                    cursor.execute(statement, [conversation.version, now, reason.value, key, *keys])
     return True
 
 
@@ -79,7 +88,7 @@ def save_at_once(
     """Save with ``guards`` in a transaction of its own, in one statement where the database can; see :func:`save`."""
     connection, database = connection_of(conversation)
     sql = statements(database)
-    if sql.at_once is None:
+    if sql.at_once is None or not fits_one_statement(added, evicted):
         with transaction.atomic(using=database):
             return save(conversation, added, evicted, guards)
     before, between, after = sql.at_once
@@ -93,6 +102,21 @@ def save_at_once(
         found = cursor.fetchall()
     _set_primary_keys(added, found, database)
     return bool(found)
+
+
+def fits_one_statement(added: Sequence[Message], evicted: Sequence[tuple[Row | Message, EvictionReason]] = ()) -> bool:
+    """Return whether these rows, as long as they are, can be written in one statement."""
+    if len(added) + len(evicted) > _MOST_ROWS:
+        return False
+    return sum(map(chars_of, added)) + sum(chars_of(row) for row, _ in evicted) <= CHARS_AT_ONCE
+
+
+def chars_of(row: Row | Message) -> int:
+    """Return the number of characters of the columns that may be long; more than a statement has if it is unknown."""
+    if isinstance(row, Message) and row.get_deferred_fields():
+        return CHARS_AT_ONCE + 1  # its text was not read, because it may be long
+    long = (row.text, row.payload, row.native) if isinstance(row, Message) else text_columns(row)
+    return sum(len(text or "") for text in long)
 
 
 def _key_and_moment(conversation: Conversation, connection: BaseDatabaseWrapper) -> tuple[Any, Any]:
@@ -125,6 +149,11 @@ def _rows(
         values[_EVICTED_IN], values[_EVICTED_AT], values[_REASON] = conversation.version, now, reason.value
         rows.append(values)
     return rows
+
+
+def key_of(row: Row | Message) -> Any:
+    """Return the primary key of a row."""
+    return row.pk if isinstance(row, Message) else primary_key(row)
 
 
 def _set_primary_keys(added: Sequence[Message], written: Sequence[Row], database: str) -> None:

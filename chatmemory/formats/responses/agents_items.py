@@ -7,7 +7,7 @@ Source: ``openai.types.responses.ResponseInputItemParam`` of the SDK, 3.54.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from chatmemory.core.arguments import is_blank
@@ -27,7 +27,7 @@ from chatmemory.formats.pairing import arguments_text
 from chatmemory.formats.responses.item_reader import CONTENTS
 from chatmemory.formats.responses.item_writer import content_parts, text_or_parts
 
-__all__ = ["ATTRIBUTE", "FRAMEWORK", "Item", "answer", "groups", "items_of", "messages_of"]
+__all__ = ["ATTRIBUTE", "FRAMEWORK", "Item", "answer", "answered_alike", "groups", "items_of", "messages_of"]
 
 Item = dict[str, Any]
 """An item as JSON has it."""
@@ -51,6 +51,7 @@ _CALLS = {
     "mcp_approval_request": "mcp_approval_response",
 }
 _RESULTS = frozenset(_CALLS.values())
+_OF_FUNCTION = "function_call_output"
 # What ran at OpenAI, or was thought there, is part of the answer.
 _HOSTED = frozenset(
     {
@@ -134,6 +135,36 @@ def items_of(message: ChatMessage) -> list[Item]:
     return [{"role": "user", "content": f"[custom message: {_json(attributes)}]"}]
 
 
+def answered_alike(written: Sequence[tuple[ChatMessage, list[Item]]]) -> list[list[Item]]:
+    """Return the items of a memory in which each result is of its call's kind, for OpenAI takes no other.
+
+    The placeholder of a cleared result is that of a function. If its call is of another kind, all calls of that answer,
+    with their results, become those of functions.
+
+    Args:
+        written: each message of the memory with its items, in order.
+    """
+    calls: dict[str | None, tuple[int, str]] = {}
+    results: dict[int, list[int]] = {}
+    differing: set[int] = set()
+    for index, (_message, items) in enumerate(written):
+        for item in items:
+            if _is_call(item):
+                calls[_id(item)] = index, _CALLS[item["type"]]
+            elif item.get("type") in _RESULTS and (found := calls.get(_id(item))):
+                call, kind = found
+                results.setdefault(call, []).append(index)
+                if kind != item["type"] == _OF_FUNCTION:
+                    differing.add(call)
+    changed = differing.union(*(results[call] for call in differing))
+    return [items_of(message) if index in changed else items for index, (message, items) in enumerate(written)]
+
+
+def _id(item: Item) -> str | None:
+    """Return the ID of a call, or that of the call which a result answers."""
+    return next((found for key in ("call_id", "approval_request_id", "id") if (found := _text(item.get(key)))), None)
+
+
 def _call(request: ToolExecutionRequest) -> Item:
     return {
         "type": "function_call",
@@ -201,7 +232,7 @@ def _other(item: Item, names: Mapping[str | None, str | None]) -> ChatMessage:
     """Read an item of a user, a system or a tool."""
     kind, role = item.get("type"), item.get("role")
     if kind in _RESULTS:
-        id = next((found for key in ("call_id", "approval_request_id", "id") if (found := _text(item.get(key)))), None)
+        id = _id(item)
         return ToolExecutionResultMessage(id, names.get(id), contents=_contents(_output(item)))
     if kind in (None, "message") and "content" in item:
         contents = _contents(item["content"])

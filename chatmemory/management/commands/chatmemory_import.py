@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from chatmemory.database.estimators import check_model
+from chatmemory.database.window_settings import check_window_settings
 from chatmemory.management.arguments import chosen_database, chosen_user, positive
 from chatmemory.management.progress import Progress
-from chatmemory.models import MAX_LIMIT, WINDOWS
+from chatmemory.models import WINDOWS, WindowSettings
 from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.files import Source, numbered_lines, open_sources
 from chatmemory.transfer.found import Found
@@ -43,11 +43,12 @@ _TABLES: dict[str, Callable[..., Found]] = {
     "spring-ai-sql": read_spring_ai,
     "django-ai-assistant": read_ai_assistant,
 }
+_SETTINGS = ("window", "limit", "model", "low_water", "whole_turns", "keep_tool_results")
 _ONLY_FOR: dict[str, list[str]] = {
     "memory_id": ["langchain4j", "openai"],
     "table": list(_TABLES),
     # Conversations of an export keep their own.
-    **{name: [*_FILES, *_TABLES] for name in ("window", "limit", "model")},
+    **{name: [*_FILES, *_TABLES] for name in _SETTINGS},
 }
 """The formats of each option that only some have a use for."""
 
@@ -90,6 +91,24 @@ class Command(BaseCommand):
         )
         parser.add_argument("--limit", type=positive, help="the limit of new conversations")
         parser.add_argument("--model", help="the model of new conversations; tokens are counted for it")
+        parser.add_argument(
+            "--low-water",
+            type=positive,
+            metavar="PERCENT",
+            help="full windows of new conversations evict down to this percent of the limit",
+        )
+        parser.add_argument(
+            "--whole-turns",
+            action="store_const",
+            const=True,
+            help="whole turns leave the windows of new conversations",
+        )
+        parser.add_argument(
+            "--keep-tool-results",
+            type=int,
+            metavar="NUMBER",
+            help="full windows of new conversations clear older tool results than the last NUMBER",
+        )
         parser.add_argument("--database", metavar="ALIAS", help="the database (default: the one that is written to)")
         parser.add_argument("--dry-run", action="store_true", help="print what would be imported; write nothing")
         parser.add_argument("--strict", action="store_true", help="stop at the first record that cannot be imported")
@@ -167,7 +186,7 @@ def _check(files: list[str], options: dict[str, Any]) -> None:
         raise CommandError(f"--format {options['format']}: reads files; give at least one FILE, and no --from.")
     for name, of in _ONLY_FOR.items():
         if options[name] is not None and options["format"] not in of:
-            raise CommandError(f"--{name.replace('_', '-')}: is for --format {', '.join(of)}; leave it out.")
+            raise CommandError(f"{_option(name)}: is for --format {', '.join(of)}; leave it out.")
     if options["source"] is not None:
         chosen_database(options["source"], "--from")
 
@@ -191,11 +210,14 @@ def _owners(options: dict[str, Any], database: str) -> Owners:
 
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
-    if options["limit"] is not None and options["limit"] > MAX_LIMIT:
-        raise CommandError(f"--limit: must be at most {MAX_LIMIT}, but is: {options['limit']}.")
-    if options["model"] is not None:
+    settings = {name: options[name] for name in _SETTINGS if options[name] is not None}
+    for name, value in settings.items():
         try:
-            check_model(options["model"])
+            check_window_settings(cast("WindowSettings", {name: value}))
         except ValueError as error:
-            raise CommandError(f"--model: {error}") from error
-    return {name: options[name] for name in ("window", "limit", "model") if options[name] is not None}
+            raise CommandError(f"{_option(name)}: {error}") from error
+    return settings
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

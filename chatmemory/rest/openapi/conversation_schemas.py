@@ -7,8 +7,10 @@ from drf_spectacular.openapi import AutoSchema
 from chatmemory.conf import setting
 from chatmemory.models import WINDOW_SETTINGS
 from chatmemory.rest.openapi.serializer_fields import fields_of
-from chatmemory.rest.openapi.shapes import COUNT, Schema, closed, list_of, or_null, ref, whole
+from chatmemory.rest.openapi.shapes import COUNT, Schema, closed, list_of, number, or_null, ref, whole
+from chatmemory.rest.replays import FIGURES, MOST_VARIANTS, REPLAYED_SETTINGS, VariantSerializer
 from chatmemory.rest.serializers import ConversationSerializer, MessageSerializer
+from chatmemory.rest.tool_clearing import ToolClearingSerializer
 
 __all__ = ["resource_schemas"]
 
@@ -49,6 +51,26 @@ _OWNER: Schema = {
 }
 
 
+_TOKENS = whole(0)
+
+_FIGURES: Schema = {
+    "requests": {**COUNT, "description": "Requests to the model: one for each answer that was said."},
+    "input_tokens": {**_TOKENS, "description": "The tokens of all requests: those of their messages, as stored."},
+    "cacheable_tokens": {**_TOKENS, "description": "The tokens of the input with which the request before began, too."},
+    "full_price_tokens": {**_TOKENS, "description": "The other tokens of the input."},
+    "hit_share": number(0, 1, "The part of the input that a provider's prompt cache may have had, from 0 to 1."),
+    "prefix_breaks": {**COUNT, "description": "Requests that do not begin with the whole request before."},
+    "evictions": {**COUNT, "description": "Messages that had no room, or gave way to a placeholder."},
+    "mean_fill": number(0, None, "The part of the limit that a request took, on average."),
+    "repairs": {
+        **COUNT,
+        "description": "Requests whose first message after the system message is not the user's, or with a tool result "
+        "without its call.",
+    },
+    "missing": {**COUNT, "description": "Messages that were deleted, so that nothing is known of them."},
+}
+
+
 def resource_schemas(inspector: AutoSchema) -> dict[str, Schema]:
     """Return the schemas by name; some limits are settings."""
     batch, most = setting("MAX_BATCH"), setting("MAX_MEMORY_MESSAGES")
@@ -57,12 +79,15 @@ def resource_schemas(inspector: AutoSchema) -> dict[str, Schema]:
     window = {name: conversation[name] for name in WINDOW_SETTINGS}
     window["limit"] = {**window["limit"], "maximum": setting("MAX_LIMIT")}
     described = {name: conversation[name] for name in ("title", "metadata")}
+    variant = {name: window[name] for name in VariantSerializer.Meta.fields}
+    figures = {name: _FIGURES[name] for name in FIGURES}
     item = fields_of(inspector, MessageSerializer())
     item["message"] = {
         "anyOf": [ref("ChatMessage"), ref("OpenAiMessage"), {"type": "null"}],
         "description": item["message"]["description"],
     }
     size = {name: conversation[name] for name in ("window", "limit")}
+    memory_size = closed({**size, "messages": COUNT, "tokens": _TOKENS})
     memory = {
         "messages": _MESSAGES,
         "tokens": {**whole(0), "description": "Of these messages."},
@@ -91,10 +116,44 @@ def resource_schemas(inspector: AutoSchema) -> dict[str, Schema]:
             {
                 "added": _items("Without what changes nothing: a system message that is there already."),
                 "evicted": _items("What had to leave."),
-                "memory": closed({**size, "messages": COUNT, "tokens": whole(0)}),
+                "memory": memory_size,
                 "version": conversation["version"],
             },
             description="What an addition did.",
+        ),
+        "ChangedPin": closed(
+            {"item": ref("HistoryItem"), "memory": memory_size, "version": conversation["version"]},
+            description="A message that was pinned or unpinned.",
+        ),
+        "ToolClearing": closed({}, fields_of(inspector, ToolClearingSerializer())),
+        "ClearedToolResults": closed(
+            {
+                "added": _items("The placeholders."),
+                "evicted": _items("The tool results whose places they took."),
+                "memory": memory_size,
+                "version": conversation["version"],
+            },
+            description="The tool results that gave way, and their placeholders.",
+        ),
+        "ReplayedWindows": closed(
+            {},
+            {
+                "variants": list_of(
+                    closed({}, variant),
+                    "Windows that would have bounded the memory from the start; missing settings are as they are.",
+                    maxItems=MOST_VARIANTS,
+                )
+            },
+        ),
+        "Replays": closed(
+            {
+                "recorded": closed(figures, description="What really happened."),
+                "variants": list_of(
+                    closed({**{name: conversation[name] for name in REPLAYED_SETTINGS}, **figures}),
+                    "What would have happened, in the order of the request.",
+                ),
+            },
+            description="The figures of what happened, and of what would have happened with other windows.",
         ),
         "Memory": closed({**memory, "messages": _sent()}, description="What the model gets."),
         "NewMemory": {"anyOf": [ref("MessageList"), ref("OpenAiMessageList")]},

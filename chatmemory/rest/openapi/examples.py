@@ -58,6 +58,9 @@ _CONVERSATION = {
     **_NEW,
     "model": "gpt-4o",
     "always_keep_system_message_first": False,
+    "low_water": 100,
+    "whole_turns": False,
+    "keep_tool_results": None,
     "version": 2,
     "message_count": 3,
     "retained_count": 2,
@@ -77,6 +80,10 @@ def _item(position: int, message: dict[str, Any], text: str, tokens: int, **more
         "reason": None,
         "token_count": tokens,
         "synthetic": False,
+        "origin": "said",
+        "covers_from": None,
+        "covers_to": None,
+        "pinned": False,
         "added_in": position + 1,
         "evicted_in": None,
         "evicted_at": None,
@@ -87,9 +94,39 @@ def _item(position: int, message: dict[str, Any], text: str, tokens: int, **more
 
 _HELLO_ITEM = _item(0, _HELLO, "Hello! My name is Ann.", 11)
 _GONE_ITEM = {**_HELLO_ITEM, "state": "evicted", "reason": "window", "evicted_in": 2, "evicted_at": _MOMENT}
-_SUMMARY_ITEM = _item(3, _SUMMARY, "Summary: Ann asked what a cat is.", 13, added_in=3, synthetic=True)
+_SUMMARY_ITEM = {
+    **_item(3, _SUMMARY, "Summary: Ann asked what a cat is.", 13, added_in=3, synthetic=True),
+    **{"origin": "rewrite", "covers_from": 0, "covers_to": 0},
+}
 _REWRITTEN_ITEM = {**_HELLO_ITEM, "state": "evicted", "reason": "rewritten", "evicted_in": 3, "evicted_at": _MOMENT}
 _MEMORY = {"messages": [_SYSTEM, _HELLO], "tokens": 23, "window": "messages", "limit": 2, "version": 2}
+_RESULT_ITEM = {
+    **_item(5, _RESULT, "A small carnivore.", 9, type="TOOL_EXECUTION_RESULT"),
+    **{"state": "evicted", "reason": "tool_cleared", "evicted_in": 7, "evicted_at": _MOMENT},
+}
+_CLEARED = {**_RESULT, "contents": [{"text": "[Cleared]", "type": "TEXT"}]}
+_CLEARED_ITEM = {
+    **_item(7, _CLEARED, "[Cleared]", 8, type="TOOL_EXECUTION_RESULT", added_in=7, synthetic=True),
+    **{"origin": "cleared", "covers_from": 5, "covers_to": 5},
+}
+_FIGURES = {
+    "requests": 40,
+    "input_tokens": 120_000,
+    "cacheable_tokens": 30_000,
+    "full_price_tokens": 90_000,
+    "hit_share": 0.25,
+    "prefix_breaks": 30,
+    "evictions": 70,
+    "mean_fill": 0.9,
+    "repairs": 3,
+    "missing": 0,
+}
+_VARIANT = {"low_water": 50, "whole_turns": True}
+_VARIANT_FIGURES = {
+    **_FIGURES,
+    **{"input_tokens": 90_000, "cacheable_tokens": 81_000, "full_price_tokens": 9_000, "hit_share": 0.9},
+    **{"prefix_breaks": 4, "mean_fill": 0.7, "repairs": 0},
+}
 _PREVIEW_ITEM = {**_item(3, _LOOK, "What is this?", 773), "created_at": None, "added_in": 3}
 _WOULD_GO = {**_HELLO_ITEM, "reason": "window", "evicted_in": 3}
 
@@ -97,7 +134,11 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "NewConversation": {"Window": _NEW, "Defaults": {}},
     "Conversation": {"Conversation": _CONVERSATION},
     "ConversationPage": {"OnlyPage": {"next": None, "previous": None, "results": [_CONVERSATION]}},
-    "ConversationChange": {"SmallerWindow": {"limit": 1}, "Title": {"title": "About cats"}},
+    "ConversationChange": {
+        "SmallerWindow": {"limit": 1},
+        "KeepsThePromptCache": {"low_water": 50, "whole_turns": True, "keep_tool_results": 3},
+        "Title": {"title": "About cats"},
+    },
     "ChangedConversation": {"SmallerWindow": {**_CONVERSATION, "evicted": [_GONE_ITEM]}},
     "NewMessages": {
         "User": _HELLO,
@@ -112,6 +153,31 @@ EXAMPLES: dict[str, dict[str, Any]] = {
             "evicted": [_GONE_ITEM],
             "memory": {"window": "messages", "limit": 2, "messages": 2, "tokens": 785},
             "version": 2,
+        }
+    },
+    "ChangedPin": {
+        "Pinned": {
+            "item": {**_HELLO_ITEM, "pinned": True},
+            "memory": {"window": "messages", "limit": 2, "messages": 2, "tokens": 23},
+            "version": 3,
+        }
+    },
+    "ToolClearing": {"Keep": {"keep": 0, "exclude_tools": ["remember"], "placeholder": "[Cleared]"}, "Defaults": {}},
+    "ClearedToolResults": {
+        "Result": {
+            "added": [_CLEARED_ITEM],
+            "evicted": [_RESULT_ITEM],
+            "memory": {"window": "tokens", "limit": 4000, "messages": 5, "tokens": 61},
+            "version": 7,
+        }
+    },
+    "ReplayedWindows": {"LowWater": {"variants": [_VARIANT]}, "Recorded": {}},
+    "Replays": {
+        "LowWater": {
+            "recorded": _FIGURES,
+            "variants": [
+                {"window": "tokens", "limit": 4000, **_VARIANT, "keep_tool_results": None, **_VARIANT_FIGURES}
+            ],
         }
     },
     "HistoryPage": {"FirstPage": {"next": f"{_PAGES}?cursor=cD0w", "previous": None, "results": [_GONE_ITEM]}},

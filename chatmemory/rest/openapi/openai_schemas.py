@@ -12,7 +12,9 @@ _SAID_TEXTS = {
     "contains": {"type": "object", "required": ["text"], "properties": {"text": {"pattern": NOT_BLANK}}},
 }
 
-_URL_OR_DATA = rf"^(data:[\s\S]+;base64,[\s\S]+|{URL})$"
+_BASE64 = "[A-Za-z0-9+/]+={0,2}"
+_PDF_DATA = f"^data:application/pdf;base64,{_BASE64}$"
+_URL_OR_DATA = rf"^(data:[\s\S]+;base64,{_BASE64}|{URL})$"
 
 OPENAI: dict[str, Schema] = {
     "OpenAiMessage": one_of(
@@ -106,7 +108,7 @@ OPENAI: dict[str, Schema] = {
         {
             "type": constant("file"),
             "file": closed(
-                {"file_data": text("data:application/pdf;base64,…", pattern=r"^data:application/pdf;base64,[\s\S]+$")},
+                {"file_data": text("data:application/pdf;base64,…", pattern=_PDF_DATA)},
                 {"filename": or_null(text("Not kept."))},
             ),
         }

@@ -87,6 +87,8 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
                 "rewriteMemory",
                 "clearMemory",
                 "previewMemory",
+                "clearToolResults",
+                "replayMemory",
                 conversation_id="$response.body#/id",
             ),
             **_links(
@@ -122,7 +124,10 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
     (MessageViewSet, "list"): Operation(
         id="listMessages",
         summary="The history",
-        description="In the order said, in pages; `ordering=-position` for newest first. Without what is synthetic.",
+        description=(
+            "In the order said, in pages; `ordering=-position` for newest first. Without what is synthetic, unless "
+            "`origin` asks for it."
+        ),
         answer="HistoryPage",
     ),
     (MessageViewSet, "create"): Operation(
@@ -143,6 +148,27 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
         summary="One message",
         description="Also if it is synthetic.",
         answer="HistoryItem",
+    ),
+    (MessageViewSet, "pin"): Operation(
+        id="pinMessage",
+        summary="Pin a message",
+        description=(
+            "The window never evicts it, nor its tool call or results. A rewrite without it, or clearing the memory, "
+            "takes it out. 400 if it is no longer in the memory, or pinned messages would take more than half of the "
+            "limit. No body."
+        ),
+        answer="ChangedPin",
+        headers=("If-Match",),
+        answer_headers=("ETag",),
+        problems=frozenset({413}),
+    ),
+    (MessageViewSet, "unpin"): Operation(
+        id="unpinMessage",
+        summary="Unpin a message",
+        description="400 if it is no longer in the memory. No body.",
+        answer="ChangedPin",
+        headers=("If-Match",),
+        answer_headers=("ETag",),
     ),
     (MemoryViewSet, "retrieve"): Operation(
         id="getMemory",
@@ -179,6 +205,29 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
         description="What would stay and what would go. Nothing is written.",
         body="Trial",
         answer="Preview",
+    ),
+    (MemoryViewSet, "clear_tool_results"): Operation(
+        id="clearToolResults",
+        summary="Clear old tool results",
+        description=(
+            "Placeholders take the place of tool results that have more tokens than they. The results of the last turn "
+            "and of pinned calls stay. The history keeps everything."
+        ),
+        body="ToolClearing",
+        answer="ClearedToolResults",
+        headers=("If-Match",),
+        answer_headers=("ETag",),
+    ),
+    (MemoryViewSet, "replay"): Operation(
+        id="replayMemory",
+        summary="Compare windows",
+        description=(
+            "The requests to the model as they were, and as other windows would have had them from the start. Nothing "
+            "is written. Long conversations are a 413."
+        ),
+        body="ReplayedWindows",
+        answer="Replays",
+        formatted=False,
     ),
     (StoreViewSet, "retrieve"): Operation(
         id="getStore",

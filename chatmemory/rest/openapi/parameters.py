@@ -11,7 +11,7 @@ from chatmemory.rest.openapi.shapes import COUNT, MOMENT, Schema, list_of, text,
 
 __all__ = ["ANSWER_HEADERS", "PARAMETERS", "filter_parameters", "format_parameter", "list_parameters"]
 
-_TAGS = r'(W/)?"[^"]*"'
+_TAGS = r'(W/)?"[^",]*"'  # Django takes a comma for the end of a tag
 
 
 def _parameter(name: str, place: str, schema: Schema, description: str, **more: Any) -> Schema:

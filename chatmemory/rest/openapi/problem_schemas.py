@@ -22,9 +22,9 @@ __all__ = ["PROBLEM", "PROBLEM_RESPONSES"]
 PROBLEM = closed(
     {
         "type": text(
-            "about:blank, or what kind of problem it is: `urn:chatmemory:problem:` and then invalid, memory-id-taken, "
-            "version-moved, too-large, memory-too-large, idempotency-key-reused, not-expressible, "
-            "database-unavailable or not-migrated."
+            "about:blank, or what kind of problem it is: `urn:chatmemory:problem:` and then invalid, not-retained, "
+            "pinned-too-much, memory-id-taken, version-moved, too-large, memory-too-large, "
+            "idempotency-key-reused, not-expressible, database-unavailable or not-migrated."
         ),
         "title": text("The words of the status."),
         "status": whole(400, 599),

@@ -13,10 +13,10 @@ from chatmemory.rest.openapi.shapes import COUNT, Schema, or_null
 
 __all__ = ["fields_of"]
 
-_READ = {"format", "enum", "minimum", "maximum", "minLength", "maxLength"}
+_READ = {"format", "enum", "minimum", "maximum", "minLength", "maxLength", "maxItems", "items", "default"}
 
 
-def fields_of(inspector: AutoSchema, serializer: serializers.ModelSerializer[Any]) -> dict[str, Schema]:
+def fields_of(inspector: AutoSchema, serializer: serializers.Serializer[Any]) -> dict[str, Schema]:
     """Return the schema of each field, whatever settings the project has for drf-spectacular."""
     with override("en"):  # some help texts are translated, the rest of the document is not
         read = inspector._map_serializer(serializer, "response")["properties"]

@@ -15,6 +15,7 @@ __all__ = [
     "closed",
     "constant",
     "list_of",
+    "number",
     "one_of",
     "or_null",
     "ref",
@@ -58,6 +59,11 @@ def whole(minimum: int, maximum: int | None = None, description: str = "") -> Sc
     """Return the schema of a whole number."""
     most = {} if maximum is None else {"maximum": maximum}
     return {"type": "integer", "minimum": minimum, **most, **({"description": description} if description else {})}
+
+
+def number(minimum: int, maximum: int | None = None, description: str = "") -> Schema:
+    """Return the schema of a number that need not be whole."""
+    return {**whole(minimum, maximum, description), "type": "number"}
 
 
 def constant(value: str) -> Schema:

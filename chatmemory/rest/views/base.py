@@ -54,7 +54,7 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
 
     def get_throttles(self) -> list[BaseThrottle]:
         scope = "reads" if self.request.method in SAFE_METHODS else "writes"
-        if self.action == "preview":
+        if self.action in {"preview", "replay"}:
             scope = "previews"
         searches = throttles("searches") if self.request.query_params.get("search") else []
         return [*super().get_throttles(), *throttles(scope), *searches]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db import transaction
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -11,8 +12,11 @@ from rest_framework.response import Response
 from chatmemory.core.numbers import whole_number
 from chatmemory.database import operations
 from chatmemory.database.batches import rows_of
+from chatmemory.database.change import Change
+from chatmemory.database.operations.replay import replay
 from chatmemory.database.operations.try_window import fit_rows
 from chatmemory.database.prefix import fresh_rows, prefix_version_at
+from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.database.to_format import written_memory
 from chatmemory.models import MAX_LIMIT, Conversation
@@ -20,8 +24,16 @@ from chatmemory.rest.bodies import read_list, read_memory
 from chatmemory.rest.memory_bounds import require_bounded, require_room
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
-from chatmemory.rest.records import record_read, recorded_change
-from chatmemory.rest.serializers import WindowSerializer, memory_to_data, message_items, trial_to_data
+from chatmemory.rest.records import change_to_record, record_change, record_read, recorded_change
+from chatmemory.rest.replays import read_variants, replays_to_data
+from chatmemory.rest.serializers import (
+    WindowSerializer,
+    change_to_data,
+    memory_to_data,
+    message_items,
+    trial_to_data,
+)
+from chatmemory.rest.tool_clearing import ToolClearingSerializer
 from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.staff import READ_WORDS, WRITE_WORDS
 
@@ -32,7 +44,14 @@ class MemoryViewSet(ChatMemoryViewSet):
     """The memory of a conversation."""
 
     serializer_class = WindowSerializer
-    acts = {"retrieve": READ_WORDS, "update": WRITE_WORDS, "destroy": ("change",), "preview": READ_WORDS}
+    acts = {
+        "retrieve": READ_WORDS,
+        "update": WRITE_WORDS,
+        "destroy": ("change",),
+        "preview": READ_WORDS,
+        "clear_tool_results": WRITE_WORDS,
+        "replay": ("view",),
+    }
     parameters = {"retrieve": {"at", "at_message"}}
     whole_memory = {"retrieve"}
 
@@ -95,6 +114,32 @@ class MemoryViewSet(ChatMemoryViewSet):
         trial = conversation.memory.try_window(**serializer.validated_data, messages=messages)
         record_read(request, conversation)
         return Response(trial_to_data(trial, self.message_format))
+
+    def clear_tool_results(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
+        """Put placeholders in the place of old tool results. History stays."""
+        found = self.conversation()
+        target = Target.of(found, precondition(request))
+        serializer = ToolClearingSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        require_bounded(found)
+
+        def transact() -> Change:
+            with transaction.atomic(using=target.key.database):
+                change = operations.clear_tool_results(target, **serializer.validated_data)
+                require_bounded(change.conversation)  # fewer tokens may be more characters
+                record_change(request, change.conversation, change_to_record(change))
+            return change
+
+        change = retry(target.key.database, transact)
+        tag = self._tag(change.conversation, change.conversation.version)
+        return Response(change_to_data(change, self.format_name), headers={"ETag": tag})
+
+    def replay(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
+        """Return in figures what the requests to the model were, and what other windows would have made of them."""
+        conversation = self.conversation()
+        variants = read_variants(request.data, conversation)
+        recorded, *others = replay(conversation, [None, *variants])
+        return Response(replays_to_data(recorded, others))
 
     def _tag(self, conversation: Conversation, version: int) -> str:
         return memory_tag(conversation, version, self.request.query_params.get("format"))

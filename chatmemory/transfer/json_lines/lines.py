@@ -48,7 +48,7 @@ class Line:
             BadRecordError: the value is of another type, or missing.
         """
         if name not in self.data:
-            raise self.bad(f"{name} is missing")
+            raise self.bad(f"{name} is missing; if an older version wrote this file, export the conversation again")
         value = self.data.pop(name)
         if (null and value is None) or (isinstance(value, kind) and not (kind is int and isinstance(value, bool))):
             return value

@@ -21,9 +21,11 @@ from chatmemory.core.json_text import MAX_NESTING, levels
 from chatmemory.core.serialization.reader import read_message
 from chatmemory.core.serialization.storable import require_storable
 from chatmemory.database.idempotency import scope_of, scope_of_owner
-from chatmemory.models import Conversation, IdempotencyKey, Message
+from chatmemory.models import Conversation, IdempotencyKey, Message, Origin
 from chatmemory.models.identifiers import memory_id_text
 from chatmemory.models.message_columns import to_columns
+from chatmemory.models.pins import last_pin_change, problem_of_pins
+from chatmemory.models.window_settings import FLAGS
 from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.json_lines.lines import Line, blocks
 from chatmemory.transfer.json_lines.write import DESCRIBED, conversation_lines
@@ -131,15 +133,16 @@ class _Block:
         line.data.pop("owner")
         conversation = Conversation(pk=line.uuid(), owner=owner)
         for name in DESCRIBED:
-            known = getattr(conversation, name)
             if name == "metadata":
                 value = line.take(name, dict, "an object")
                 if sum(1 for _level in levels(value)) > MAX_NESTING:  # Django fails to copy it
                     raise line.bad(f"metadata: nested more than {MAX_NESTING} levels deep")
-            elif isinstance(known, bool):
+            elif name in FLAGS:
                 value = line.flag(name)
+            elif name == "keep_tool_results":
+                value = line.number(name, null=True)
             else:
-                value = line.number(name) if isinstance(known, int) else line.text(name)
+                value = line.number(name) if isinstance(getattr(conversation, name), int) else line.text(name)
             setattr(conversation, name, value)
         created_at, updated_at = line.moment("created_at"), line.moment("updated_at")
         line.done()
@@ -273,13 +276,18 @@ def _message(line: Line, conversation: Conversation) -> Message:
         line.encodable("native", native)
     elif native is not None:
         native = json.dumps(native, separators=(",", ":"))
+    origin, position = _origin(line), line.number("position")
+    covers_from, covers_to = _covers(line, origin, position)
     row = Message(
         conversation=conversation,
         **columns,
         native=native,
-        position=line.number("position"),
+        position=position,
         token_count=line.number("token_count"),
-        synthetic=line.flag("synthetic"),
+        origin=origin,
+        covers_from=covers_from,
+        covers_to=covers_to,
+        pins=_pins(line, conversation.version),
         memory_order=line.number("memory_order"),
         added_in=line.number("added_in"),
         evicted_in=line.number("evicted_in", null=True),
@@ -289,3 +297,39 @@ def _message(line: Line, conversation: Conversation) -> Message:
     )
     line.done()
     return row
+
+
+def _origin(line: Line) -> str:
+    synthetic = line.flag("synthetic")
+    origin: str = line.text("origin")
+    if origin not in Origin.values:
+        raise line.bad(f"origin: expected one of {', '.join(Origin.values)}, got {origin[:100]!r}")
+    if synthetic != (origin != Origin.SAID):
+        raise line.bad(f"synthetic: expected {json.dumps(not synthetic)}, as origin is {origin!r}")
+    return origin
+
+
+def _covers(line: Line, origin: str, position: int) -> tuple[int | None, int | None]:
+    first, last = line.number("covers_from", null=True), line.number("covers_to", null=True)
+    if (first is None) != (last is None) or (first is not None and not 0 <= first <= last):
+        raise line.bad(
+            f"covers_from and covers_to: expected the first and the last position that the message stands for, or two "
+            f"nulls, got {json.dumps(first)} and {json.dumps(last)}"
+        )
+    if last is not None and last >= position:
+        raise line.bad(f"covers_to: expected a position before its own, {position}, got {last}")
+    if first is not None and origin == Origin.SAID:
+        raise line.bad(f"covers_from: expected null, as origin is {origin!r}; said messages stand for themselves")
+    if first is None and origin == Origin.CLEARED:
+        raise line.bad(f"covers_from: expected the position of a tool result, as origin is {origin!r}, got null")
+    return first, last
+
+
+def _pins(line: Line, version: int) -> str:
+    pins: str = line.text("pins")
+    problem = problem_of_pins(pins)
+    if not problem and pins and last_pin_change(pins) > version:
+        problem = f"versions up to {version}, that of the conversation"
+    if problem:
+        raise line.bad(f"pins: expected {problem}, got {pins[:100]!r}")
+    return pins

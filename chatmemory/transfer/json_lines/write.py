@@ -23,6 +23,7 @@ from chatmemory.database.batches import in_parts, read_in_parts
 from chatmemory.database.idempotency import scope_of, scope_of_owner
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, IdempotencyKey, Message
 from chatmemory.models.message_columns import to_columns
+from chatmemory.models.pins import pins_until
 
 __all__ = ["DESCRIBED", "conversation_lines", "key_line", "message_or_problem"]
 
@@ -129,6 +130,10 @@ def _state(row: Message, version: int) -> dict[str, Any]:
     return {
         "token_count": row.token_count,
         "synthetic": row.synthetic,
+        "origin": row.origin,
+        "covers_from": row.covers_from,
+        "covers_to": row.covers_to,
+        "pins": pins_until(row.pins, version),
         "memory_order": row.memory_order,
         "added_in": row.added_in,
         "evicted_in": row.evicted_in if evicted else None,

@@ -82,14 +82,15 @@ export class Conversation extends EventTarget {
     this.#settle(answer);
     const newest = Math.max(...this.#items.keys(), -1);
     // A message was added that this page has not read yet.
-    if (answer.evicted.some((item) => item.position > newest)) await this.load();
+    if (answer.evicted.some((item) => item.position > newest || item.reason === "tool_cleared")) await this.load();
     else this.#notice([], answer.evicted);
   }
 
   /** Apply what an addition did, be it from an answer or from the stream. */
   async apply({ added, evicted, memory, version }) {
     const missedSome = version > this.version + 1;
-    const outOfOrder = added.some((item) => item.type === "SYSTEM"); // it may go before others
+    // A system message may go before others, and a note goes where the tool result was that it stands for.
+    const outOfOrder = added.some((item) => item.type === "SYSTEM" || item.origin === "cleared");
     this.settings.message_count = Math.max(this.settings.message_count, ...added.map((item) => item.position + 1));
     if (version >= this.version) {
       this.version = version;

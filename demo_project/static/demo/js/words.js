@@ -11,6 +11,7 @@ const NAMES = {
 const REASONS = {
   window: "no room left",
   orphan: "its tool call was forgotten",
+  tool_cleared: "old tool result, a note took its place",
   replaced: "new instructions",
   rewritten: "memory was rewritten",
   cleared: "memory was cleared",

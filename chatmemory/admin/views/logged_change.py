@@ -1,0 +1,84 @@
+"""Changes of a conversation, each written together with its entry in the admin's log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.db import router, transaction
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils import translation
+
+from chatmemory.database.change import Change
+from chatmemory.database.retry import retry
+from chatmemory.database.target import Target
+from chatmemory.models import WINDOW_SETTINGS, Conversation
+
+__all__ = ["ChangedMeanwhileError", "as_seen", "back_to_timeline", "logged", "state_of"]
+
+
+class ChangedMeanwhileError(Exception):
+    """The conversation has changed since the confirmation was shown."""
+
+
+def state_of(conversation: Conversation) -> str:
+    """Return the state on which the outcome of a change depends. A change of the window alone makes no new version."""
+    window = (getattr(conversation, name) for name in WINDOW_SETTINGS)
+    return " ".join(map(str, (conversation.version, conversation.retained_tokens, *window)))
+
+
+def as_seen(conversation: Conversation, seen: str | None) -> Target:
+    """Return the target of a change that happens only if the conversation still is as it was ``seen``.
+
+    Raises:
+        ChangedMeanwhileError: raised by the change, if it is not.
+    """
+    return Target.of(conversation, partial(_require_unchanged, seen))
+
+
+def _require_unchanged(seen: str | None, conversation: Conversation) -> None:
+    if seen != state_of(conversation):
+        raise ChangedMeanwhileError
+
+
+def logged(
+    model_admin: Any,
+    request: HttpRequest,
+    conversation: Conversation,
+    act: Callable[[], Change],
+    say: Callable[[Change], str],
+) -> Change:
+    """Change a conversation and log the sentence of ``say``, if it is not empty: both, or neither."""
+    database = router.db_for_write(Conversation, instance=conversation)
+
+    def transact() -> Change:
+        with transaction.atomic(using=database):
+            change = act()
+            # All staff read the log, so it is not written in the language of the one who acts.
+            with translation.override(settings.LANGUAGE_CODE):
+                if said := say(change):
+                    model_admin.log_change(request, conversation, said)
+            return change
+
+    return retry(database, transact)
+
+
+def back_to_timeline(
+    model_admin: Any,
+    request: HttpRequest,
+    conversation: Conversation,
+    said: str,
+    *,
+    level: int = messages.SUCCESS,
+    position: int | None = None,
+) -> HttpResponse:
+    """Return to the timeline, at a message if its ``position`` is given, and show there what was ``said``."""
+    model_admin.message_user(request, said, level)
+    site = model_admin.admin_site.name
+    address = reverse("admin:chatmemory_conversation_change", args=[conversation.pk], current_app=site)
+    place = "" if position is None else f"?position={position}#message-{position}"
+    return HttpResponseRedirect(f"{address}{place}")

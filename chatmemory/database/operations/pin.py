@@ -1,0 +1,102 @@
+"""Pin a message of a memory, so that the window never evicts it, and unpin it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from django.utils import timezone
+
+from chatmemory.core.eviction import Retained
+from chatmemory.core.exceptions import NotRetainedError, PinnedTooMuchError
+from chatmemory.core.window import Window
+from chatmemory.database.batches import rows_of
+from chatmemory.database.change import Change, MemorySize
+from chatmemory.database.estimators import window_of
+from chatmemory.database.operations.plan import entry_of
+from chatmemory.database.target import Target
+from chatmemory.database.write_change import write_columns
+from chatmemory.models import Conversation, Message
+from chatmemory.models.pins import close_pin, open_pin
+
+__all__ = ["check_pins", "pin", "require_room_for_pins", "unpin"]
+
+
+def pin(target: Target, position: int) -> Change:
+    """Pin a message. If it is pinned already, nothing changes.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+        NotRetainedError: the message is not in the memory.
+        PinnedTooMuchError: pinned messages would take more than half of the limit.
+    """
+
+    def work(change: Change) -> None:
+        rows = list(rows_of(change.conversation).retained())
+        row = _row_at(rows, position)
+        if not row.is_pinned:
+            _set_pins(change, row, open_pin)
+            check_pins(rows, window_of(change.conversation))
+
+    return target.change(work)
+
+
+def unpin(target: Target, position: int) -> Change:
+    """Unpin a message. If it is not pinned, nothing changes.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+        NotRetainedError: the message is not in the memory.
+    """
+
+    def work(change: Change) -> None:
+        row = _row_at(rows_of(change.conversation).retained().filter(position=position), position)
+        if row.is_pinned:
+            _set_pins(change, row, close_pin)
+
+    return target.change(work)
+
+
+def require_room_for_pins(conversation: Conversation, window: Window, *, before: Window) -> None:
+    """Raise if the pinned messages of ``conversation`` have no room in ``window``: see :func:`check_pins`."""
+    rows = rows_of(conversation)
+    if rows.pinned().exists():
+        check_pins(list(rows.retained()), window, before=before)
+
+
+def check_pins(rows: Sequence[Message], window: Window, *, before: Window | None = None) -> None:
+    """Raise if the pinned messages of a memory would leave too little room for others.
+
+    Args:
+        rows: the memory, in order.
+        window: bounds it.
+        before: the window before, if this one is to take its place. The results of a pinned call may have come since.
+
+    Raises:
+        PinnedTooMuchError: with what they keep from leaving they take more than half of the limit, and a larger part
+            than before.
+    """
+    cost = _pinned_cost(rows, window)
+    if cost * 2 > window.limit and (before is None or cost * before.limit > _pinned_cost(rows, before) * window.limit):
+        raise PinnedTooMuchError(cost, window.limit, window.kind.value)
+
+
+def _pinned_cost(rows: Sequence[Message], window: Window) -> int:
+    return Retained([entry_of(row, window) for row in rows], total=0, window=window).pinned_cost()
+
+
+def _row_at(rows: Iterable[Message], position: int) -> Message:
+    row = next((row for row in rows if row.position == position), None)
+    if row is None:
+        raise NotRetainedError(f"position must be that of a message in the memory, but is: {position!r:.100}")
+    return row
+
+
+def _set_pins(change: Change, row: Message, changed: Callable[[str, int], str]) -> None:
+    """Write the pins of a row as a new version. The memory stays as it is, so its prefix does."""
+    conversation = change.conversation
+    conversation.version += 1
+    conversation.updated_at = timezone.now()
+    row.pins = changed(row.pins, conversation.version)
+    rows_of(conversation).filter(pk=row.pk).update(pins=row.pins)
+    write_columns(conversation, ["version", "updated_at"])
+    change.size, change.moment = MemorySize.of(conversation), conversation.updated_at

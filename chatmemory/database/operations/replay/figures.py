@@ -1,0 +1,119 @@
+"""The figures of a replay, and the meter that counts them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chatmemory.core.window import Window, WindowKind
+
+__all__ = ["Meter", "Replay", "RequestFigures"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestFigures:
+    """Figures of requests. Tokens are those of messages, as stored."""
+
+    requests: int = 0
+    """The number of requests: one for each answer of the model that was said."""
+
+    input_tokens: int = 0
+    """The tokens of all requests."""
+
+    cacheable_tokens: int = 0
+    """The part of ``input_tokens`` with which the request before began, too."""
+
+    prefix_breaks: int = 0
+    """The number of requests that do not begin with the whole request before."""
+
+    evictions: int = 0
+    """The number of messages that had no room, or gave way to a placeholder."""
+
+    repairs: int = 0
+    """The number of requests whose first message after the system message is not the user's, or with a tool result
+    without its call."""
+
+    missing: int = 0
+    """The number of messages that were deleted, so that nothing is known of them."""
+
+    @property
+    def hit_share(self) -> float:
+        """The part of the input that a cache may have had, from 0 to 1."""
+        return self.cacheable_tokens / self.input_tokens if self.input_tokens else 0.0
+
+    @property
+    def full_price_tokens(self) -> int:
+        """The tokens of the input that are not cacheable."""
+        return self.input_tokens - self.cacheable_tokens
+
+    @property
+    def break_share(self) -> float:
+        """The part of the requests that break their prefix, from 0 to 1."""
+        return self.prefix_breaks / self.requests if self.requests else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay(RequestFigures):
+    """The requests of a conversation under one window, in figures."""
+
+    window: str
+    """``"messages"`` or ``"tokens"``."""
+
+    limit: int
+    """The most messages or tokens, as ``window`` says."""
+
+    low_water: int
+    """The percent of the limit down to which a full window evicts."""
+
+    whole_turns: bool
+    """Whether whole turns leave."""
+
+    keep_tool_results: int | None
+    """The number of tool results that stay when older ones give way; None: no result gives way."""
+
+    mean_fill: float
+    """The part of the limit that a request took, on average. It may exceed 1."""
+
+
+class Meter:
+    """Counts the requests of one walk through a history."""
+
+    def __init__(self, window: Window) -> None:
+        self.evictions = 0
+        self._window = window
+        self._requests = self._input = self._cacheable = self._breaks = self._repairs = self._fill = 0
+
+    def count_request(self, *, size: int, tokens: int, cacheable: int, is_prefix: bool, needs_repair: bool) -> None:
+        """Count a request.
+
+        Args:
+            size: its number of messages.
+            tokens: its tokens.
+            cacheable: the tokens with which the request before began, too.
+            is_prefix: whether it begins with the whole request before.
+            needs_repair: whether no API takes it as it is.
+        """
+        self._requests += 1
+        self._input += tokens
+        self._cacheable += cacheable
+        self._breaks += not is_prefix
+        self._repairs += needs_repair
+        self._fill += self._window.overhead + tokens if self._window.kind is WindowKind.TOKENS else size
+
+    def figures(self, missing: int) -> Replay:
+        """Return the figures of the walk; ``missing`` is the number of messages that were deleted."""
+        window = self._window
+        return Replay(
+            window=window.kind.value,
+            limit=window.limit,
+            low_water=window.low_water,
+            whole_turns=window.whole_turns,
+            keep_tool_results=window.keep_tool_results,
+            requests=self._requests,
+            input_tokens=self._input,
+            cacheable_tokens=self._cacheable,
+            prefix_breaks=self._breaks,
+            evictions=self.evictions,
+            mean_fill=self._fill / (self._requests * window.limit) if self._requests else 0.0,
+            repairs=self._repairs,
+            missing=missing,
+        )

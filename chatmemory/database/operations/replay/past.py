@@ -1,0 +1,115 @@
+"""The history of a conversation as versions: what came, what left and what was pinned in each, without texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+
+from django.db.models import BooleanField, Case, QuerySet, When
+
+from chatmemory.core.entries import EvictionReason
+from chatmemory.core.messages import ChatMessageType
+from chatmemory.database.batches import rows_of
+from chatmemory.database.retry import retry
+from chatmemory.models import Conversation, Origin
+from chatmemory.models.pins import OPEN, pins_until
+
+__all__ = ["PastMessage", "Version", "versions_of"]
+
+_ROWS = 2000
+_STATE = ("added_in", "evicted_in", "eviction_reason", "pins")
+_CALLS = '"toolExecutionRequests":[{'
+
+
+class PastMessage(NamedTuple):
+    """A row of the history, without what it says."""
+
+    position: int
+    type: str
+    token_count: int
+    origin: str
+    memory_order: int
+    covers_from: int | None
+    has_calls: bool
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the model said the message."""
+        return self.type == ChatMessageType.AI and self.origin == Origin.SAID
+
+
+_SIZE = len(PastMessage._fields)
+
+
+@dataclass(slots=True)
+class Version:
+    """One version of a memory: the differences from the version before."""
+
+    added: list[PastMessage] = field(default_factory=list)
+    """The messages that came, in the order of their positions."""
+
+    gone: list[tuple[PastMessage, str]] = field(default_factory=list)
+    """The messages that left, each with the reason."""
+
+    pinned: list[tuple[PastMessage, bool]] = field(default_factory=list)
+    """The messages that were pinned (True) or unpinned."""
+
+    has_answers: bool = False
+    """Whether any of ``added`` is an answer of the model."""
+
+    has_results: bool = False
+    """Whether any of ``added`` is a tool result."""
+
+    is_rewrite: bool = False
+    """Whether a rewrite made the version."""
+
+
+def versions_of(conversation: Conversation) -> Iterator[Version]:
+    """Yield the versions of a memory, up to that of ``conversation``, in order."""
+    found: dict[int, Version] = {}
+    numbers: list[int] = []
+
+    def at(number: int) -> Version:
+        if number not in found:
+            found[number] = Version()
+            heappush(numbers, number)
+        return found[number]
+
+    for past, added_in, evicted_in, reason, pins in _rows(conversation):
+        while numbers and numbers[0] < added_in:  # positions and versions rise together
+            yield found.pop(heappop(numbers))
+        version = at(added_in)
+        version.added.append(past)
+        version.has_answers |= past.is_answer
+        version.has_results |= past.type == ChatMessageType.TOOL_EXECUTION_RESULT
+        version.is_rewrite |= past.origin == Origin.REWRITE
+        if evicted_in is not None and evicted_in <= conversation.version:
+            version = at(evicted_in)
+            version.gone.append((past, reason))
+            version.is_rewrite |= reason == EvictionReason.REWRITTEN
+        for pin in pins_until(pins, conversation.version).split():
+            for number, holds in zip(pin.split(OPEN), (True, False), strict=False):
+                if number:
+                    at(int(number)).pinned.append((past, holds))
+    while numbers:
+        yield found.pop(heappop(numbers))
+
+
+def _rows(conversation: Conversation) -> Iterator[tuple[PastMessage, int, int | None, str, str]]:
+    """Yield the messages of a conversation by position, each with the versions and the reason of its row."""
+    # The database looks into the payload, so that it need not be read.
+    has_calls = Case(When(payload__contains=_CALLS, then=True), default=False, output_field=BooleanField())
+    rows = rows_of(conversation).filter(added_in__lte=conversation.version).order_by("position")
+    columns = rows.annotate(has_calls=has_calls).values_list(*PastMessage._fields, *_STATE)
+    after = -1
+    while page := retry(rows.db, partial(_listed, columns.filter(position__gt=after)[:_ROWS])):
+        for row in page:
+            yield PastMessage._make(row[:_SIZE]), *row[_SIZE:]
+        after = page[-1][0]
+
+
+def _listed(rows: QuerySet[Any, tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return list(rows)

@@ -1,0 +1,88 @@
+"""Replay the requests of many conversations: as they were, and as other windows would have had them.
+
+Each function yields after every conversation, so that a caller can show the progress, or stop. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, fields
+from decimal import Decimal
+
+from django.db.models import QuerySet
+
+from chatmemory.conf import setting
+from chatmemory.core.asynchronous import iterate_in_thread
+from chatmemory.database.batches import on_primary, pages
+from chatmemory.database.operations.replay import Replay, RequestFigures, check_variant
+from chatmemory.database.operations.replay import replay as replay_one
+from chatmemory.models import Conversation, WindowSettings
+
+__all__ = ["Replayed", "areplay", "replay"]
+
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replayed(RequestFigures):
+    """The requests of some conversations under one window, in figures."""
+
+    conversations: int = 0
+
+    cost: Decimal = Decimal(0)
+    """The price of the input of those requests whose model is in ``PRICES``."""
+
+    priced_requests: int = 0
+    """The number of requests whose model is in ``PRICES``."""
+
+    def __add__(self, other: Replayed) -> Replayed:
+        return Replayed(**{name: value + getattr(other, name) for name, value in vars(self).items()})
+
+
+def replay(
+    conversations: QuerySet[Conversation] | None = None, variants: Sequence[WindowSettings | None] = (None,)
+) -> Iterator[list[Replayed]]:
+    """Replay ``conversations``, and yield a list for each: the figures under each variant, in the order of these.
+
+    Args:
+        conversations: the conversations; by default all.
+        variants: settings that the windows would have had from the start, those of each conversation where they are
+            missing; None for what really happened.
+
+    Raises:
+        TypeError: a setting that does not exist, or ``model``: the tokens of a replay are those that are stored.
+        ValueError: a setting has no meaning.
+    """
+    for settings in variants:
+        check_variant(settings or {})
+    return _replay(on_primary(conversations), variants)
+
+
+async def areplay(
+    conversations: QuerySet[Conversation] | None = None, variants: Sequence[WindowSettings | None] = (None,)
+) -> AsyncIterator[list[Replayed]]:
+    """Async twin of :func:`replay`."""
+    async for figures in iterate_in_thread(replay(conversations, variants)):
+        yield figures
+
+
+def _replay(
+    conversations: QuerySet[Conversation], variants: Sequence[WindowSettings | None]
+) -> Iterator[list[Replayed]]:
+    for page in pages(conversations):
+        for conversation in page:
+            try:
+                figures = replay_one(conversation, variants)
+            except Conversation.DoesNotExist:  # erased meanwhile
+                continue
+            yield [_account(conversation.model, one) for one in figures]
+
+
+def _account(model: str, figures: Replay) -> Replayed:
+    prices = setting("PRICES").get(model)
+    cost = Decimal(0)
+    if prices is not None:
+        full, cached = (Decimal(str(prices[name])) for name in ("input", "cached_input"))
+        cost = (figures.full_price_tokens * full + figures.cacheable_tokens * cached) / _MILLION
+    shared = {field.name: getattr(figures, field.name) for field in fields(RequestFigures)}
+    return Replayed(**shared, conversations=1, cost=cost, priced_requests=figures.requests if prices is not None else 0)

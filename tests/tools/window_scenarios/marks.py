@@ -1,0 +1,260 @@
+"""Windows with a low-water mark."""
+
+from __future__ import annotations
+
+from tests.tools.window_scenarios.scenario import (
+    Scenario,
+    add,
+    clear,
+    each,
+    of_messages,
+    of_tokens,
+    set_messages,
+    set_window,
+    talk,
+)
+
+__all__ = ["SCENARIOS"]
+
+SCENARIOS = [
+    Scenario(
+        "low_water_70_evicts_to_the_mark",
+        "The eleventh message pushes four out, so that seven stay.",
+        of_messages(10, low_water=70),
+        talk(1, 6),
+    ),
+    Scenario(
+        "low_water_then_nothing_leaves_until_it_is_full_again",
+        "After an eviction three more fit, and the beginning of the memory stays what it is.",
+        of_messages(6, low_water=50),
+        talk(1, 6),
+    ),
+    Scenario(
+        "low_water_half_of_an_odd_limit",
+        "70 percent of 5 is 3.5, so 3 stay.",
+        of_messages(5, low_water=70),
+        talk(1, 3),
+    ),
+    Scenario(
+        "low_water_at_the_mark_is_not_over_it",
+        "50 percent of 10 is 5, and 5 stay.",
+        of_messages(10, low_water=50),
+        talk(1, 6),
+    ),
+    Scenario(
+        "low_water_99_of_10_is_9",
+        "9.9 messages are no 10.",
+        of_messages(10, low_water=99),
+        talk(1, 6),
+    ),
+    Scenario(
+        "low_water_1_keeps_the_newest",
+        "The newest message stays, though it is over the mark.",
+        of_messages(4, low_water=1),
+        talk(1, 3),
+    ),
+    Scenario(
+        "low_water_1_limit_1",
+        "There is but the newest.",
+        of_messages(1, low_water=1),
+        talk(1, 2),
+    ),
+    Scenario(
+        "low_water_1_limit_1_with_a_system_message",
+        "The newest does not fit beside the system message, so it leaves.",
+        of_messages(1, low_water=1),
+        each("S be kind", "U 1"),
+    ),
+    Scenario(
+        "low_water_100_is_the_limit",
+        "As without a mark.",
+        of_messages(3, low_water=100),
+        talk(1, 3),
+    ),
+    Scenario(
+        "low_water_protects_the_system_message",
+        "It counts, and it stays.",
+        of_messages(6, low_water=50),
+        [*add("S be kind"), *talk(1, 4)],
+    ),
+    Scenario(
+        "low_water_1_keeps_the_system_message_and_the_newest",
+        "Nothing else may leave.",
+        of_messages(4, low_water=1),
+        [*add("S be kind"), *talk(1, 2)],
+    ),
+    Scenario(
+        "low_water_counts_the_request",
+        "The mark is at 20; three messages of 5 tokens and 3 for the request are 18, four are 23.",
+        of_tokens(40, low_water=50),
+        each(*[f"U {word}" for word in ("one", "two", "three", "four", "five", "six", "seven", "eight")]),
+    ),
+    Scenario(
+        "low_water_exact_in_tokens",
+        "36 is 75 percent of 48: 3 for the request and messages of 5, 5, 8 and 15 tokens are 36, which is not over it.",
+        of_tokens(48, low_water=75),
+        each("U a *10", "U b", "U one", "U one *3", "A two *10"),
+    ),
+    Scenario(
+        "low_water_huge_newest_message_that_fits_stays",
+        "It is over the mark alone, but not over the limit, so all before it leaves and it stays.",
+        of_tokens(60, low_water=50),
+        each("U one", "A two", "U three *45"),
+    ),
+    Scenario(
+        "low_water_huge_newest_message_that_does_not_fit_leaves",
+        "It is over the limit alone.",
+        of_tokens(60, low_water=50),
+        each("U one", "A two", "U three *60"),
+    ),
+    Scenario(
+        "low_water_huge_newest_message_beside_the_system_message",
+        "With the system message it fits the limit.",
+        of_tokens(60, low_water=50),
+        each("S be kind", "U one", "A two", "U three *42"),
+    ),
+    Scenario(
+        "low_water_only_the_system_message_over_the_mark",
+        "It is over the mark but not over the limit: the newest message stays as long as it fits.",
+        of_tokens(50, low_water=40),
+        each("S be kind *30", "U one", "A two", "U three", "A four *20"),
+    ),
+    Scenario(
+        "low_water_only_the_system_message_over_the_limit",
+        "All else leaves, the newest too.",
+        of_tokens(30, low_water=50),
+        each("S be kind *40", "U one", "A two"),
+    ),
+    Scenario(
+        "low_water_a_call_leaves_with_its_results_below_the_mark",
+        "A call and two results leave as one, though one message less would have been enough.",
+        of_messages(6, low_water=80),
+        each("U 1", "A > weather1 clock1", "R weather1 sun", "R clock1 noon", "A 1", "U 2", "A 2"),
+    ),
+    Scenario(
+        "low_water_stops_before_the_call_whose_result_is_the_newest",
+        "The call and its results are over the mark together, but fit the limit.",
+        of_messages(4, low_water=50),
+        each("U 1", "U 2", "A > weather1 clock1", "R weather1 sun", "R clock1 noon"),
+    ),
+    Scenario(
+        "low_water_the_call_whose_result_is_the_newest_leaves_if_it_does_not_fit",
+        "They leave together.",
+        of_tokens(40, low_water=50),
+        each("U one", "A > weather1", "R weather1 sun *40", "A two"),
+    ),
+    Scenario(
+        "low_water_late_result_is_the_newest",
+        "It does not directly follow its call, which leaves without it.",
+        of_messages(3, low_water=30),
+        each("A > weather1", "U 1", "U 2", "R weather1 sun"),
+    ),
+    Scenario(
+        "low_water_the_call_left_before_its_result_came",
+        "The result of a call that has left stays as long as any other message.",
+        of_messages(2, low_water=50),
+        each("A > weather1", "U 1", "U 2", "R weather1 sun", "A 2"),
+    ),
+    Scenario(
+        "low_water_interrupted_call_leaves_alone",
+        "It has no results to take along.",
+        of_messages(4, low_water=75),
+        each("A > weather1", "U 1", "A 1", "U 2", "A 2"),
+    ),
+    Scenario(
+        "low_water_system_message_in_the_middle",
+        "It is protected once nothing stands before it.",
+        of_messages(5, low_water=40),
+        [*set_messages("U 1", "A 1", "S be kind", "U 2", "A 2"), *each("U 3", "A 3")],
+    ),
+    Scenario(
+        "low_water_system_message_behind_another_that_is_protected",
+        "The second system message is like any other.",
+        of_messages(4, low_water=50),
+        [*set_messages("S be kind", "S be brief", "U 1", "A 1"), *each("U 2")],
+    ),
+    Scenario(
+        "low_water_new_system_message_at_the_end",
+        "As the newest message it stays.",
+        of_messages(4, low_water=25),
+        each("U 1", "A 1", "U 2", "A 2", "S be kind", "U 3"),
+    ),
+    Scenario(
+        "low_water_new_system_message_at_the_front",
+        "The last message of the memory stays, though the system message is newer.",
+        of_messages(4, low_water=25, always_keep_system_message_first=True),
+        each("U 1", "A 1", "U 2", "A 2", "S be kind", "U 3"),
+    ),
+    Scenario(
+        "low_water_a_replaced_system_message_makes_room",
+        "The new one takes the place of the old one, so nothing has to leave.",
+        of_messages(4, low_water=50, always_keep_system_message_first=True),
+        [*add("S be kind"), *each("U 1", "A 1", "U 2"), *add("S be brief"), *add("A 2")],
+    ),
+    Scenario(
+        "low_water_the_same_system_message_again",
+        "Nothing is added, and nothing evicted.",
+        of_messages(3, low_water=50),
+        each("S be kind", "U 1", "A 1", "S be kind", "U 2"),
+    ),
+    Scenario(
+        "low_water_another_mark_evicts_nothing_by_itself",
+        "Nothing happens unless the total is over the limit.",
+        of_messages(6),
+        [*talk(1, 3), *set_window(low_water=50), *talk(4, 4)],
+    ),
+    Scenario(
+        "low_water_a_smaller_window_evicts_to_its_mark",
+        "Six messages in a window of five: two stay, 50 percent of it.",
+        of_messages(10, low_water=50),
+        [*talk(1, 3), *set_window(limit=5), *talk(4, 4)],
+    ),
+    Scenario(
+        "low_water_set_evicts_to_the_mark",
+        "Of a memory that is set anew, too, no more than the mark stays.",
+        of_messages(4, low_water=50),
+        [*set_messages("U 1", "A 1", "U 2", "A 2"), *set_messages("U 1", "A 1", "U 2", "A 2", "U 3")],
+    ),
+    Scenario(
+        "low_water_set_of_nothing_but_a_huge_message",
+        "It leaves, for it does not fit the limit.",
+        of_tokens(30, low_water=50),
+        set_messages("U one *60"),
+    ),
+    Scenario(
+        "low_water_batch_is_as_one_by_one",
+        "In a batch of nine, the fifth and the eighth message evict, each to the mark.",
+        of_messages(4, low_water=50),
+        add("U 1", "A 1", "U 2", "A 2", "U 3", "A 3", "U 4", "A 4", "U 5"),
+    ),
+    Scenario(
+        "low_water_batch_with_a_message_that_does_not_fit",
+        "The huge message takes all before it along, in a batch as alone.",
+        of_tokens(40, low_water=50),
+        add("U one", "A two", "U three *60", "A four"),
+    ),
+    Scenario(
+        "low_water_batch_with_calls",
+        "The call leaves before its second result comes, which stays.",
+        of_messages(3, low_water=70),
+        add("U 1", "A > weather1 clock1", "R weather1 sun", "U 2", "R clock1 noon"),
+    ),
+    Scenario(
+        "low_water_after_clear",
+        "A cleared memory fills up to the limit again.",
+        of_messages(4, low_water=50),
+        [*talk(1, 2), *clear(), *talk(3, 5)],
+    ),
+    Scenario(
+        "low_water_custom_messages",
+        "They leave like others.",
+        of_messages(4, low_water=50),
+        each("C note", "U 1", "A 1", "C other", "U 2"),
+    ),
+    Scenario(
+        "low_water_another_kind_of_window",
+        "From then on tokens are counted.",
+        of_messages(10, low_water=50),
+        [*talk(1, 3), *set_window(window="tokens", limit=30)],
+    ),
+]
