@@ -11,6 +11,7 @@ from chatmemory.core.window import USUAL_LIMITS, WindowKind
 
 __all__ = [
     "DEFAULTS",
+    "default_compact_at",
     "default_keep_tool_results",
     "default_limit",
     "default_low_water",
@@ -31,6 +32,10 @@ DEFAULTS: dict[str, Any] = {
     "DEFAULT_LOW_WATER": 100,
     "DEFAULT_WHOLE_TURNS": False,
     "DEFAULT_KEEP_TOOL_RESULTS": None,
+    # The percent of the limit at which a summary is due in a new conversation (None: never), and the dotted path of a
+    # function of messages, and of the summary before them or None, that returns a summary of both.
+    "DEFAULT_COMPACT_AT": None,
+    "SUMMARIZER": None,
     # The encoding for models that tiktoken does not know: "o200k_base" or "cl100k_base".
     "FALLBACK_ENCODING": "o200k_base",
     # False deletes a message when it is evicted, instead of keeping it in the history.
@@ -117,3 +122,9 @@ def default_keep_tool_results() -> int | None:
     """Return ``DEFAULT_KEEP_TOOL_RESULTS``, for the model field."""
     keep = setting("DEFAULT_KEEP_TOOL_RESULTS")
     return None if keep is None else int(keep)
+
+
+def default_compact_at() -> int | None:
+    """Return ``DEFAULT_COMPACT_AT``, for the model field."""
+    compact_at = setting("DEFAULT_COMPACT_AT")
+    return None if compact_at is None else int(compact_at)

@@ -19,9 +19,10 @@ from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.database import operations
 from chatmemory.database.batches import chunks, on_primary, pages, rows_of
 from chatmemory.database.change import Change
+from chatmemory.database.operations.compaction import erase_summaries
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
-from chatmemory.models import Conversation, IdempotencyKey, Message, MessageQuerySet
+from chatmemory.models import COUNTERS, Conversation, IdempotencyKey, Message, MessageQuerySet
 
 __all__ = [
     "Erased",
@@ -117,7 +118,8 @@ def purge_evicted(
     """Erase messages that left their memory before ``before``, the oldest evictions first.
 
     The result is that of ``KEEP_HISTORY = False``: ``message_count`` still counts every message that was said,
-    positions and versions stay, and history and past memories lack the erased messages. Retained messages stay.
+    positions and versions stay, and history and past memories lack the erased messages. Retained messages stay, but for
+    summaries that were made from erased ones: they go in the same transaction, as a new version.
 
     Args:
         before: a time with a time zone.
@@ -166,11 +168,14 @@ def _erase_messages(conversation: Conversation, old: MessageQuerySet, size: int)
         nonlocal gone
         # In the order of the index, so that the database reads no more rows than it deletes.
         keys = list(old.order_by("evicted_in", "memory_order").values_list("pk", flat=True)[:size])
-        gone = 0
+        locked = change.conversation
+        gone = erase_summaries(locked, keys)
         for chunk in chunks(keys):
             gone += rows_of(conversation).filter(pk__in=chunk).delete()[1].get(Message._meta.label, 0)
-        change.conversation.purged_count += gone
-        change.conversation.save(using=change.conversation._state.db, update_fields=["purged_count"])
+        locked.purged_count += gone
+        Conversation.objects.using(locked._state.db).filter(pk=locked.pk).update(
+            **{name: getattr(locked, name) for name in COUNTERS}
+        )
 
     try:
         Target.as_read(conversation).change(work)

@@ -9,6 +9,7 @@ from django.dispatch import Signal
 
 __all__ = [
     "anonymising_conversation",
+    "compaction_failed",
     "exporting_conversation",
     "memory_cleared",
     "memory_repaired",
@@ -39,6 +40,12 @@ it repaired. Nothing was changed in the memory, and the position of a repair cou
 Or a framework added a text that no database can store; ``format`` is the framework then (``"openai_agents"``, for
 example). The text is stored with U+FFFD in place of such characters, and the position counts the messages that were
 added, or set, together.
+"""
+
+compaction_failed = Signal()
+"""``conversation``, ``plan`` (a ``CompactionPlan``) and ``error``: no summary was made, and nothing has changed.
+
+It is sent outside of any transaction, right after the failure.
 """
 
 exporting_conversation = Signal()

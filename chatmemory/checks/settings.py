@@ -79,6 +79,12 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
         _keep,
         f"Set it to a whole number from 0 to {MAX_LIMIT}, or to None.",
     ),
+    (
+        "E030",
+        "DEFAULT_COMPACT_AT",
+        lambda v: v is None or (_positive(v) and v <= 100),
+        "Set it to a percentage, a whole number from 1 to 100, or to None.",
+    ),
     ("E006", "FALLBACK_ENCODING", lambda v: v in ENCODING_NAMES, f"Set it to one of {', '.join(ENCODING_NAMES)}."),
     ("E007", "KEEP_HISTORY", lambda v: isinstance(v, bool), "Set it to True or False."),
     ("E008", "MAX_MESSAGE_CHARS", _positive, "Set it to a whole number above zero."),
@@ -167,6 +173,10 @@ def _wrong_paths() -> Iterator[CheckMessage]:
     if path is not None:
         hint = "Set it to the dotted path of a function that takes a user and returns a queryset of conversations."
         yield from _wrong_path("E022", "['STAFF_CONVERSATIONS']", path, hint, "a function")
+    path = setting("SUMMARIZER")
+    if path is not None:
+        hint = "Set it to the dotted path of a function of messages and of the summary before them."
+        yield from _wrong_path("E031", "['SUMMARIZER']", path, hint, "a function")
 
 
 def _wrong_path(

@@ -30,6 +30,9 @@ class EvictionReason(StrEnum):
     TOOL_CLEARED = "tool_cleared"
     """The message is an old tool result, and a placeholder took its place."""
 
+    SUMMARIZED = "summarized"
+    """A summary took the message's place, or that of an earlier summary."""
+
     REPLACED = "replaced"
     """A new system message took the message's place."""
 
@@ -58,6 +61,9 @@ class Entry:
     is_placeholder: bool = False
     """Whether the message stands for a tool result that was cleared."""
 
+    is_summary: bool = False
+    """Whether the message is the summary of messages that left."""
+
     replaces: Self | None = None
     """The tool result that gave way to this placeholder, in this change."""
 
@@ -65,6 +71,11 @@ class Entry:
     def type(self) -> ChatMessageType:
         """The type of the message."""
         return self.message.type
+
+    @property
+    def begins_turn(self) -> bool:
+        """Whether the message begins a turn: somebody said it to the model."""
+        return self.type is ChatMessageType.USER and not self.is_summary
 
     @property
     def is_result(self) -> bool:

@@ -102,7 +102,7 @@ class Retained(Generic[E]):
         end = self._last_turn()
         results = [index for index, entry in enumerate(self._read) if entry.is_result]
         last = set(results[-keep:]) if keep else set()
-        for start, stop in self._units(0, end):
+        for start, stop in self.units(0, end):
             if self._stays(start, stop):
                 continue
             for index in range(start, stop):
@@ -121,7 +121,7 @@ class Retained(Generic[E]):
     def pinned_cost(self) -> int:
         """Return the cost of pinned messages and of all that they keep from leaving."""
         self._read_all()
-        stay = [self._read[start:end] for start, end in self._units(0) if self._stays(start, end)]
+        stay = [self._read[start:end] for start, end in self.units(0) if self.is_pinned(start, end)]
         return sum(entry.cost for unit in stay for entry in unit)
 
     def __len__(self) -> int:
@@ -142,7 +142,7 @@ class Retained(Generic[E]):
     def _evict_turn(self, start: int, end: int) -> int:
         """Evict a turn, except the system message, pinned messages and their question; return the number that left."""
         system = next((i for i in range(end) if self._read[i].type is ChatMessageType.SYSTEM), None)
-        leave = [unit for unit in self._units(start, end) if unit[0] != system and not self._stays(*unit)]
+        leave = [unit for unit in self.units(start, end) if unit[0] != system and not self._stays(*unit)]
         left = 0
         for first, stop in leave:
             self._evict_unit(first - left, stop - left)
@@ -154,7 +154,7 @@ class Retained(Generic[E]):
         if not self._is_over_mark():
             return
         self._read_all()
-        calls = [unit for unit in self._units(self._last_turn(), len(self._read)) if self._read[unit[0]].has_calls]
+        calls = [unit for unit in self.units(self._last_turn(), len(self._read)) if self._read[unit[0]].has_calls]
         left = 0
         for start, end in calls[:-1]:
             if not self._is_over_mark():
@@ -166,26 +166,33 @@ class Retained(Generic[E]):
     def _evict_oldest(self) -> None:
         """Evict as LangChain4j does, but down to the mark; with whole turns only down to the limit.
 
-        The newest message leaves only if it does not fit the limit.
+        The newest message leaves only if it does not fit the limit; a summary only before messages of the last turn.
         """
         while self._is_over_mark() and (unit := self._oldest_unit()) is not None:
             fits = self.total <= self._window.limit
-            if fits and (self._window.whole_turns or self.at(unit[1]) is None):
+            if fits and (self._window.whole_turns or self._read[unit[0]].is_summary or self.at(unit[1]) is None):
                 return
             self._evict_unit(*unit)
 
     def _oldest_unit(self) -> tuple[int, int] | None:
-        """Return the oldest unit that may leave: none that is pinned, nor a system message before all that are not."""
-        is_first = True
-        for start, end in self._units(0):
-            if self._stays(start, end):
-                continue
-            if not (is_first and self._read[start].type is ChatMessageType.SYSTEM):
-                return start, end
-            is_first = False
-        return None
+        """Return the oldest unit that may leave: none that is pinned, nor a system message before all that are not.
 
-    def _units(self, start: int, end: int | None = None) -> Iterator[tuple[int, int]]:
+        A summary leaves when nothing but the last turn is left, so that no turn fails for it.
+        """
+        is_first = True
+        summary = None
+        for start, end in self.units(0):
+            if self.is_pinned(start, end):
+                continue
+            if self._read[start].is_summary:
+                summary = summary or (start, end)
+            elif is_first and self._read[start].type is ChatMessageType.SYSTEM:
+                is_first = False
+            else:
+                return (start, end) if summary is None or self._next_turn(start) is not None else summary
+        return summary
+
+    def units(self, start: int, end: int | None = None) -> Iterator[tuple[int, int]]:
         """Yield where each unit of a part begins and ends: a call with the results that follow it, or one message.
 
         Args:
@@ -204,22 +211,25 @@ class Retained(Generic[E]):
         """Return where the turn behind the one at ``start`` begins; None if that one is the last."""
         index = start + 1
         while (entry := self.at(index)) is not None:
-            if entry.type is ChatMessageType.USER:
+            if entry.begins_turn:
                 return index
             index += 1
         return None
 
     def _last_turn(self) -> int:
         """Return where the last turn begins, once all is read."""
-        users = (index for index in reversed(range(len(self._read))) if self._read[index].type is ChatMessageType.USER)
-        return next(users, 0)
+        return next((index for index in reversed(range(len(self._read))) if self._read[index].begins_turn), 0)
 
     def _is_over_mark(self) -> bool:
         return self.total * 100 > self._window.limit * self._window.low_water
 
     def _stays(self, start: int, end: int) -> bool:
+        """Return whether a unit stays as long as others can leave: it is pinned, or a summary."""
+        return self._read[start].is_summary or self.is_pinned(start, end)
+
+    def is_pinned(self, start: int, end: int) -> bool:
         """Return whether a unit is pinned or, if whole turns leave, begins a turn with a pinned message."""
-        if self._window.whole_turns and self._read[start].type is ChatMessageType.USER:
+        if self._window.whole_turns and self._read[start].begins_turn:
             end = self._next_turn(start) or len(self)
         return any(entry.pinned for entry in self._read[start:end])
 

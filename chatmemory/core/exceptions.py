@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["IdempotencyConflictError", "InvalidMessageError", "NotRetainedError", "PinnedTooMuchError"]
+__all__ = [
+    "IdempotencyConflictError",
+    "InvalidMessageError",
+    "NotRetainedError",
+    "PinnedTooMuchError",
+    "UnusableSummaryError",
+]
 
 
 class InvalidMessageError(ValueError):
@@ -45,3 +51,7 @@ class PinnedTooMuchError(ValueError):
             f"pinned messages, with the calls, results and questions that stay with them, would take {cost} of "
             f"{limit} {unit}, more than half; unpin some, or choose a limit of at least {cost * 2}"
         )
+
+
+class UnusableSummaryError(ValueError):
+    """A summary that cannot take the place of the messages that it stands for. They stay as they are."""

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import partial
 from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 from django.db import router
 
-from chatmemory.core.asynchronous import as_async_change
+from chatmemory.core.asynchronous import as_async_change, in_thread_for_functions
 from chatmemory.core.entries import RESULT_CLEARED, RESULTS_KEPT
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import ChatMessage
+from chatmemory.core.summaries import Summarizer
 from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.database.key import Key
+from chatmemory.database.operations.compaction import (
+    USUAL_KEEP,
+    CompactionPlan,
+    apply_compaction,
+    compact,
+    plan_compaction,
+)
 from chatmemory.database.operations.replay import Replay, replay
 from chatmemory.database.operations.try_window import WindowTrial, try_window
 from chatmemory.database.read import read_fresh_window, read_window
@@ -162,6 +171,63 @@ class ConversationMemory(ChatMemory):
     async def aunpin(self, position: int) -> Change:
         """Async twin of :meth:`unpin`."""
         return await as_async_change(self.unpin)(position)
+
+    def plan_compaction(self, keep: int = USUAL_KEEP) -> CompactionPlan | None:
+        """Plan a summary of the turns before those that stay; nothing is written.
+
+        Args:
+            keep: the percent of the limit, from 0 to 100, that stays in whole turns. The last turn always stays.
+
+        Returns:
+            None if there is too little to summarise: fewer than twice the tokens that a summary is expected to have.
+
+        Raises:
+            ValueError: ``keep`` is no percentage.
+        """
+        return plan_compaction(self.conversation, keep=keep)
+
+    async def aplan_compaction(self, keep: int = USUAL_KEEP) -> CompactionPlan | None:
+        """Async twin of :meth:`plan_compaction`."""
+        return await sync_to_async(self.plan_compaction)(keep)
+
+    def apply_compaction(self, plan: CompactionPlan, text: str) -> Change | None:
+        """Put a summary in the place of the messages that ``plan`` covers, whatever was said or evicted since.
+
+        Returns:
+            None, with nothing done, if some of them have been erased or taken out, or another summary stands for them.
+
+        Raises:
+            ValueError: ``text`` is blank, no database can hold it, it is not smaller than what it stands for, or too
+                large for the window.
+        """
+        return apply_compaction(Target.of(self.conversation), plan, text)
+
+    async def aapply_compaction(self, plan: CompactionPlan, text: str) -> Change | None:
+        """Async twin of :meth:`apply_compaction`."""
+        return await as_async_change(self.apply_compaction)(plan, text)
+
+    def compact(self, summarizer: Summarizer, *, keep: int = USUAL_KEEP, if_due: bool = False) -> Change | None:
+        """Plan a summary, let ``summarizer`` write it, and apply it. No turn waits; a failure changes nothing.
+
+        Args:
+            summarizer: a function, sync or async, of messages and of the summary before them, or None.
+            keep: the percent of the limit, from 0 to 100, that stays in whole turns. The last turn always stays.
+            if_due: whether to do nothing before it is due by ``compact_at``, or while a pause after a failure lasts.
+
+        Returns:
+            None, with nothing done, if another is at it, or there is too little to summarise, or the messages were
+            erased, taken out or summarised meanwhile.
+
+        Raises:
+            RuntimeError: the caller is within a transaction.
+            ValueError: ``keep`` is no percentage, or the text cannot take the place of the messages.
+            Exception: what ``summarizer`` raised.
+        """
+        return compact(self.conversation, summarizer, keep=keep, if_due=if_due)
+
+    async def acompact(self, summarizer: Summarizer, *, keep: int = USUAL_KEEP, if_due: bool = False) -> Change | None:
+        """Async twin of :meth:`compact`."""
+        return await in_thread_for_functions(partial(self.compact, summarizer, keep=keep, if_due=if_due))
 
     def replay(self, **settings: Unpack[WindowSettings]) -> Replay:
         """Return the figures of this conversation's requests, as they were or would have been under another window.

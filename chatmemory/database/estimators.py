@@ -28,6 +28,9 @@ CUSTOM = "custom:"
 That estimator cannot be made from its name, so the name must not be taken for a model's.
 """
 
+_NOT_OF_WINDOW = ("window", "model", "compact_at")
+"""The settings that are no arguments of a ``Window``: two have other names there, and one evicts nothing."""
+
 
 @lru_cache(maxsize=64)
 def _openai(model: str, fallback: str) -> OpenAiTokenCountEstimator:
@@ -66,8 +69,8 @@ def window_of(conversation: Conversation) -> Window:
 
 
 def window_with(settings: dict[str, Any]) -> Window:
-    """Return the window that the values of all :data:`WINDOW_SETTINGS` describe."""
-    others = {name: value for name, value in settings.items() if name not in ("window", "model")}
+    """Return the window that the values of :data:`WINDOW_SETTINGS` describe."""
+    others = {name: value for name, value in settings.items() if name not in _NOT_OF_WINDOW}
     return Window(kind=WindowKind(settings["window"]), estimator=estimator_for(settings["model"]), **others)
 
 

@@ -75,7 +75,13 @@ def _fit(rows: list[Row], window: Window | None) -> tuple[list[ChatMessage], boo
     if window.overhead + sum(costs) <= window.limit:
         return messages, True
     entries = [
-        Entry(message, cost, pinned=is_pin_open(row[_PINS]), is_placeholder=row[_ORIGIN] == Origin.CLEARED)
+        Entry(
+            message,
+            cost,
+            pinned=is_pin_open(row[_PINS]),
+            is_placeholder=row[_ORIGIN] == Origin.CLEARED,
+            is_summary=row[_ORIGIN] == Origin.SUMMARY,
+        )
         for message, cost, row in zip(messages, costs, rows, strict=True)
     ]
     retained = Retained.fit(entries, window)

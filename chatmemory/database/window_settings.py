@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from chatmemory.conf import default_limit
+from chatmemory.core.summaries import check_compact_at
 from chatmemory.core.window import check_flag, check_keep_tool_results, check_kind, check_limit, check_low_water
 from chatmemory.database.estimators import check_model
 from chatmemory.models import MAX_LIMIT, WINDOW_SETTINGS, Conversation, WindowSettings
-from chatmemory.models.window_settings import FLAGS
+from chatmemory.models.window_settings import FLAGS, NULLABLE
 
 __all__ = ["apply_window_settings", "check_window_settings"]
 
@@ -42,6 +43,8 @@ def _check(name: str, value: Any) -> None:
             check_low_water(value)
         case "keep_tool_results":
             _check_storable(check_keep_tool_results(value), name)
+        case "compact_at":
+            check_compact_at(value)
 
 
 def _check_storable(value: int | None, name: str) -> None:
@@ -59,6 +62,6 @@ def apply_window_settings(conversation: Conversation, settings: WindowSettings) 
     if window not in (None, conversation.window):
         conversation.limit = default_limit(window)
     for name, value in settings.items():
-        if value is not None or name == "keep_tool_results":
+        if value is not None or name in NULLABLE:
             setattr(conversation, name, value)
     return bool(conversation.model != counted_by)

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from chatmemory import signals
 from chatmemory.conf import setting
+from chatmemory.core.entries import EvictionReason
 from chatmemory.database.batches import ROWS_AT_ONCE, chunks, rows_of
 from chatmemory.database.change import Change, Gone, MemorySize, mark_evicted
 from chatmemory.database.prefix import is_at_the_end
@@ -70,6 +71,11 @@ def update_counters(change: Change, added: list[Message], evicted: Sequence[Gone
             conversation.retained_tokens -= token_count(gone)
     if evicted or not all(map(is_at_the_end, added)):
         conversation.prefix_version = conversation.version
+    reasons = {reason for _, reason in evicted}
+    is_cleared = EvictionReason.CLEARED in reasons and not conversation.retained_count
+    if is_cleared or (EvictionReason.REWRITTEN in reasons and not setting("KEEP_HISTORY")):
+        # No summary that is being made may bring back what somebody took out. What is deleted tells no reason later.
+        conversation.compacted_to = conversation.next_position
     change.added, change.gone = added, list(evicted)
     change.size, change.moment = MemorySize.of(conversation), now
 

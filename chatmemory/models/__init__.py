@@ -1,5 +1,6 @@
 """The tables."""
 
+from chatmemory.models.compaction import Compaction
 from chatmemory.models.conversation import COUNTERS, Conversation, ConversationQuerySet
 from chatmemory.models.idempotency_key import IdempotencyKey
 from chatmemory.models.message import (
@@ -25,6 +26,7 @@ __all__ = [
     "TYPES",
     "WINDOWS",
     "WINDOW_SETTINGS",
+    "Compaction",
     "Conversation",
     "ConversationQuerySet",
     "IdempotencyKey",

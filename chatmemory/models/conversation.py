@@ -15,6 +15,7 @@ from django.db.models.functions import Cast, Coalesce
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.conf import (
+    default_compact_at,
     default_keep_tool_results,
     default_limit,
     default_low_water,
@@ -22,6 +23,7 @@ from chatmemory.conf import (
     default_whole_turns,
     default_window,
 )
+from chatmemory.core.summaries import check_compact_at
 from chatmemory.core.window import check_keep_tool_results, check_kind, check_limit, check_low_water
 from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import ExactCharField
@@ -47,6 +49,7 @@ COUNTERS = (
     "retained_count",
     "retained_tokens",
     "purged_count",
+    "compacted_to",
 )
 """The columns that every change writes, with ``updated_at``."""
 
@@ -161,6 +164,15 @@ class Conversation(models.Model):
         ),
     )
 
+    compact_at = models.PositiveSmallIntegerField(
+        _("compact at"),
+        default=default_compact_at,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(100)],
+        help_text=_("A summary of older turns is due at this percent of the limit. Empty: never."),
+    )
+
     version = models.PositiveIntegerField(_("version"), default=0, editable=False)
     # The version of the last change that did more than add at the end of the memory: see chatmemory.database.prefix.
     prefix_version = models.PositiveIntegerField(default=0, editable=False)
@@ -171,6 +183,9 @@ class Conversation(models.Model):
     purged_count = models.PositiveIntegerField(
         _("messages deleted"), default=0, editable=False, help_text=_("Evicted ones, that history is not to keep.")
     )
+
+    # No later summary takes in what was said before this position: it is in one already, or the memory was cleared.
+    compacted_to = models.PositiveIntegerField(default=0, editable=False)
 
     # The assistant's turn that is under way: see chatmemory.assistant.turns.
     turn = models.PositiveBigIntegerField(default=0, editable=False)
@@ -210,6 +225,13 @@ class Conversation(models.Model):
                 condition=Q(low_water__gte=1, low_water__lte=100), name="chatmemory_conv_low_water_percent"
             ),
             models.CheckConstraint(
+                condition=Q(compact_at__isnull=True) | Q(compact_at__gte=1, compact_at__lte=100),
+                name="chatmemory_conv_compact_at_percent",
+            ),
+            models.CheckConstraint(
+                condition=Q(compacted_to__lte=F("next_position")), name="chatmemory_conv_compacted_to"
+            ),
+            models.CheckConstraint(
                 condition=Q(message_count__lte=F("next_position")) & Q(retained_count__lte=F("next_position")),
                 name="chatmemory_conv_counters",
             ),
@@ -245,6 +267,7 @@ class Conversation(models.Model):
             check_limit(self.limit, "limit")
             check_low_water(self.low_water)
             check_keep_tool_results(self.keep_tool_results)
+            check_compact_at(self.compact_at)
             memory_id_text(self.memory_id)
             for name, value in _NOT_SAVED.items():  # a copy of another conversation has none of its messages
                 setattr(self, name, value)

@@ -40,6 +40,7 @@ EVICTION_REASONS = [
     (EvictionReason.WINDOW.value, _("no room in the window")),
     (EvictionReason.ORPHAN.value, _("its tool call was evicted")),
     (EvictionReason.TOOL_CLEARED.value, _("old tool result, cleared")),
+    (EvictionReason.SUMMARIZED.value, _("a summary stands for it")),
     (EvictionReason.REPLACED.value, _("replaced by a new system message")),
     (EvictionReason.REWRITTEN.value, _("dropped by a rewrite")),
     (EvictionReason.CLEARED.value, _("the memory was cleared")),
@@ -72,6 +73,9 @@ class Origin(models.TextChoices):
 
     CLEARED = "cleared", _("a cleared tool result")
     """The placeholder of a tool result that was cleared."""
+
+    SUMMARY = "summary", _("a summary")
+    """The summary of messages that left."""
 
 
 class MessageQuerySet(models.QuerySet["Message"]):

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from chatmemory.core.window import WindowKind
 
-__all__ = ["FLAGS", "MAX_LIMIT", "WINDOWS", "WINDOW_SETTINGS", "DefaultLimit", "WindowSettings"]
+__all__ = ["FLAGS", "MAX_LIMIT", "NULLABLE", "WINDOWS", "WINDOW_SETTINGS", "DefaultLimit", "WindowSettings"]
 
 MAX_LIMIT = 2_147_483_647  # of an integer column, everywhere
 
@@ -18,8 +18,8 @@ WINDOWS = [(WindowKind.MESSAGES.value, _("messages")), (WindowKind.TOKENS.value,
 class WindowSettings(TypedDict, total=False):
     """The columns that bound a memory, as keyword arguments. A missing one stays as it is.
 
-    So does one that is None, except ``keep_tool_results``, where None means that no result gives way. Without a limit,
-    a new conversation, and one whose window changes its kind, get the default limit of the kind.
+    So does one that is None, except :data:`NULLABLE` ones, where None has a meaning. Without a limit, a new
+    conversation, and one whose window changes its kind, get the default limit of the kind.
     """
 
     window: str | None
@@ -43,9 +43,15 @@ class WindowSettings(TypedDict, total=False):
     keep_tool_results: int | None
     """The number of tool results that stay when older ones give way to placeholders; None: no result gives way."""
 
+    compact_at: int | None
+    """The percent of the limit, from 1 to 100, at which a summary of older turns is due; None: never."""
+
 
 WINDOW_SETTINGS = tuple(WindowSettings.__annotations__)
 """The names of :class:`WindowSettings`."""
+
+NULLABLE = ("keep_tool_results", "compact_at")
+"""The names of the settings that may be None."""
 
 FLAGS = ("always_keep_system_message_first", "whole_turns")
 """The names of the settings that are true or false."""

@@ -10,7 +10,6 @@ from typing import Any
 
 from django.db import connections, transaction
 from django.db.models import F, Q, QuerySet
-from django.db.models.functions import Now
 
 from chatmemory.assistant.errors import AnswerDeletedError, TurnLostError
 from chatmemory.assistant.turns.base import Added, Turn
@@ -19,6 +18,7 @@ from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
 from chatmemory.core.window import Window
 from chatmemory.database import operations
 from chatmemory.database.batches import pages, rows_of
+from chatmemory.database.clock import UtcNow
 from chatmemory.database.connections import close_if_dead, give_back
 from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.django_store import DjangoChatMemoryStore
@@ -32,13 +32,6 @@ from chatmemory.models import Conversation
 __all__ = ["ConversationTurn"]
 
 _logger = logging.getLogger("chatmemory.assistant")
-
-
-class _UtcNow(Now):
-    """The database's clock, which all processes share, in UTC even if MariaDB's time zone is another."""
-
-    def as_mysql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        return self.as_sql(compiler, connection, template="UTC_TIMESTAMP(6)", **extra)
 
 
 class ConversationTurn(Turn):
@@ -73,7 +66,7 @@ class ConversationTurn(Turn):
 
     def try_take(self) -> bool:
         row = self._row()
-        is_free = row.filter(Q(turn_until__isnull=True) | Q(turn_until__lte=_UtcNow()))
+        is_free = row.filter(Q(turn_until__isnull=True) | Q(turn_until__lte=UtcNow()))
 
         def take() -> int:
             # A transaction of the caller's would hide this from others, and hold the row while the model thinks.
@@ -208,7 +201,7 @@ class ConversationTurn(Turn):
         return rows.filter(memory_id=memory_id, owner_key=owner_key)
 
     def _end(self) -> Any:
-        return _UtcNow() + timedelta(seconds=self.timeout)
+        return UtcNow() + timedelta(seconds=self.timeout)
 
 
 def _deleted(idempotency_key: str) -> AnswerDeletedError:

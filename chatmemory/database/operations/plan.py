@@ -41,6 +41,7 @@ def entry_of(row: Message, window: Window) -> Entry:
         row,
         pinned=row.is_pinned,
         is_placeholder=row.origin == Origin.CLEARED,
+        is_summary=row.origin == Origin.SUMMARY,
     )
 
 
@@ -55,6 +56,7 @@ def entries_of(rows: Iterable[Row], window: Window) -> Iterator[Entry]:
             row,
             pinned=is_pin_open(pins),
             is_placeholder=origin == Origin.CLEARED,
+            is_summary=origin == Origin.SUMMARY,
         )
 
 

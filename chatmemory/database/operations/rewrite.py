@@ -74,6 +74,8 @@ def rewrite(
             fitted = Retained.fit([entry_of(row, bound) for row in plan.memory], bound)
             inserted = inserted + placed_rows(fitted, position + len(inserted), bound)
             gone += evicted_rows(fitted)
+        if old and len(plan.left_out) == len(old):
+            conversation.compacted_to = position  # nothing from before is wanted any more
         if inserted or gone:
             conversation.next_position += len(inserted)
             rewritten = not from_foreign_memory or any(row.synthetic for row in inserted)

@@ -1,0 +1,109 @@
+"""Summaries: the messages that stand for others, and what makes their texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from chatmemory.core.entries import Entry
+from chatmemory.core.exceptions import UnusableSummaryError
+from chatmemory.core.messages import ChatMessage, UserMessage
+from chatmemory.core.serialization.storable import require_storable
+
+__all__ = [
+    "USUAL_SUMMARY_TOKENS",
+    "Summarizer",
+    "check_compact_at",
+    "check_keep",
+    "check_summary",
+    "first_kept",
+    "summary_message",
+    "summary_text",
+]
+
+Summarizer: TypeAlias = Callable[[Sequence[ChatMessage], "str | None"], str]
+"""A function of messages and of the summary of those before them, if there is one. It returns one summary of both."""
+
+USUAL_SUMMARY_TOKENS = 200
+"""The tokens that a first summary is expected to have: a range of fewer than twice as many is not worth one."""
+
+_OPENING, _CLOSING = "<summary>\n", "\n</summary>"
+_TAG = re.compile(r"<(\\*)(?=/summary)", re.IGNORECASE)
+_ESCAPED_TAG = re.compile(r"<\\(\\*)(?=/summary)", re.IGNORECASE)
+
+
+def summary_message(text: str) -> UserMessage:
+    """Return the message that brings a summary into a memory.
+
+    It is a user message, never a part of the system message: what users said is no instruction. A closing tag in
+    ``text`` is escaped, so that nothing said in a conversation can end the summary early.
+    """
+    return UserMessage(_OPENING + _TAG.sub(r"<\\\1", text) + _CLOSING)
+
+
+def summary_text(message: ChatMessage) -> str:
+    """Return the text that :func:`summary_message` got."""
+    text = message.text or "" if isinstance(message, UserMessage) else ""
+    return _ESCAPED_TAG.sub(r"<\1", text.removeprefix(_OPENING).removesuffix(_CLOSING))
+
+
+def check_summary(text: Any) -> str:
+    """Return a summary without the white space around it.
+
+    Raises:
+        UnusableSummaryError: it is no text, or blank, or no database can hold it.
+    """
+    if not isinstance(text, str):
+        raise UnusableSummaryError(f"a summary must be a text, but is: {type(text).__name__}")
+    if not text.strip():
+        raise UnusableSummaryError("a summary must not be blank")
+    try:
+        return require_storable(text, "summary").strip()
+    except ValueError as error:
+        raise UnusableSummaryError(str(error)) from error
+
+
+def check_compact_at(compact_at: Any) -> int | None:
+    """Return ``compact_at``.
+
+    Raises:
+        ValueError: it is neither None nor a whole number from 1 to 100.
+    """
+    if compact_at is not None and not _is_percentage(compact_at, 1):
+        raise ValueError(f"compact_at must be a percentage from 1 to 100, or null, but is: {compact_at!r:.300}")
+    return compact_at  # type: ignore[no-any-return]
+
+
+def check_keep(keep: Any) -> int:
+    """Return ``keep``.
+
+    Raises:
+        ValueError: it is no whole number from 0 to 100.
+    """
+    if not _is_percentage(keep, 0):
+        raise ValueError(f"keep must be a percentage from 0 to 100, but is: {keep!r:.300}")
+    return keep  # type: ignore[no-any-return]
+
+
+def _is_percentage(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= 100
+
+
+def first_kept(entries: Sequence[Entry], most: float) -> int:
+    """Return the index of the first entry that a summary does not replace: whole turns stay, as many as ``most`` holds.
+
+    Args:
+        entries: a memory, in order.
+        most: the cost of what stays. The last turn stays whatever it costs.
+    """
+    kept, cost = 0, 0
+    is_last_turn = True
+    for index in reversed(range(len(entries))):
+        entry = entries[index]
+        cost += entry.cost
+        if entry.begins_turn:
+            if not is_last_turn and cost > most:
+                break
+            kept, is_last_turn = index, False
+    return kept

@@ -1,0 +1,222 @@
+"""Put a summary in the place of the messages that it stands for."""
+
+from __future__ import annotations
+
+from chatmemory.conf import setting
+from chatmemory.core.entries import Entry, EvictionReason
+from chatmemory.core.eviction import Retained
+from chatmemory.core.exceptions import UnusableSummaryError
+from chatmemory.core.json_text import dumps
+from chatmemory.core.messages import ChatMessageType
+from chatmemory.core.summaries import check_summary, summary_message
+from chatmemory.core.window import Window
+from chatmemory.database.batches import chunks, rows_of
+from chatmemory.database.change import Change, Gone
+from chatmemory.database.estimators import estimator_of, window_of
+from chatmemory.database.idempotency import check_key, fingerprint, recall, remember
+from chatmemory.database.operations.compaction.plan import EVICTED, CompactionPlan, plan_of, read_memory
+from chatmemory.database.operations.new_messages import NewMessages
+from chatmemory.database.operations.plan import entry_of, evicted_rows, placed_rows
+from chatmemory.database.operations.positions import orders_between
+from chatmemory.database.target import Target
+from chatmemory.database.write_change import write
+from chatmemory.models import ORDER_STEP, Conversation, Origin
+
+__all__ = ["CoveredError", "apply_compaction", "apply_text"]
+
+
+def apply_compaction(target: Target, plan: CompactionPlan, text: str) -> Change | None:
+    """Put a summary in the place of the messages that ``plan`` covers, as far as they are still in the memory.
+
+    What was added since stays, and what was evicted since has no other place any more.
+
+    Args:
+        target: the conversation.
+        plan: what the summary stands for.
+        text: the summary.
+
+    Returns:
+        None, with nothing done, if some of the messages have been erased or taken out of the conversation since, or
+        another summary stands for them.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+        UnusableSummaryError: ``text`` is blank, no database can hold it, it is not smaller than what it stands for, or
+            too large for the window.
+    """
+    new = _new_summary(target, text)
+    is_applied = False
+
+    def work(change: Change) -> None:
+        nonlocal is_applied
+        is_applied = _apply(change, plan, new)
+
+    change = target.change(work)
+    return change if is_applied else None
+
+
+def apply_text(target: Target, through: int, text: str, *, idempotency_key: str | None = None) -> Change:
+    """Put a summary that the caller made in the place of all turns up to a position.
+
+    Args:
+        target: the conversation.
+        through: the position of the last message that the summary stands for: the end of a turn, and not of the last.
+        text: the summary; it takes in the one before.
+        idempotency_key: a second call with it returns the account of the first.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+        CoveredError: there is nothing up to ``through`` that no summary stands for.
+        IdempotencyConflictError: the key came before, with another request.
+        UnusableSummaryError: as :func:`apply_compaction` says.
+        ValueError: no turn ends at ``through``.
+    """
+    new = _new_summary(target, text)
+    request = fingerprint(dumps([through, text]))
+    if idempotency_key is not None:
+        check_key(idempotency_key)
+
+    def work(change: Change) -> None:
+        if idempotency_key is not None and recall(change, idempotency_key, request):
+            return
+        conversation = change.conversation
+        memory = read_memory(conversation, window_of(conversation))
+        plan = plan_of(conversation, memory, _kept_behind(memory, through, conversation))
+        if plan is None or not _apply(change, plan, new):
+            raise _covered(conversation, through)
+        if idempotency_key is not None:
+            remember(change, idempotency_key, request)
+
+    return target.change(work)
+
+
+class CoveredError(ValueError):
+    """A position up to which a summary stands for all messages already."""
+
+
+def _covered(conversation: Conversation, through: int) -> CoveredError:
+    return CoveredError(
+        f"through is {through}, but no message up to there can be summarised: a summary stands for all before "
+        f"{conversation.compacted_to}, or they are pinned, or somebody took them out"
+    )
+
+
+def _new_summary(target: Target, text: str) -> NewMessages:
+    """Return a summary as a message, counted before any lock."""
+    new = NewMessages([summary_message(check_summary(text))])
+    new.token_counts(estimator_of(None, target.likely_model))
+    return new
+
+
+def _kept_behind(memory: Retained[Entry], through: int, conversation: Conversation) -> int:
+    """Return the index of the first entry that a summary through a position does not replace.
+
+    Raises:
+        CoveredError: ``through`` is before all that no summary stands for.
+        ValueError: no turn ends at ``through``, or only the last.
+    """
+    if through < conversation.compacted_to:
+        raise _covered(conversation, through)
+    entries = memory.entries()
+    starts = [index for index, entry in enumerate(entries) if entry.begins_turn]
+    for index, entry in enumerate(entries):
+        stays = entry.pinned or entry.is_summary or entry.is_placeholder or entry.type is ChatMessageType.SYSTEM
+        if not stays and entry.row.position > through:
+            if index in starts:
+                return index
+            break
+    ends = [
+        entries[index].row.position - 1 for index in starts if entries[index].row.position > conversation.compacted_to
+    ]
+    known = f"such as {', '.join(map(str, ends[-3:]))}" if ends else "but there is none yet"
+    raise ValueError(
+        f"through must be the position at which a turn before the last one ends, {known}; it is: {through}"
+    )
+
+
+def _apply(change: Change, plan: CompactionPlan, new: NewMessages) -> bool:
+    """Write the summary if ``plan`` still holds, and return whether it does."""
+    conversation = change.conversation
+    window = window_of(conversation)
+    memory = read_memory(conversation, window)
+    if not _still_holds(conversation, memory, plan):
+        return False
+    (row,) = new.rows(estimator_of(window, conversation.model))
+    if row.token_count >= plan.tokens:
+        raise UnusableSummaryError(
+            f"a summary must be smaller than what it stands for, but has {row.token_count} of {plan.tokens} tokens"
+        )
+    row.origin, row.covers_from, row.covers_to = Origin.SUMMARY, plan.covers_from, plan.covers_to
+    row.position = conversation.next_position
+    entries = memory.entries()
+    leave = _leaving(memory, plan)
+    gone: list[Gone] = [(entry.row, EvictionReason.SUMMARIZED) for entry in entries if entry in leave]
+    rest = [entry for entry in entries if entry not in leave]
+    place = _place(rest, plan)
+    row.memory_order = _order(rest, place, row.position)
+    rest.insert(place, entry_of(row, window))
+    fitted = Retained(rest, total=window.overhead + sum(entry.cost for entry in rest), window=window)
+    _check_room(fitted, rest[place], window)
+    fitted.evict()
+    conversation.compacted_to = max(conversation.compacted_to, plan.compacted_to)
+    added = [row, *placed_rows(fitted, row.position + 1, window)]
+    conversation.next_position += len(added)
+    write(change, added, gone + evicted_rows(fitted))
+    return True
+
+
+def _still_holds(conversation: Conversation, memory: Retained[Entry], plan: CompactionPlan) -> bool:
+    """Return whether no other summary stands for the messages of ``plan``, and nobody took them out or erased them."""
+    summaries = {entry.row.position for entry in memory.entries() if entry.is_summary}
+    if conversation.compacted_to != plan.compacted_from or not summaries <= {*plan.summaries}:
+        return False
+    states: dict[int, tuple[int | None, str]] = {}
+    for chunk in chunks([*plan.positions, *plan.summaries]):
+        rows = rows_of(conversation).filter(position__in=chunk)
+        states |= {row[0]: row[1:] for row in rows.values_list("position", "evicted_in", "eviction_reason")}
+    reasons = {*EVICTED, EvictionReason.SUMMARIZED.value}
+    if any(left is not None and reason not in reasons for left, reason in states.values()):
+        return False
+    # Where history is not kept, what is missing was evicted: if somebody took it out, ``compacted_to`` says so.
+    return len(states) == len(plan.positions) + len(plan.summaries) or not setting("KEEP_HISTORY")
+
+
+def _leaving(memory: Retained[Entry], plan: CompactionPlan) -> set[Entry]:
+    """Return the entries that the summary takes the place of: not those that have been pinned since."""
+    covered, entries = {*plan.positions}, memory.entries()
+    leave = {entry for entry in entries if entry.is_summary}
+    for start, end in memory.units(0):
+        if not memory.is_pinned(start, end):
+            leave |= {entry for entry in entries[start:end] if entry.row.position in covered}
+    return leave
+
+
+def _place(rest: list[Entry], plan: CompactionPlan) -> int:
+    """Return the index of the summary: before the turns that stay, behind the system message and earlier pins."""
+    for index, entry in enumerate(rest):
+        if entry.type is not ChatMessageType.SYSTEM and entry.row.position >= plan.compacted_to:
+            return index
+    return len(rest)
+
+
+def _order(rest: list[Entry], place: int, position: int) -> int:
+    """Return the memory order of a new message at ``position`` that is to stand at the index ``place``."""
+    orders: list[int] = [entry.row.memory_order for entry in rest]
+    if place == len(orders):
+        return position * ORDER_STEP
+    while place:
+        between = orders_between(1, orders[place - 1], orders[place])
+        if between is not None:
+            return between[0]
+        place -= 1
+    return orders[0] - ORDER_STEP
+
+
+def _check_room(memory: Retained[Entry], summary: Entry, window: Window) -> None:
+    """Raise if the summary, with what is pinned, would leave too little room for others."""
+    cost = summary.cost + memory.pinned_cost()
+    if cost * 2 > window.limit:
+        raise UnusableSummaryError(
+            f"a summary, with pinned messages, may take half of the limit, but would take {cost} of {window.limit} "
+            f"{window.kind.value}"
+        )

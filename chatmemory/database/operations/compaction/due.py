@@ -1,0 +1,59 @@
+"""The conversations in which a summary is due."""
+
+from __future__ import annotations
+
+from django.db.models import BigIntegerField, Exists, F, OuterRef, Q
+from django.db.models.functions import Cast
+
+from chatmemory.core.messages import ChatMessageType
+from chatmemory.core.window import WindowKind
+from chatmemory.database.clock import UtcNow
+from chatmemory.database.operations.compaction.plan import EVICTED, USUAL_KEEP, CompactionPlan, plan_compaction
+from chatmemory.models import Conversation, ConversationQuerySet, Message, Origin
+
+__all__ = ["UNCOVERED", "due_conversations", "due_plan", "is_full"]
+
+UNCOVERED = (
+    Q(position__gte=F("conversation__compacted_to"), eviction_reason__in=EVICTED)
+    & ~Q(origin__in=[Origin.CLEARED, Origin.SUMMARY])
+    & ~Q(type=ChatMessageType.SYSTEM.value)
+)
+"""The condition that a message left the memory for want of room, and that no summary stands for it."""
+
+_LIMIT = Cast("limit", BigIntegerField())  # a product with it may be larger than the column holds
+_IS_FULL = Q(window=WindowKind.TOKENS.value, retained_tokens__gte=_LIMIT * F("compact_at") / 100) | Q(
+    window=WindowKind.MESSAGES.value, retained_count__gte=_LIMIT * F("compact_at") / 100
+)
+
+
+def due_conversations(conversations: ConversationQuerySet) -> ConversationQuerySet:
+    """Return the conversations in which a summary may be due: :func:`due_plan` knows.
+
+    Those where a summary failed a moment ago, or is being made, are not among them.
+    """
+    evicted = Message.objects.filter(UNCOVERED, conversation=OuterRef("pk"), position__gte=OuterRef("compacted_to"))
+    waits = Q(compaction__retry_at__gt=UtcNow()) | Q(compaction__leased_until__gt=UtcNow())
+    return conversations.filter(_IS_FULL | Exists(evicted), compact_at__isnull=False).exclude(waits)
+
+
+def is_full(conversation: Conversation) -> bool:
+    """Return whether a memory has reached the percent of its limit at which a summary is due."""
+    tokens = conversation.window == WindowKind.TOKENS
+    used = conversation.retained_tokens if tokens else conversation.retained_count
+    return conversation.compact_at is not None and used * 100 >= conversation.limit * conversation.compact_at
+
+
+def due_plan(conversation: Conversation, *, keep: int = USUAL_KEEP) -> CompactionPlan | None:
+    """Return the plan of the summary that is due in a conversation; None if none is.
+
+    One is due if the memory has reached ``compact_at`` percent of its limit, or the window has evicted messages that no
+    summary stands for, and the range is worth it.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation has been erased.
+        ValueError: ``keep`` is no percentage.
+    """
+    if conversation.compact_at is None:
+        return None
+    plan = plan_compaction(conversation, keep=keep)
+    return plan if plan is not None and (plan.has_evicted or is_full(conversation)) else None

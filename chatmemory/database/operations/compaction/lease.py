@@ -1,0 +1,104 @@
+"""The lease of whoever makes a summary of a conversation, by the database's clock, and what it notes of failures."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.db import connections, transaction
+from django.db.models import F, Q, QuerySet
+
+from chatmemory.database.clock import UtcNow
+from chatmemory.database.retry import retry
+from chatmemory.models import Compaction, Conversation
+from chatmemory.models.compaction import LONGEST_ERROR
+
+__all__ = ["BACK_OFF", "Lease"]
+
+BACK_OFF = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
+"""The pauses after the first, the second, and each further failure in a row."""
+
+
+class Lease:
+    """The right to make the next summary of a conversation. It ends by itself, so that no killed process keeps it."""
+
+    def __init__(self, conversation: Conversation, database: str, seconds: float) -> None:
+        """
+        Args:
+            conversation: whose summary it is.
+            database: the alias of the one that is written to.
+            seconds: how long the lease lasts unless it is released.
+        """
+        self._conversation = conversation
+        self._database = database
+        self._seconds = seconds
+        self._number = 0
+
+    def try_take(self, *, also_after_failure: bool) -> bool:
+        """Take the lease, unless another has it, and return whether it is taken.
+
+        Args:
+            also_after_failure: whether to take it before the pause after a failure is over.
+
+        Raises:
+            RuntimeError: the caller is within a transaction.
+        """
+        if connections[self._database].in_atomic_block:
+            self._require_no_transaction()
+        rows = self._rows()
+        is_free = rows.filter(Q(leased_until__isnull=True) | Q(leased_until__lte=UtcNow()))
+        if not also_after_failure:
+            is_free = is_free.filter(Q(retry_at__isnull=True) | Q(retry_at__lte=UtcNow()))
+
+        def take() -> int:
+            with transaction.atomic(using=self._database):
+                if not rows.exists():
+                    row = Compaction(conversation=self._conversation)
+                    Compaction.objects.using(self._database).bulk_create([row], ignore_conflicts=True)
+                end: Any = UtcNow() + timedelta(seconds=self._seconds)
+                if not is_free.update(lease=F("lease") + 1, leased_until=end):
+                    return 0
+                return rows.values_list("lease", flat=True).get()
+
+        self._number = retry(self._database, take)
+        return bool(self._number)
+
+    def release(self) -> None:
+        """Release the lease, unless another has taken it over."""
+        own = self._rows().filter(lease=self._number)
+        retry(self._database, lambda: own.update(leased_until=None))
+
+    def note_success(self) -> None:
+        """Forget earlier failures."""
+        rows = self._rows().filter(failures__gt=0)
+        retry(self._database, lambda: rows.update(failures=0, failed_at=None, retry_at=None, error=""))
+
+    def note_failure(self, error: BaseException) -> None:
+        """Note a failure, and when to try again at the earliest."""
+        text = f"{type(error).__name__}: {error}".replace("\x00", "").encode("utf-8", "backslashreplace").decode()
+
+        def note() -> None:
+            with transaction.atomic(using=self._database):
+                row = self._rows().select_for_update().first()
+                if row is None:
+                    return
+                pause: Any = UtcNow() + BACK_OFF[min(row.failures, len(BACK_OFF) - 1)]
+                self._rows().update(
+                    failures=F("failures") + 1, failed_at=UtcNow(), retry_at=pause, error=text[:LONGEST_ERROR]
+                )
+
+        retry(self._database, note)
+
+    def _rows(self) -> QuerySet[Compaction]:
+        return Compaction.objects.using(self._database).filter(conversation=self._conversation)
+
+    def _require_no_transaction(self) -> None:
+        try:
+            with transaction.atomic(using=self._database, durable=True):
+                pass
+        except RuntimeError:
+            raise RuntimeError(
+                "A summary cannot be made within a transaction: nobody else would see the lease, and its row would be "
+                "locked while the model works. Call compact() outside of transaction.atomic(). If the setting "
+                "ATOMIC_REQUESTS opened the transaction, mark the view with @transaction.non_atomic_requests."
+            ) from None

@@ -1,0 +1,221 @@
+"""Plan a summary: which messages it is to stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from django.db import router
+
+from chatmemory.core.entries import Entry, EvictionReason
+from chatmemory.core.eviction import Retained
+from chatmemory.core.messages import ChatMessage, ChatMessageType
+from chatmemory.core.summaries import USUAL_SUMMARY_TOKENS, check_keep, first_kept, summary_text
+from chatmemory.core.window import Window, WindowKind
+from chatmemory.database.batches import read_in_parts, rows_of
+from chatmemory.database.estimators import window_of
+from chatmemory.database.operations.plan import entry_of, memory_of
+from chatmemory.database.retry import retry
+from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
+
+__all__ = [
+    "EVICTED",
+    "USUAL_KEEP",
+    "CompactionPlan",
+    "leaving",
+    "plan_compaction",
+    "plan_of",
+    "read_memory",
+    "uncovered",
+]
+
+USUAL_KEEP = 50
+"""The percent of the limit that stays as it is when the turns before it are summarised."""
+
+EVICTED = (EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value, EvictionReason.TOOL_CLEARED.value)
+"""The reasons of messages that left for want of room: a summary may stand for them later."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactionPlan:
+    """The messages that a summary is to stand for. It may be applied later, whatever was said or evicted meanwhile."""
+
+    covers_from: int
+    """The position of the first message, those of the summary before included."""
+
+    covers_to: int
+    """The position of the last message."""
+
+    messages: tuple[ChatMessage, ...]
+    """What was said since the summary before, in memory order: also what the window has evicted."""
+
+    previous: str | None
+    """The text of the summary before, which the new one takes in; None if there is none."""
+
+    tokens: int
+    """The tokens of :attr:`messages` and of the summary before: the new one must have fewer."""
+
+    previous_tokens: int
+    """The tokens of the summary before."""
+
+    version: int
+    """The version of the memory that was planned on."""
+
+    has_evicted: bool
+    """Whether the window has evicted any of the messages, so that the model lacks them until there is a summary."""
+
+    positions: tuple[int, ...]
+    """The positions of the rows that the summary takes the place of: :attr:`messages`, and placeholders."""
+
+    summaries: tuple[int, ...]
+    """The positions of the summaries before, mostly one."""
+
+    compacted_from: int
+    """``compacted_to`` of the conversation when it was planned."""
+
+    compacted_to: int
+    """The position from which the next summary goes on."""
+
+
+def plan_compaction(
+    conversation: Conversation, *, keep: int = USUAL_KEEP, summary_tokens: int | None = None
+) -> CompactionPlan | None:
+    """Plan a summary of the turns before those that stay; nothing is written.
+
+    Args:
+        conversation: is read anew.
+        keep: the percent of the limit, from 0 to 100, that stays in whole turns. The last turn always stays.
+        summary_tokens: the tokens that the summary is expected to have; by default those of the one before, or
+            :data:`~chatmemory.core.summaries.USUAL_SUMMARY_TOKENS`, and at most a tenth of a limit in tokens.
+
+    Returns:
+        None if there is nothing that is worth a summary: fewer than twice the tokens that it is expected to have.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation has been erased.
+        ValueError: ``keep`` is no percentage.
+    """
+    check_keep(keep)
+    # Never a replica: it may lack the latest messages.
+    database = router.db_for_write(Conversation, instance=conversation)
+
+    def read() -> CompactionPlan | None:
+        row = Conversation.objects.using(database).get(pk=conversation.pk)
+        window = window_of(row)
+        memory = read_memory(row, window)
+        plan = plan_of(row, memory, first_kept(memory.entries(), window.limit * keep / 100))
+        if plan is None:
+            return None
+        expected = _expected_tokens(plan, window) if summary_tokens is None else summary_tokens
+        return plan if plan.tokens - plan.previous_tokens >= 2 * expected else None
+
+    return retry(database, read)
+
+
+def read_memory(conversation: Conversation, window: Window) -> Retained[Entry]:
+    """Return the whole memory of a conversation, with the rows of its entries."""
+    entries = [entry_of(row, window) for row in rows_of(conversation).retained()]
+    return memory_of(conversation, window, entries)
+
+
+def plan_of(conversation: Conversation, memory: Retained[Entry], kept: int) -> CompactionPlan | None:
+    """Plan a summary of what stands before the entry at the index ``kept``, and of what was evicted before it.
+
+    Returns:
+        None if there is nothing new to summarise.
+    """
+    entries = memory.entries()
+    retained = [entry.row for entry in leaving(memory, kept)]
+    compacted_to = _next_start(conversation, entries[kept:])
+    summaries = [entry.row for entry in entries if entry.is_summary]
+    latest = None if summaries else _latest_summary(conversation)
+    is_erased = latest is None and not summaries
+    if latest is not None and latest.eviction_reason == EvictionReason.WINDOW:
+        summaries = [latest]
+    evicted = list(read_in_parts(_evicted(conversation, compacted_to, with_summarized=is_erased)))
+    originals = {row.position for row in evicted}
+    said = sorted(
+        [*evicted, *(row for row in retained if row.origin != Origin.CLEARED or row.covers_from not in originals)],
+        key=attrgetter("memory_order", "position"),
+    )
+    if not said:
+        return None
+    previous_tokens = sum(row.token_count for row in summaries)
+    covered = [*said, *summaries]
+    return CompactionPlan(
+        covers_from=min(row.position if row.covers_from is None else row.covers_from for row in covered),
+        covers_to=max(row.position if row.covers_to is None else row.covers_to for row in covered),
+        messages=tuple(row.message for row in said),
+        previous="\n\n".join(summary_text(row.message) for row in summaries) or None,
+        tokens=previous_tokens + sum(row.token_count for row in said),
+        previous_tokens=previous_tokens,
+        version=conversation.version,
+        has_evicted=bool(evicted) or any(row.evicted_in is not None for row in summaries),
+        positions=tuple(sorted({row.position for row in (*said, *retained)})),
+        summaries=tuple(row.position for row in summaries),
+        compacted_from=conversation.compacted_to,
+        compacted_to=compacted_to,
+    )
+
+
+def leaving(memory: Retained[Entry], kept: int) -> list[Entry]:
+    """Return the entries that a summary takes the place of.
+
+    They are those before the index ``kept`` that are no system message, no summary, and not pinned.
+    """
+    entries = memory.entries()
+    return [
+        entry
+        for start, end in memory.units(0, kept)
+        for entry in entries[start:end]
+        if not (memory.is_pinned(start, end) or entry.is_summary or entry.type is ChatMessageType.SYSTEM)
+    ]
+
+
+def uncovered(conversation: Conversation) -> MessageQuerySet:
+    """Return the messages that left a memory for want of room, and that no summary stands for, by position."""
+    return _evicted(conversation, conversation.next_position)
+
+
+def _evicted(conversation: Conversation, before: int, *, with_summarized: bool = False) -> MessageQuerySet:
+    reasons = [*EVICTED, EvictionReason.SUMMARIZED.value] if with_summarized else EVICTED
+    left = rows_of(conversation).filter(
+        position__gte=conversation.compacted_to,
+        position__lt=before,
+        evicted_in__isnull=False,
+        eviction_reason__in=reasons,
+    )
+    # What a placeholder stands for is among the rows itself.
+    others = left.exclude(origin__in=[Origin.CLEARED, Origin.SUMMARY]).exclude(type=ChatMessageType.SYSTEM.value)
+    return others.order_by("position")
+
+
+def _latest_summary(conversation: Conversation) -> Message | None:
+    """Return the latest summary; None if there is none, or if it has been erased with what it stood for."""
+    rows = rows_of(conversation).filter(position__gte=conversation.compacted_to, origin=Origin.SUMMARY)
+    return rows.order_by("-position").first()
+
+
+def _next_start(conversation: Conversation, kept: Sequence[Entry]) -> int:
+    """Return the position up to which a summary takes in what was evicted: where the turns that stay begin.
+
+    The question of the turn under way stays out even if the window has evicted it.
+    """
+    question = (
+        rows_of(conversation)
+        .filter(type=ChatMessageType.USER.value, position__gte=conversation.compacted_to)
+        .exclude(origin=Origin.SUMMARY)
+        .order_by("-position")
+        .values_list("position", flat=True)
+        .first()
+    )
+    stay = [entry for entry in kept if not (entry.pinned or entry.is_summary or entry.is_placeholder)]
+    positions = (entry.row.position for entry in stay if entry.type is not ChatMessageType.SYSTEM)
+    first = min(positions, default=conversation.next_position)
+    return first if question is None else min(first, question)
+
+
+def _expected_tokens(plan: CompactionPlan, window: Window) -> int:
+    expected = plan.previous_tokens or USUAL_SUMMARY_TOKENS
+    return min(expected, window.limit // 10) if window.kind is WindowKind.TOKENS else expected
