@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from chatmemory.core.entries import EvictionReason
 from chatmemory.database.batches import chunks, rows_of
@@ -26,7 +27,7 @@ def erase_summaries(conversation: Conversation, keys: Sequence[int]) -> int:
     """
     if not conversation.compacted_to:
         return 0
-    summaries: list[tuple[int, int, int, int | None, int]] = list(
+    summaries: list[tuple[Any, ...]] = list(
         rows_of(conversation)
         .filter(origin=Origin.SUMMARY)
         .values_list("pk", "covers_from", "covers_to", "evicted_in", "token_count")
