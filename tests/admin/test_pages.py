@@ -95,7 +95,8 @@ class TestPushedOut:
             found = self.pushed_out(admin_client, made, "?position=0")
         assert found[0] == f"by message {size + 1}"
         assert set(found[1:]) == {"by messages 1 to 100"}
-        searches = [query["sql"] for query in captured if " IN (" in query["sql"] and "added_in" in query["sql"]]
+        probes = [query["sql"] for query in captured if " IN (" in query["sql"] and "added_in" in query["sql"]]
+        searches = [sql for sql in probes if "'cleared'" not in sql]  # one more asks for placeholders
         assert 1 <= len(searches) <= 3
         assert all(sql.count(",") < 600 for sql in searches)
 
