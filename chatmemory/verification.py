@@ -33,7 +33,7 @@ _WHOLE = Q(evicted_in__isnull=True, evicted_at__isnull=True, eviction_reason="")
     evicted_at__isnull=False,
     eviction_reason__in=[reason for reason, _label in EVICTION_REASONS],
 )
-_COVERS = Q(covers_from__isnull=True, covers_to__isnull=True) & ~Q(origin=Origin.CLEARED) | Q(
+_COVERS = Q(covers_from__isnull=True, covers_to__isnull=True) & ~Q(origin__in=[Origin.CLEARED, Origin.SUMMARY]) | Q(
     ~Q(origin=Origin.SAID), covers_from__lte=F("covers_to"), covers_to__lt=F("position")
 )
 
@@ -135,6 +135,7 @@ def _examine(page: list[Conversation], accept_missing: bool) -> list[Finding]:
         last_moved=Max("added_in", filter=NOT_AT_THE_END),
         whole=Count("pk", filter=_WHOLE),
         covers=Count("pk", filter=_COVERS),
+        summarised=Max("covers_from", filter=Q(origin=Origin.SUMMARY) & _RETAINED),
     )
     found: dict[UUID, dict[str, Any]] = {one["conversation_id"]: dict(one) for one in sums}
     findings = _examine_pins(by_key, rows, found)
@@ -161,6 +162,7 @@ _NOTHING = {
     "last_moved": None,
     "whole": 0,
     "covers": 0,
+    "summarised": None,
 }
 
 
@@ -203,6 +205,8 @@ def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: b
     yield from counter("version", max(rows["last_added"] or 0, rows["last_evicted"] or 0, last_pinned), None)
     changed = max(rows["last_moved"] or 0, rows["last_evicted"] or 0)
     yield from counter("prefix_version", changed, max(changed, conversation.version))
+    least = 0 if rows["summarised"] is None else rows["summarised"] + 1
+    yield from counter("compacted_to", least, max(conversation.next_position, end))
     if rows["first_version"] == 0:
         yield _finding(conversation, "added_in of the first message", "at least 1", 0)
     if rows["orders"] != rows["retained"]:
@@ -212,7 +216,7 @@ def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: b
         expected = "version, time and reason, or none of them, in every message"
         yield _finding(conversation, "eviction fields", expected, f"{rows['rows'] - rows['whole']} messages without")
     if rows["covers"] != rows["rows"]:
-        expected = "earlier positions, first and last, in every placeholder; in other messages that were not said, "
+        expected = "earlier positions, first and last, in every placeholder and summary; in others that were not said, "
         found = f"{rows['rows'] - rows['covers']} messages with others"
         yield _finding(
             conversation, "covers_from and covers_to", f"{expected}those or nulls; nulls in said ones", found

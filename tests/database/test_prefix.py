@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
+from chatmemory.database.operations.compaction import plan_compaction
 from chatmemory.database.prefix import fresh_rows, prefix_version_at
 from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation
@@ -104,6 +105,12 @@ class Talk:
         for row in self.conversation.messages.pinned():
             self.memory.unpin(row.position)
 
+    def summarise(self) -> None:
+        plan = plan_compaction(self.conversation, keep=self.data.draw(st.sampled_from([0, 50])), summary_tokens=0)
+        with suppress(ValueError):  # a summary that is not smaller, or too large for the window
+            if plan is not None:
+                self.memory.apply_compaction(plan, "Tea.")
+
     def clear_results(self) -> None:
         self.memory.clear_tool_results(keep=self.data.draw(st.integers(0, 2)), placeholder="x")
 
@@ -132,6 +139,7 @@ RARE = [
     Talk.pin,
     Talk.unpin,
     Talk.clear_results,
+    Talk.summarise,
     Talk.clear,
 ]
 STEPS = st.lists(

@@ -19,6 +19,7 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
+from chatmemory.database.operations.compaction import apply_compaction, plan_compaction
 from chatmemory.database.operations.take_back import take_back
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
@@ -186,7 +187,7 @@ SAID = st.one_of(
 ACTS = st.one_of(
     st.tuples(st.just("add"), st.lists(SAID, min_size=1, max_size=4)),
     st.tuples(st.just("add"), st.lists(SAID, min_size=1, max_size=1)),
-    st.tuples(st.sampled_from(["clear", "pin", "unpin", "clear_tool_results", "set"]), st.randoms()),
+    st.tuples(st.sampled_from(["clear", "pin", "unpin", "clear_tool_results", "set", "compact"]), st.randoms()),
 )
 
 
@@ -198,6 +199,11 @@ def act(conversation: Conversation, kind: str, argument: Any) -> None:
         memory.clear()
     elif kind == "clear_tool_results":
         memory.clear_tool_results(argument.randint(0, 2))
+    elif kind == "compact":
+        plan = plan_compaction(conversation, keep=argument.choice([0, 30, 60]), summary_tokens=0)
+        with suppress(ValueError):  # a summary that is not smaller, or too large for the window
+            if plan is not None:
+                apply_compaction(Target.of(conversation), plan, "So far: tea.")
     elif kind == "set":
         messages: list[ChatMessage] = [each for each in memory.messages() if argument.random() < 0.8]
         messages.insert(argument.randint(0, len(messages)), UserMessage("A summary"))

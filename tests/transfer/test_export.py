@@ -27,6 +27,7 @@ from chatmemory import (
     messages_from_json,
 )
 from chatmemory.contrib.common.native_memory import NativeMemory
+from chatmemory.database.operations.compaction import plan_compaction
 from chatmemory.formats.openai import from_openai
 from chatmemory.models import Conversation, IdempotencyKey, Message
 from chatmemory.models.identifiers import uuid7
@@ -78,7 +79,7 @@ def steps(draw: st.DrawFn) -> list[Any]:
     windows = st.tuples(st.just("window"), st.sampled_from(["messages", "tokens"]), st.integers(1, 60))
     marks = st.tuples(st.just("marks"), st.integers(1, 100), st.booleans(), st.none() | st.integers(0, 2))
     pins = st.tuples(st.sampled_from(["pin", "unpin"]), st.integers(0, 5))
-    others = st.sampled_from([("clear",), ("clear results",)])
+    others = st.sampled_from([("clear",), ("clear results",), ("compact",)])
     return draw(st.lists(additions | keyed | natively | sets | windows | marks | pins | others, max_size=7))
 
 
@@ -103,6 +104,11 @@ def do(conversation: Conversation, all_steps: list[Any]) -> None:
                 getattr(conversation.memory, what)(details[0])
         elif what == "clear results":
             conversation.memory.clear_tool_results(keep=0, placeholder="x")
+        elif what == "compact":
+            plan = plan_compaction(conversation, keep=0, summary_tokens=0)
+            with suppress(ValueError):  # it may be no smaller, or the window too small
+                if plan is not None:
+                    conversation.memory.apply_compaction(plan, "So far.")
         else:
             conversation.memory.clear()
 
@@ -312,11 +318,15 @@ class TestBadLines:
             (1, {"keep_tool_results": -1}, "keep_tool_results: Ensure this value is greater than or equal to 0."),
             (1, {"keep_tool_results": 2**31}, "keep_tool_results: Ensure this value is less than or equal to"),
             (1, {"keep_tool_results": True}, "keep_tool_results: expected a whole number, got true"),
-            (3, {"origin": "made up"}, "origin: expected one of said, rewrite, copy, cleared, got 'made up'"),
+            (3, {"origin": "made up"}, "origin: expected one of said, rewrite, copy, cleared, summary, got 'made up'"),
             (3, {"origin": "copy"}, "synthetic: expected true, as origin is 'copy'"),
             (3, {"synthetic": True}, "synthetic: expected false, as origin is 'said'"),
             (3, {"covers_from": 0, "covers_to": 0}, "covers_from: expected null, as origin is 'said'"),
-            (3, {"origin": "cleared", "synthetic": True}, "covers_from: expected the position of a tool result"),
+            (3, {"origin": "cleared", "synthetic": True}, "covers_from: expected a position that it stands for"),
+            (3, {"origin": "summary", "synthetic": True}, "covers_from: expected a position that it stands for"),
+            (1, {"compact_at": 101}, "compact_at: Ensure this value is less than or equal to 100."),
+            (1, {"compact_at": "80"}, 'compact_at: expected a whole number, got "80"'),
+            (1, {"compacted_to": 999}, "compacted_to: expected at most next_position, "),
             (3, {"origin": "copy", "synthetic": True, "covers_from": 1, "covers_to": 0}, "two nulls, got 1 and 0"),
             (3, {"origin": "copy", "synthetic": True, "covers_from": 0}, "two nulls, got 0 and null"),
             (3, {"origin": "copy", "synthetic": True, "covers_from": 1, "covers_to": 1}, "before its own, 1, got 1"),

@@ -25,7 +25,7 @@ from chatmemory.models import Conversation, IdempotencyKey, Message, Origin
 from chatmemory.models.identifiers import memory_id_text
 from chatmemory.models.message_columns import to_columns
 from chatmemory.models.pins import last_pin_change, problem_of_pins
-from chatmemory.models.window_settings import FLAGS
+from chatmemory.models.window_settings import FLAGS, NULLABLE
 from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.json_lines.lines import Line, blocks
 from chatmemory.transfer.json_lines.write import DESCRIBED, conversation_lines
@@ -139,7 +139,7 @@ class _Block:
                     raise line.bad(f"metadata: nested more than {MAX_NESTING} levels deep")
             elif name in FLAGS:
                 value = line.flag(name)
-            elif name == "keep_tool_results":
+            elif name in NULLABLE:
                 value = line.number(name, null=True)
             else:
                 value = line.number(name) if isinstance(getattr(conversation, name), int) else line.text(name)
@@ -148,6 +148,11 @@ class _Block:
         line.done()
         try:
             conversation.clean_fields(exclude=["owner"])
+            if conversation.compacted_to > conversation.next_position:
+                raise ValueError(
+                    f"compacted_to: expected at most next_position, {conversation.next_position}, "
+                    f"got {conversation.compacted_to}"
+                )
             memory_id_text(conversation.memory_id)
             for name in ("title", "model"):
                 require_storable(getattr(conversation, name), name)
@@ -320,8 +325,10 @@ def _covers(line: Line, origin: str, position: int) -> tuple[int | None, int | N
         raise line.bad(f"covers_to: expected a position before its own, {position}, got {last}")
     if first is not None and origin == Origin.SAID:
         raise line.bad(f"covers_from: expected null, as origin is {origin!r}; said messages stand for themselves")
-    if first is None and origin == Origin.CLEARED:
-        raise line.bad(f"covers_from: expected the position of a tool result, as origin is {origin!r}, got null")
+    if first is None and origin in (Origin.CLEARED, Origin.SUMMARY):
+        raise line.bad(
+            f"covers_from: expected a position that it stands for, as origin is {origin!r}, got null"
+        )
     return first, last
 
 

@@ -28,6 +28,9 @@ class PastEntry(Entry):
 
     memory_order: int = field(kw_only=True)
 
+    evicted_in: int | None = field(kw_only=True)
+    """The version in which the record evicted it; None if it never did."""
+
     calls: bool = field(kw_only=True)
 
     is_stray: bool = field(default=False, kw_only=True)
@@ -55,6 +58,7 @@ class PastEntry(Entry):
             kind=self.kind,
             tokens=tokens,
             memory_order=self.memory_order,
+            evicted_in=self.evicted_in,
             calls=False,
             is_stray=self.is_stray,
         )
@@ -66,9 +70,11 @@ def entry_of(past: PastMessage, window: Window) -> PastEntry:
         _UNREAD,
         past.token_count if window.kind is WindowKind.TOKENS else 1,
         is_placeholder=past.origin == Origin.CLEARED,
+        is_summary=past.origin == Origin.SUMMARY,
         position=past.position,
         kind=ChatMessageType(past.type),
         tokens=past.token_count,
         memory_order=past.memory_order,
+        evicted_in=past.evicted_in,
         calls=past.has_calls,
     )

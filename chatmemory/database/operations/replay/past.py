@@ -20,7 +20,7 @@ from chatmemory.models.pins import OPEN, pins_until
 __all__ = ["PastMessage", "Version", "versions_of"]
 
 _ROWS = 2000
-_STATE = ("added_in", "evicted_in", "eviction_reason", "pins")
+_STATE = ("eviction_reason", "pins")
 _CALLS = '"toolExecutionRequests":[{'
 
 
@@ -33,6 +33,9 @@ class PastMessage(NamedTuple):
     origin: str
     memory_order: int
     covers_from: int | None
+    covers_to: int | None
+    added_in: int
+    evicted_in: int | None
     has_calls: bool
 
     @property
@@ -78,16 +81,16 @@ def versions_of(conversation: Conversation) -> Iterator[Version]:
             heappush(numbers, number)
         return found[number]
 
-    for past, added_in, evicted_in, reason, pins in _rows(conversation):
-        while numbers and numbers[0] < added_in:  # positions and versions rise together
+    for past, reason, pins in _rows(conversation):
+        while numbers and numbers[0] < past.added_in:  # positions and versions rise together
             yield found.pop(heappop(numbers))
-        version = at(added_in)
+        version = at(past.added_in)
         version.added.append(past)
         version.has_answers |= past.is_answer
         version.has_results |= past.type == ChatMessageType.TOOL_EXECUTION_RESULT
         version.is_rewrite |= past.origin == Origin.REWRITE
-        if evicted_in is not None and evicted_in <= conversation.version:
-            version = at(evicted_in)
+        if past.evicted_in is not None and past.evicted_in <= conversation.version:
+            version = at(past.evicted_in)
             version.gone.append((past, reason))
             version.is_rewrite |= reason == EvictionReason.REWRITTEN
         for pin in pins_until(pins, conversation.version).split():
@@ -98,8 +101,8 @@ def versions_of(conversation: Conversation) -> Iterator[Version]:
         yield found.pop(heappop(numbers))
 
 
-def _rows(conversation: Conversation) -> Iterator[tuple[PastMessage, int, int | None, str, str]]:
-    """Yield the messages of a conversation by position, each with the versions and the reason of its row."""
+def _rows(conversation: Conversation) -> Iterator[tuple[PastMessage, str, str]]:
+    """Yield the messages of a conversation by position, each with the reason and the pins of its row."""
     # The database looks into the payload, so that it need not be read.
     has_calls = Case(When(payload__contains=_CALLS, then=True), default=False, output_field=BooleanField())
     rows = rows_of(conversation).filter(added_in__lte=conversation.version).order_by("position")

@@ -25,11 +25,14 @@ def check_variant(settings: WindowSettings) -> None:
     """Raise if a history cannot be replayed with these settings.
 
     Raises:
-        TypeError: a setting that does not exist, or ``model``: the tokens of a replay are those that are stored.
+        TypeError: a setting that does not exist; ``model``, for the tokens of a replay are those that are stored; or
+            ``compact_at``, for its summaries are those that were made.
         ValueError: a setting has no meaning.
     """
     if "model" in settings:
         raise TypeError("a replay takes no model: it uses the tokens that are stored; chatmemory_recount counts anew")
+    if "compact_at" in settings:
+        raise TypeError("a replay takes no compact_at: it repeats the summaries that were made, and makes no others")
     check_window_settings(settings)
 
 

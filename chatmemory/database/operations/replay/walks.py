@@ -6,7 +6,7 @@ A walk looks only at what a version changes, so that a large memory takes hardly
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect
+from bisect import bisect, insort
 from collections.abc import Iterator
 from itertools import islice
 from math import inf
@@ -171,8 +171,8 @@ class RecordedWalk(Walk):
 class SimulatedWalk(Walk):
     """The memory as another window would have had it.
 
-    What people and programs did to the memory happens here too: additions, rewrites, pins, and what was cleared. What
-    the window of then did does not.
+    What people and programs did to the memory happens here too: additions, rewrites, summaries, pins, and what was
+    cleared. What the window of then did does not.
     """
 
     def __init__(self, window: Window) -> None:
@@ -196,7 +196,10 @@ class SimulatedWalk(Walk):
         for past, holds in version.pinned:
             if entry := self._entry_at(past.position):
                 entry.pinned = holds
-        if version.is_rewrite:
+        if summary := next((past for past in given if past.origin == Origin.SUMMARY), None):
+            gone = {past.position for past, reason in version.gone if reason == EvictionReason.SUMMARIZED}
+            self._summarise(summary, gone)
+        elif version.is_rewrite:
             left_out = {past.position for past, reason in version.gone if reason == EvictionReason.REWRITTEN}
             self._rewrite(given, left_out, {past.position for past, holds in version.pinned if holds})
         elif given:
@@ -216,6 +219,23 @@ class SimulatedWalk(Walk):
         for entry in new:
             entry.pinned = entry.position in pinned  # it takes the place of a pinned message
         self._replace(sorted(entries + new, key=_memory_order))
+        self._retained.evict()
+
+    def _summarise(self, summary: PastMessage, gone: set[int]) -> None:
+        """Put a summary in the place of what it stands for, as far as that is still here.
+
+        Args:
+            summary: the summary.
+            gone: the positions of the messages whose place it took in the record.
+        """
+        leaves = {self._original(position) for position in gone}
+        rest = [
+            entry
+            for entry in self._retained.entries()
+            if not (entry.position in leaves or _stood_for(entry, summary) or entry.is_summary)
+        ]
+        insort(rest, entry_of(summary, self._window), key=_memory_order)
+        self._replace(rest)
         self._retained.evict()
 
     def _clear_tool_results(self, placeholders: list[PastMessage]) -> None:
@@ -274,3 +294,10 @@ class SimulatedWalk(Walk):
 
     def _original(self, position: int) -> int:
         return self._originals.get(position, position)
+
+
+def _stood_for(entry: PastEntry, summary: PastMessage) -> bool:
+    """Return whether a summary stands for a message that the record had evicted before."""
+    assert summary.covers_to is not None
+    is_gone = entry.evicted_in is not None and entry.evicted_in < summary.added_in
+    return is_gone and entry.position <= summary.covers_to and entry.type is not ChatMessageType.SYSTEM
