@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Any, Self
 
 from chatmemory.core.messages import AiMessage, ChatMessage, ChatMessageType, ToolExecutionResultMessage
@@ -78,6 +79,17 @@ class Entry:
         return self.type is ChatMessageType.USER and not self.is_summary
 
     @property
+    def holds_summary(self) -> bool:
+        """Whether a model's API put a summary of all that was said before into the message.
+
+        Anthropic's ``compaction`` blocks and OpenAI's ``compaction`` items are kept among an answer's attributes.
+        """
+        if not isinstance(self.message, AiMessage):
+            return False
+        kept = (value for framework in self.message.attributes.values() for value in _values(framework))
+        return any(isinstance(piece, dict) and piece.get("type") == "compaction" for piece in chain(*kept))
+
+    @property
     def is_result(self) -> bool:
         """Whether the message is the result of a tool."""
         return self.type is ChatMessageType.TOOL_EXECUTION_RESULT
@@ -102,3 +114,8 @@ class Entry:
         assert isinstance(result, ToolExecutionResultMessage), "only tool results are cleared"
         message = ToolExecutionResultMessage(result.id, result.tool_name, text, is_error=result.is_error)
         return type(self)(message, window.cost(message), is_placeholder=True, replaces=self)
+
+
+def _values(kept: Any) -> list[list[Any]]:
+    """Return the lists that one framework keeps among the attributes of a message."""
+    return [value for value in kept.values() if isinstance(value, list)] if isinstance(kept, dict) else []

@@ -103,7 +103,7 @@ class Retained(Generic[E]):
         results = [index for index, entry in enumerate(self._read) if entry.is_result]
         last = set(results[-keep:]) if keep else set()
         for start, stop in self.units(0, end):
-            if self._stays(start, stop):
+            if self.is_pinned(start, stop):
                 continue
             for index in range(start, stop):
                 entry = self._read[index]
@@ -170,7 +170,7 @@ class Retained(Generic[E]):
         """
         while self._is_over_mark() and (unit := self._oldest_unit()) is not None:
             fits = self.total <= self._window.limit
-            if fits and (self._window.whole_turns or self._read[unit[0]].is_summary or self.at(unit[1]) is None):
+            if fits and (self._window.whole_turns or self._is_summary(unit[0]) or self.at(unit[1]) is None):
                 return
             self._evict_unit(*unit)
 
@@ -184,7 +184,7 @@ class Retained(Generic[E]):
         for start, end in self.units(0):
             if self.is_pinned(start, end):
                 continue
-            if self._read[start].is_summary:
+            if self._is_summary(start):
                 summary = summary or (start, end)
             elif is_first and self._read[start].type is ChatMessageType.SYSTEM:
                 is_first = False
@@ -225,7 +225,15 @@ class Retained(Generic[E]):
 
     def _stays(self, start: int, end: int) -> bool:
         """Return whether a unit stays as long as others can leave: it is pinned, or a summary."""
-        return self._read[start].is_summary or self.is_pinned(start, end)
+        return self._is_summary(start) or self.is_pinned(start, end)
+
+    def _is_summary(self, index: int) -> bool:
+        """Return whether the model needs the entry in place of others: a summary, or the last that an API made."""
+        entry = self._read[index]
+        if entry.is_summary or not entry.holds_summary:
+            return entry.is_summary
+        self._read_all()
+        return not any(later.holds_summary for later in self._read[index + 1 :])
 
     def is_pinned(self, start: int, end: int) -> bool:
         """Return whether a unit is pinned or, if whole turns leave, begins a turn with a pinned message."""

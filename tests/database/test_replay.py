@@ -28,6 +28,7 @@ from tests.support.factories import ConversationFactory
 pytestmark = pytest.mark.django_db
 
 CALL = AiMessage(None, [ToolExecutionRequest(id="c", name="weather", arguments="{}")])
+SUMMARISED = AiMessage("Yes", attributes={"anthropic": {"content": [{"type": "compaction", "content": "Tea."}]}})
 RESULT = ToolExecutionResultMessage("c", "weather", "sunny " * 30)
 
 
@@ -146,6 +147,24 @@ class TestWhatAnotherWindowWouldHaveDone:
         assert recorded.repairs > 0  # the pinned answer outlives its question
         assert conversation.memory.replay(limit=6) == recorded
 
+    def test_a_summary_was_made_under_another_window_as_well(self) -> None:
+        conversation = ConversationFactory(window="messages", limit=6)
+        chat(conversation, 10)
+        plan = plan_compaction(conversation, summary_tokens=0)
+        assert plan is not None
+        assert (plan.covers_from, plan.covers_to) == (0, 17)
+        conversation.memory.apply_compaction(plan, "Ten questions.")
+        chat(conversation, 1)
+        twin = ConversationFactory(window="messages", limit=100)
+        chat(twin, 10)
+        twin.memory.set([conversation.messages.get(origin="summary").message, *twin.memory.messages()[18:]])
+        chat(twin, 1)
+        assert conversation.memory.replay(limit=100) == twin.memory.replay()
+
+    def test_it_makes_no_summaries_of_its_own(self) -> None:
+        with pytest.raises(TypeError, match="takes no compact_at"):
+            ConversationFactory().memory.replay(compact_at=50)
+
     def test_it_counts_no_tokens_anew(self) -> None:
         with pytest.raises(TypeError, match="takes no model"):
             ConversationFactory().memory.replay(model="gpt-4")
@@ -179,7 +198,7 @@ WINDOWS = st.fixed_dictionaries(
 BOUNDS = st.tuples(st.just("messages"), st.integers(2, 10)) | st.tuples(st.just("tokens"), st.integers(40, 300))
 SAID = st.one_of(
     st.just(CALL),
-    st.just(AiMessage("Yes")),
+    st.sampled_from([AiMessage("Yes"), SUMMARISED]),
     st.sampled_from([SystemMessage("a"), SystemMessage("b")]),
     st.integers(0, 20).map(lambda words: UserMessage("word " * words)),
     st.integers(0, 20).map(lambda words: ToolExecutionResultMessage("c", "weather", "word " * words)),

@@ -326,9 +326,7 @@ def _covers(line: Line, origin: str, position: int) -> tuple[int | None, int | N
     if first is not None and origin == Origin.SAID:
         raise line.bad(f"covers_from: expected null, as origin is {origin!r}; said messages stand for themselves")
     if first is None and origin in (Origin.CLEARED, Origin.SUMMARY):
-        raise line.bad(
-            f"covers_from: expected a position that it stands for, as origin is {origin!r}, got null"
-        )
+        raise line.bad(f"covers_from: expected a position that it stands for, as origin is {origin!r}, got null")
     return first, last
 
 

@@ -33,6 +33,9 @@ class PastEntry(Entry):
 
     calls: bool = field(kw_only=True)
 
+    summarises: bool = field(default=False, kw_only=True)
+    """Whether a model's API put a summary into it."""
+
     is_stray: bool = field(default=False, kw_only=True)
     """Whether it is a tool result that did not follow its call."""
 
@@ -43,6 +46,10 @@ class PastEntry(Entry):
     @property
     def has_calls(self) -> bool:
         return self.calls
+
+    @property
+    def holds_summary(self) -> bool:
+        return self.summarises
 
     def says_the_same(self, other: Entry) -> bool:
         return False  # a system message that was there already got no row
@@ -77,4 +84,5 @@ def entry_of(past: PastMessage, window: Window) -> PastEntry:
         memory_order=past.memory_order,
         evicted_in=past.evicted_in,
         calls=past.has_calls,
+        summarises=past.holds_summary,
     )

@@ -22,6 +22,7 @@ __all__ = ["PastMessage", "Version", "versions_of"]
 _ROWS = 2000
 _STATE = ("eviction_reason", "pins")
 _CALLS = '"toolExecutionRequests":[{'
+_SUMMARY = '"type":"compaction"'
 
 
 class PastMessage(NamedTuple):
@@ -37,6 +38,7 @@ class PastMessage(NamedTuple):
     added_in: int
     evicted_in: int | None
     has_calls: bool
+    holds_summary: bool
 
     @property
     def is_answer(self) -> bool:
@@ -104,14 +106,19 @@ def versions_of(conversation: Conversation) -> Iterator[Version]:
 def _rows(conversation: Conversation) -> Iterator[tuple[PastMessage, str, str]]:
     """Yield the messages of a conversation by position, each with the reason and the pins of its row."""
     # The database looks into the payload, so that it need not be read.
-    has_calls = Case(When(payload__contains=_CALLS, then=True), default=False, output_field=BooleanField())
     rows = rows_of(conversation).filter(added_in__lte=conversation.version).order_by("position")
-    columns = rows.annotate(has_calls=has_calls).values_list(*PastMessage._fields, *_STATE)
+    columns = rows.annotate(has_calls=_has(_CALLS), holds_summary=_has(_SUMMARY)).values_list(
+        *PastMessage._fields, *_STATE
+    )
     after = -1
     while page := retry(rows.db, partial(_listed, columns.filter(position__gt=after)[:_ROWS])):
         for row in page:
             yield PastMessage._make(row[:_SIZE]), *row[_SIZE:]
         after = page[-1][0]
+
+
+def _has(part: str) -> Case:
+    return Case(When(payload__contains=part, then=True), default=False, output_field=BooleanField())
 
 
 def _listed(rows: QuerySet[Any, tuple[Any, ...]]) -> list[tuple[Any, ...]]:
