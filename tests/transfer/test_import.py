@@ -263,9 +263,10 @@ class TestLangChain4j:
         file = tmp_path / "m.json"
         file.write_text(messages_to_json([message for number in range(5) for message in turn(number)]))
         window = ("--limit", "330", "--low-water", "70", "--whole-turns", "--keep-tool-results", "0")
+        window += ("--compact-at", "80")
         assert "messages: 20" in run("--format", "langchain4j", str(file), *window)
         made = Conversation.objects.get()
-        assert (made.low_water, made.whole_turns, made.keep_tool_results) == (70, True, 0)
+        assert (made.low_water, made.whole_turns, made.keep_tool_results, made.compact_at) == (70, True, 0, 80)
         assert [row.position for row in made.messages.filter(origin=Origin.CLEARED)] != []
         assert made.memory.messages()[0].type is ChatMessageType.USER
         assert "there already: 1" in run("--format", "langchain4j", str(file))

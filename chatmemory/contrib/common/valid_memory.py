@@ -71,7 +71,7 @@ def _call_ids(row: Message) -> CallIds:
 def _was_cut(history: MessageQuerySet) -> bool:
     if not setting("KEEP_HISTORY"):
         return True  # it cannot be known any more
-    reasons = [EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value]
+    reasons = [EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value, EvictionReason.SUMMARIZED.value]
     # Nor can it be known of messages that were purged.
     cut = history.filter(Q(eviction_reason__in=reasons) | Q(conversation__purged_count__gt=0))
     return retry(history.db, cut.exists)

@@ -19,12 +19,14 @@ from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write
-from chatmemory.models import ORDER_STEP, Message, MessageQuerySet
+from chatmemory.models import ORDER_STEP, Message, MessageQuerySet, Origin
 
 __all__ = ["ARCHIVED", "add_archived", "empty_archive", "take_out"]
 
-ARCHIVED = Q(eviction_reason__in=[EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value])
-"""The condition of the rows in the archive."""
+_REASONS = (EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value, EvictionReason.SUMMARIZED.value)
+
+ARCHIVED = Q(eviction_reason__in=_REASONS) & ~Q(origin=Origin.SUMMARY)
+"""The condition of the rows in the archive: what left for want of room, and what a summary stands for."""
 
 
 def take_out(

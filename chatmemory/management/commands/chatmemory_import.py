@@ -43,7 +43,7 @@ _TABLES: dict[str, Callable[..., Found]] = {
     "spring-ai-sql": read_spring_ai,
     "django-ai-assistant": read_ai_assistant,
 }
-_SETTINGS = ("window", "limit", "model", "low_water", "whole_turns", "keep_tool_results")
+_SETTINGS = ("window", "limit", "model", "low_water", "whole_turns", "keep_tool_results", "compact_at")
 _ONLY_FOR: dict[str, list[str]] = {
     "memory_id": ["langchain4j", "openai"],
     "table": list(_TABLES),
@@ -108,6 +108,12 @@ class Command(BaseCommand):
             type=int,
             metavar="NUMBER",
             help="full windows of new conversations clear older tool results than the last NUMBER",
+        )
+        parser.add_argument(
+            "--compact-at",
+            type=positive,
+            metavar="PERCENT",
+            help="a summary of older turns is due in new conversations at this percent of the limit",
         )
         parser.add_argument("--database", metavar="ALIAS", help="the database (default: the one that is written to)")
         parser.add_argument("--dry-run", action="store_true", help="print what would be imported; write nothing")
