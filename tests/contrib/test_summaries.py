@@ -70,7 +70,7 @@ def test_a_result_that_comes_after_the_summary_of_its_call_is_left_out() -> None
     summarise()
     conversation.memory.add(ToolExecutionResultMessage("late", "look_up", "A leaf."))
     rows = list(conversation.messages.retained())
-    valid = valid_rows(rows, conversation.messages.history())
+    valid = valid_rows(rows, history=conversation.messages.history())
     assert [message.type.value for _, message in valid] == ["USER", "USER"]
 
 
