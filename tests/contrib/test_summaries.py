@@ -10,7 +10,7 @@ from llama_index.core.base.llms import types as li
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
-from chatmemory.contrib.common.valid_memory import valid_rows
+from chatmemory.contrib.common.valid_memory import valid_among
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore
 from chatmemory.database.operations.compaction import apply_compaction, plan_compaction
 from chatmemory.database.target import Target
@@ -70,7 +70,7 @@ def test_a_result_that_comes_after_the_summary_of_its_call_is_left_out() -> None
     summarise()
     conversation.memory.add(ToolExecutionResultMessage("late", "look_up", "A leaf."))
     rows = list(conversation.messages.retained())
-    valid = valid_rows(rows, history=conversation.messages.history())
+    valid = valid_among(rows, conversation.messages.all())
     assert [message.type.value for _, message in valid] == ["USER", "USER"]
 
 
