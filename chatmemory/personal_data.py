@@ -26,7 +26,7 @@ from chatmemory.database.change import Change
 from chatmemory.database.idempotency import scope_of_owner
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
-from chatmemory.models import Conversation, IdempotencyKey, require_owner
+from chatmemory.models import Compaction, Conversation, IdempotencyKey, require_owner
 from chatmemory.models.identifiers import new_memory_id
 from chatmemory.retention import Erased
 from chatmemory.transfer.json_lines.write import conversation_lines, key_line
@@ -147,12 +147,14 @@ def _anonymise(change: Change) -> None:
     conversation.title, conversation.metadata = "", {}
     # The texts of the memory have changed, so a client must not rely on its copy of the old version.
     conversation.version += 1
-    names = ["owner", "memory_id", "title", "metadata", "version"]
+    conversation.compacted_to = conversation.next_position
+    names = ["owner", "memory_id", "title", "metadata", "version", "compacted_to"]
     conversation.save(using=conversation._state.db, update_fields=names)
     rows = rows_of(conversation)
     custom = Q(type=ChatMessageType.CUSTOM)
     rows.filter(custom).update(text="", payload=None, native=None)
     rows.exclude(custom).update(text=ERASED_TEXT, payload=None, native=None)
+    Compaction.objects.using(conversation._state.db).filter(conversation=conversation).delete()  # errors quote texts
     signals.anonymising_conversation.send(Conversation, conversation=conversation)
 
 

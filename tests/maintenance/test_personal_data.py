@@ -28,7 +28,7 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.models import Conversation, IdempotencyKey, Message
+from chatmemory.models import Compaction, Conversation, IdempotencyKey, Message
 from chatmemory.personal_data import ERASED_TEXT, erase_user, export_user
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory, UserFactory
@@ -120,6 +120,10 @@ class TestExporting:
         assert Conversation.objects.count() == 1
 
 
+def refuse(messages: Any, previous: str | None) -> str:
+    raise RuntimeError(f"no idea: {messages[0].text}")
+
+
 class TestErasing:
     @pytest.mark.parametrize("how", ["erase", "anonymise"])
     def test_what_was_erased_is_in_no_table(
@@ -168,6 +172,35 @@ class TestErasing:
         assert list(made.messages.order_by("position").values(*figures)) == before
         assert {row.text for row in made.messages.all()} == {ERASED_TEXT}
         assert list(verify()) == []
+
+    @pytest.mark.django_db(transaction=True)
+    @pytest.mark.parametrize("how", ["erase", "anonymise"])
+    def test_no_summary_that_was_being_made_brings_anything_back(self, user: Any, how: str) -> None:
+        made = ConversationFactory(owner=user, window="messages", limit=50)
+        made.memory.add(*(UserMessage(f"My name is Ann {number}. " * 20) for number in range(9)))
+        plan = made.memory.plan_compaction(keep=0)
+        assert plan is not None
+        with pytest.raises(RuntimeError):
+            made.memory.compact(refuse)
+        assert Compaction.objects.get().error.startswith("RuntimeError: no idea: My name is Ann 0")
+        erase_user(user, how=how)
+        if how == "erase":
+            with pytest.raises(Conversation.DoesNotExist):
+                made.memory.apply_compaction(plan, "Her name is Ann.")
+        else:
+            assert made.memory.apply_compaction(plan, "Her name is Ann.") is None
+            assert {row.text for row in made.messages.all()} == {ERASED_TEXT}
+            assert made.memory.plan_compaction(keep=0) is None
+        assert not Compaction.objects.exists()
+        assert list(verify()) == []
+
+    def test_no_summary_reaches_the_user_whom_a_conversation_was_given_to(self, user: Any) -> None:
+        made = ConversationFactory(owner=user, window="messages", limit=50)
+        made.memory.add(*(UserMessage(f"My name is Ann {number}. " * 20) for number in range(9)))
+        plan = made.memory.plan_compaction(keep=0)
+        Conversation.objects.update(owner=UserFactory())
+        assert plan is not None
+        assert made.memory.apply_compaction(plan, "Her name is Ann.") is None
 
     @pytest.mark.django_db(transaction=True)
     def test_an_object_from_before_cannot_bring_anything_back(self, user: Any, theirs: Conversation) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from chatmemory.conf import setting
 from chatmemory.core.entries import Entry, EvictionReason
 from chatmemory.core.eviction import Retained
@@ -37,7 +39,7 @@ def apply_compaction(target: Target, plan: CompactionPlan, text: str) -> Change 
 
     Returns:
         None, with nothing done, if some of the messages have been erased or taken out of the conversation since, or
-        another summary stands for them.
+        another summary stands for them, or the conversation was given to another user or anonymised.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
@@ -47,11 +49,18 @@ def apply_compaction(target: Target, plan: CompactionPlan, text: str) -> Change 
     new = _new_summary(target, text)
     is_applied = False
 
+    def require_owner(locked: Conversation) -> None:  # a precondition gets the whole row, as it is now
+        if locked.owner_id != plan.owner:
+            raise _AnotherOwnerError
+
     def work(change: Change) -> None:
         nonlocal is_applied
         is_applied = _apply(change, plan, new)
 
-    change = target.change(work)
+    try:
+        change = replace(target, precondition=require_owner).change(work)
+    except _AnotherOwnerError:
+        return None
     return change if is_applied else None
 
 
@@ -88,6 +97,10 @@ def apply_text(target: Target, through: int, text: str, *, idempotency_key: str 
             remember(change, idempotency_key, request)
 
     return target.change(work)
+
+
+class _AnotherOwnerError(Exception):
+    """The conversation has another owner than when the summary was planned, or none any more."""
 
 
 class CoveredError(ValueError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Any
 
 from django.db import router
 
@@ -70,6 +71,9 @@ class CompactionPlan:
 
     summaries: tuple[int, ...]
     """The positions of the summaries before, mostly one."""
+
+    owner: Any
+    """The primary key of the conversation's owner: nobody else's conversation, nor nobody's, gets what they said."""
 
     compacted_from: int
     """``compacted_to`` of the conversation when it was planned."""
@@ -154,6 +158,7 @@ def plan_of(conversation: Conversation, memory: Retained[Entry], kept: int) -> C
         has_evicted=bool(evicted) or any(row.evicted_in is not None for row in summaries),
         positions=tuple(sorted({row.position for row in (*said, *retained)})),
         summaries=tuple(row.position for row in summaries),
+        owner=conversation.owner_id,
         compacted_from=conversation.compacted_to,
         compacted_to=compacted_to,
     )
