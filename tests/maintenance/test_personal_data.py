@@ -181,7 +181,7 @@ class TestErasing:
         plan = made.memory.plan_compaction(keep=0)
         assert plan is not None
         with pytest.raises(RuntimeError):
-            made.memory.compact(refuse)
+            made.memory.compact(refuse, keep=0)
         assert Compaction.objects.get().error.startswith("RuntimeError: no idea: My name is Ann 0")
         erase_user(user, how=how)
         if how == "erase":
