@@ -43,6 +43,7 @@ MAKERS: list[Callable[..., Any]] = [
         ("whole_turns", 1),
         ("keep_tool_results", -1),
         ("keep_tool_results", 2**31),
+        ("compact_at", 101),
         ("title", "x" * 256),
     ],
 )
@@ -67,6 +68,7 @@ def test_a_new_conversation_has_them_all() -> None:
         "low_water": 70,
         "whole_turns": True,
         "keep_tool_results": 0,
+        "compact_at": 80,
         "title": "Parcels",
     }
     assert settings.keys() == ConversationSettings.__annotations__.keys()
