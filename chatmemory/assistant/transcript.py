@@ -69,7 +69,7 @@ def transcripts(
         for part in _parts(message, tool_result_chars):
             for text in _pieces(part, most, count):
                 cost = count(text)
-                if open_one and tokens + cost > most:
+                if tokens + cost > most:
                     whole.append(open_one)
                     open_one, tokens = "", 0
                 open_one, tokens = open_one + text, tokens + cost

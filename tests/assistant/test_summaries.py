@@ -140,6 +140,16 @@ class TestAfterTheAnswer:
         assert run(talk())
         assert texts(conversation)[0] == IN_MEMORY
 
+    def test_an_answer_that_was_stored_before_is_given_out_first(self, summarizer: BlockedSummarizer) -> None:
+        conversation = due_conversation()
+        of(conversation, None, "Seven.").chat(1, "How many?", idempotency_key="1")
+        assistant = of(conversation, summarizer)
+        for _ in assistant.stream(1, "How many?", idempotency_key="1"):
+            assert assistant.wait_for_summaries(0)
+        assert summarizer.asked.wait(60)
+        summarizer.may_answer.set()
+        assert assistant.wait_for_summaries(60)
+
     def test_the_next_turn_does_not_wait(self, summarizer: BlockedSummarizer) -> None:
         conversation = due_conversation()
         assistant = of(conversation, summarizer, "Seven.", "Eight.", "Nine.")
@@ -229,7 +239,7 @@ class TestWhere:
         assert not summarizer.asked.is_set()
 
     @pytest.mark.parametrize(
-        "columns", [{"compact_at": None}, {"compact_at": 90}, {"compact_at": 100, "limit": 100_000}]
+        "columns", [{"compact_at": None, "limit": 1000}, {"compact_at": 90}, {"compact_at": 100, "limit": 100_000}]
     )
     def test_nothing_is_done_where_nothing_is_due(self, columns: dict[str, Any], summarizer: BlockedSummarizer) -> None:
         conversation = due_conversation(**columns)

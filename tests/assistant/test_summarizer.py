@@ -102,6 +102,13 @@ class TestTranscript:
     def test_a_long_result_is_cut_with_a_mark(self) -> None:
         [request] = requests_for([ToolExecutionResultMessage("1", "read", "a" * 1200)], tool_result_chars=1000)
         assert f"\n{'a' * 1000}\n[cut: 200 of 1,200 characters are left out]\n" in request
+        [request] = requests_for([ToolExecutionResultMessage("1", "read", "a" * 1000)], tool_result_chars=1000)
+        assert f"\n{'a' * 1000}\n</result>" in request
+
+    def test_a_name_stays_in_its_tag(self) -> None:
+        [request] = requests_for([UserMessage("Hi", name='A"\nB'), UserMessage("Hi", name="n" * 200)])
+        assert '<message from="user" name="A\\"\\nB">\n' in request
+        assert f'<message from="user" name="{"n" * 100}…">\n' in request
 
     def test_media_are_notes(self) -> None:
         parts = [
@@ -155,6 +162,7 @@ class TestTranscript:
         assert len(requests) > 3
         assert max(map(COUNT, requests)) < 1600
         assert without_frame(requests) == f"Hi{text}Many."
+        assert requests[1].startswith("<summary_so_far>\nsummary 1\n</summary_so_far>\n")
         assert re.findall('part="1 of .*"', "".join(requests)) == [f'part="1 of {len(requests)}"']
 
     @settings(max_examples=60, deadline=None)

@@ -85,6 +85,11 @@ def test_a_limit_is_one_of_work_not_of_conversations() -> None:
     assert summarised(*idle, *due) == [False] * 3 + [True] * 3
 
 
+def test_a_limit_counts_failures() -> None:
+    assert len([due_conversation() for _ in range(3)]) == 3
+    assert len(list(compact_due(summarizer=say_nothing, limit=2))) == 2
+
+
 def test_a_dry_run_says_what_is_due(settings: Any) -> None:
     settings.CHATMEMORY = {}  # nobody is asked
     conversations = [due_conversation(), due_conversation(2)]
