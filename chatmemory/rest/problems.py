@@ -24,6 +24,7 @@ from chatmemory.core.exceptions import (
     InvalidMessageError,
     NotRetainedError,
     PinnedTooMuchError,
+    UnusableSummaryError,
 )
 from chatmemory.database.errors import is_unavailable, lacks_migration
 from chatmemory.formats import UnsupportedContentError
@@ -32,14 +33,17 @@ from chatmemory.models import Conversation
 __all__ = [
     "PROBLEM_JSON",
     "Conflict",
+    "Covered",
     "IdempotencyConflict",
     "LengthRequired",
     "MemoryTooLarge",
+    "NoSummarizer",
     "NotExpressible",
     "NotMigrated",
     "NotRetained",
     "PinnedTooMuch",
     "PreconditionFailed",
+    "SummarizerFailed",
     "TooLarge",
     "Unavailable",
     "invalid",
@@ -96,6 +100,26 @@ class Conflict(Problem):
     type = "urn:chatmemory:problem:memory-id-taken"
 
 
+class Covered(Problem):
+    """A summary stands for these messages already."""
+
+    status_code = status.HTTP_409_CONFLICT
+    type = "urn:chatmemory:problem:already-summarized"
+
+
+class NoSummarizer(Problem):
+    """The project has nothing that writes summaries."""
+
+    status_code = status.HTTP_409_CONFLICT
+    type = "urn:chatmemory:problem:no-summarizer"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This site has no summarizer. Send a summary of your own, with through and text; or have "
+            'CHATMEMORY["SUMMARIZER"] set on the server.'
+        )
+
+
 class PreconditionFailed(Problem):
     """The resource is not what ``If-Match`` says."""
 
@@ -127,6 +151,19 @@ class IdempotencyConflict(Problem):
 
     status_code = status.HTTP_422_UNPROCESSABLE_ENTITY
     type = "urn:chatmemory:problem:idempotency-key-reused"
+
+
+class SummarizerFailed(Problem):
+    """The project's summarizer raised, or its text cannot take the place of the messages."""
+
+    status_code = status.HTTP_502_BAD_GATEWAY
+    type = "urn:chatmemory:problem:summarizer-failed"
+
+    def __init__(self, error: Exception, retry_at: str | None) -> None:
+        # An exception of the project's may name hosts and keys.
+        why = str(error) if isinstance(error, UnusableSummaryError) else type(error).__name__
+        later = f" Unless you ask for it, it is not tried again before {retry_at}." if retry_at else ""
+        super().__init__(f"The summarizer failed, and nothing was changed: {why}.{later}", retry_at=retry_at)
 
 
 class NotExpressible(Problem):
