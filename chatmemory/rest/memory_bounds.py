@@ -90,8 +90,8 @@ def require_summarizable(conversation: Conversation) -> None:
     require_bounded(conversation)
     reasons = [*EVICTED, EvictionReason.SUMMARIZED.value]
     left = rows_of(conversation).filter(position__gte=conversation.compacted_to, eviction_reason__in=reasons)
-    some = left.order_by("position").annotate(chars=CHARS)[: setting("MAX_MEMORY_MESSAGES") + 1]
-    found = some.aggregate(count=Count("pk"), chars=Sum("chars"))
+    some = left.order_by("position").annotate(length=CHARS)[: setting("MAX_MEMORY_MESSAGES") + 1]
+    found = some.aggregate(count=Count("pk"), chars=Sum("length"))
     if not _is_bounded(found["count"], found["chars"] or 0):
         raise MemoryTooLarge(
             f"Messages that no summary stands for left the memory: more than {setting('MAX_MEMORY_MESSAGES')}, or more "

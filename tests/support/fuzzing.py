@@ -74,6 +74,7 @@ SETTINGS = {
     "low_water": 60,
     "whole_turns": True,
     "keep_tool_results": 1,
+    "compact_at": 80,
 }
 CLEARING = {"keep": 0, "exclude_tools": ["remember", "look_up"], "placeholder": "."}
 DATES = [
@@ -260,6 +261,13 @@ class Fuzzer:
             (1, "POST", f"{position}pin/", None),
             (0.5, "POST", f"{position}unpin/", None),
             (1, "POST", f"{base}memory/clear-tool-results/", clearing),
+            (1, "GET", f"{base}compaction/", None),
+            (
+                1.5,
+                "POST",
+                f"{base}compaction/",
+                draw.choice([{"keep": 10}, {"through": draw.randrange(9), "text": "."}]),
+            ),
             (1, "POST", f"{base}memory/replay/", {"variants": [window] * draw.randrange(4)}),
             (1.5, "PUT", store, [message for message in several if "type" in message]),
             (1, "GET", store, None),
