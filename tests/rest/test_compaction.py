@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
-from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
 
@@ -390,12 +389,11 @@ class TestAtOnce:
             ]
             return [each.result() for each in done]
 
-    def request(self, user: Any, address: str, body: Any, **headers: str) -> HttpResponse:
+    def request(self, user: Any, address: str, body: Any, **headers: str) -> Any:
         client = Client()
         try:
             client.force_login(user)
-            answer: HttpResponse = post(client, address, body, **headers)
-            return answer
+            return post(client, address, body, **headers)
         finally:
             connection.close()
 
@@ -478,9 +476,7 @@ class TestOnesOwn:
     def test_what_the_window_evicted_behind_it_is_not_taken_in(self, api: Client, conversation: Conversation) -> None:
         [added] = post(api, path(conversation), {"through": 2, "text": TEXT}).json()["added"]
         assert (added["covers_from"], added["covers_to"]) == (1, 2)
-        assert positions(api.get(url(conversation, "messages/?uncovered=true"))) == list(
-            range(3, 14)
-        )  # for it, 13 had to go
+        assert positions(api.get(url(conversation, "messages/?uncovered=true"))) == list(range(3, 14))
         plan = api.get(path(conversation)).json()["plan"]
         assert (plan["messages"], plan["covers_to"], plan["previous"]) == (14, 16, 21)
 

@@ -66,7 +66,7 @@ CALLS: dict[tuple[str, str], tuple[set[str], Any, set[str]]] = {
     ("memory-clear-tool-results", "POST"): (WRITE, {"keep": 0, "placeholder": "."}, {"plantedResult"}),
     ("memory-replay", "POST"): (VIEW, {"variants": [{"limit": 2}]}, set()),
     ("compaction", "GET"): (VIEW, None, set()),
-    ("compaction", "POST"): (WRITE, {"through": 3, "text": "."}, {"plantedArgument", "plantedThinking", "plantedResult"}),
+    ("compaction", "POST"): (WRITE, {"through": 3, "text": "."}, RETAINED - {"plantedSystem", "plantedRetained"}),
     ("store", "GET"): (READ, None, RETAINED),
     ("store", "PUT"): (WRITE, [USER], set()),
     ("store", "DELETE"): ({"change_conversation"}, None, set()),

@@ -88,10 +88,10 @@ class CompactionViewSet(ChatMemoryViewSet):
         return self._answer(nothing, "nothing_to_do")
 
     def _summarize(self, conversation: Conversation, keep: int) -> Change | None:
+        demanded = precondition(self.request)
         if setting("SUMMARIZER") is None:
             raise NoSummarizer
         summarizer = project_summarizer()
-        demanded = precondition(self.request)
         if demanded:
             # Not again afterwards: what is said while the summarizer works neither voids a summary nor is lost by it.
             demanded(conversation)
