@@ -17,11 +17,11 @@ from chatmemory.rest.strict import StrictSerializer
 __all__ = [
     "OUTCOMES",
     "CompactionSerializer",
+    "failures_of",
     "failures_to_data",
     "is_under_way",
     "last_summary_to_data",
     "plan_to_data",
-    "retry_at",
 ]
 
 
@@ -103,7 +103,7 @@ def failures_to_data(conversation: Conversation, *, with_words: bool) -> dict[st
         conversation: its conversation.
         with_words: whether the answer may have the whole error; else it has its class.
     """
-    row = _row(conversation) or Compaction()
+    row = failures_of(conversation)
     error = row.error if with_words else row.error.partition(":")[0]
     return {"count": row.failures, "failed_at": row.failed_at, "retry_at": row.retry_at, "error": error}
 
@@ -114,12 +114,7 @@ def is_under_way(conversation: Conversation) -> bool:
     return rows.filter(conversation=conversation, leased_until__gt=UtcNow()).exists()
 
 
-def retry_at(conversation: Conversation) -> str | None:
-    """Return the moment before which no summary that is due is tried after a failure, as in JSON."""
-    row = _row(conversation)
-    moment: str | None = serializers.DateTimeField().to_representation(row.retry_at) if row and row.retry_at else None
-    return moment
-
-
-def _row(conversation: Conversation) -> Compaction | None:
-    return Compaction.objects.using(conversation._state.db).filter(conversation=conversation).first()
+def failures_of(conversation: Conversation) -> Compaction:
+    """Return the row that has the failures since the last summary; an unsaved one if none was ever asked for."""
+    row = Compaction.objects.using(conversation._state.db).filter(conversation=conversation).first()
+    return row or Compaction(conversation=conversation)

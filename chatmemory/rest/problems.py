@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from datetime import datetime
 from http import HTTPStatus
 from itertools import islice
 from typing import Any
@@ -15,6 +16,7 @@ from django.db.models import ProtectedError, RestrictedError
 from django.http import Http404, UnreadablePostError
 from rest_framework import status
 from rest_framework.exceptions import APIException, NotFound, ParseError, PermissionDenied, ValidationError
+from rest_framework.fields import DateTimeField
 from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import exception_handler
@@ -159,11 +161,12 @@ class SummarizerFailed(Problem):
     status_code = status.HTTP_502_BAD_GATEWAY
     type = "urn:chatmemory:problem:summarizer-failed"
 
-    def __init__(self, error: Exception, retry_at: str | None) -> None:
+    def __init__(self, error: Exception, retry_at: datetime | None) -> None:
         # An exception of the project's may name hosts and keys.
         why = str(error) if isinstance(error, UnusableSummaryError) else type(error).__name__
-        later = f" Unless you ask for it, it is not tried again before {retry_at}." if retry_at else ""
-        super().__init__(f"The summarizer failed, and nothing was changed: {why}.{later}", retry_at=retry_at)
+        moment = None if retry_at is None else DateTimeField().to_representation(retry_at)
+        later = f" Unless you ask for it, it is not tried again before {moment}." if moment else ""
+        super().__init__(f"The summarizer failed, and nothing was changed: {why}.{later}", retry_at=moment)
 
 
 class NotExpressible(Problem):

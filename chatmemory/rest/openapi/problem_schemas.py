@@ -106,7 +106,7 @@ with override("en"):  # REST framework translates what it says
         "TooOften": ("Too many requests.", Throttled(wait=12)),
         "SummarizerFailed": (
             "This site's summarizer failed, or its text is of no use. Nothing was changed.",
-            problems.SummarizerFailed(TimeoutError(), "2026-01-31T12:05:00Z"),
+            problems.SummarizerFailed(TimeoutError(), None),
         ),
         "DatabaseUnavailable": (
             "The database does not answer, or is too busy. It may have made the change all the same.",

@@ -21,11 +21,11 @@ from chatmemory.models import Conversation
 from chatmemory.rest.access import may_read_words
 from chatmemory.rest.compactions import (
     CompactionSerializer,
+    failures_of,
     failures_to_data,
     is_under_way,
     last_summary_to_data,
     plan_to_data,
-    retry_at,
 )
 from chatmemory.rest.memory_bounds import require_bounded, require_summarizable
 from chatmemory.rest.preconditions import memory_tag, precondition, unless_repeated
@@ -98,13 +98,17 @@ class CompactionViewSet(ChatMemoryViewSet):
         require_summarizable(conversation)
         # Beforehand, because the summarizer gets words even if no summary comes of it.
         record_change(self.request, conversation, {"keep": keep})
+        before = failures_of(conversation).failures
         try:
             return conversation.memory.compact(summarizer, keep=keep)
         except (Conversation.DoesNotExist, DatabaseError, InterfaceError, InvalidMessageError):
             raise  # not the summarizer's
         except Exception as error:
+            noted = failures_of(conversation)
+            if noted.failures == before:
+                raise  # it happened before the summarizer was asked
             _logger.exception("A summary of a conversation failed")
-            raise SummarizerFailed(error, retry_at(conversation)) from error
+            raise SummarizerFailed(error, noted.retry_at) from error
 
     def _apply(self, conversation: Conversation, through: int, text: str) -> Change:
         key = self.idempotency_key()
