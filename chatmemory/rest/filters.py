@@ -15,6 +15,7 @@ from django_filters.fields import IsoDateTimeField
 from rest_framework.filters import OrderingFilter
 from rest_framework.request import Request
 
+from chatmemory.database.operations.compaction import UNCOVERED
 from chatmemory.models import (
     EVICTION_REASONS,
     LONGEST_SEARCH,
@@ -142,6 +143,10 @@ class MessageFilter(filters.FilterSet):
         help_text="How it came into the memory: one or more, with commas between them. Without it, what was said.",
     )
     pinned = _Flag(method="filter_pinned", help_text="Whether it is in the memory, and the window may not evict it.")
+    uncovered = _Flag(
+        method="filter_uncovered",
+        help_text="Whether it left the memory for want of room, and no summary stands for it.",
+    )
     position_min = _Whole(field_name="position", lookup_expr="gte")
     position_max = _Whole(field_name="position", lookup_expr="lte")
     created_after = _Moment(field_name="created_at", lookup_expr="gte")
@@ -157,6 +162,9 @@ class MessageFilter(filters.FilterSet):
 
     def filter_pinned(self, queryset: MessageQuerySet, name: str, value: bool) -> MessageQuerySet:
         return queryset.filter(PINNED if value else ~PINNED)
+
+    def filter_uncovered(self, queryset: MessageQuerySet, name: str, value: bool) -> MessageQuerySet:
+        return queryset.filter(UNCOVERED if value else ~UNCOVERED)
 
     def filter_queryset(self, queryset: MessageQuerySet) -> MessageQuerySet:
         found: MessageQuerySet = super().filter_queryset(queryset)

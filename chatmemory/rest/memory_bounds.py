@@ -8,10 +8,11 @@ from __future__ import annotations
 from django.db.models import Count, Sum
 
 from chatmemory.conf import setting
-from chatmemory.core.entries import RESULT_CLEARED
+from chatmemory.core.entries import RESULT_CLEARED, EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.database.batches import CHARS, rows_of
 from chatmemory.database.estimators import estimator_for, window_of
+from chatmemory.database.operations.compaction.plan import EVICTED
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import entry_of, placed_rows
 from chatmemory.database.operations.rewrite import plan_rewrite
@@ -21,7 +22,7 @@ from chatmemory.database.sql.writes import chars_of
 from chatmemory.models import Conversation
 from chatmemory.rest.problems import MemoryTooLarge
 
-__all__ = ["require_bounded", "require_list_bounded", "require_room"]
+__all__ = ["require_bounded", "require_list_bounded", "require_room", "require_summarizable"]
 
 
 def require_bounded(conversation: Conversation, version: int | None = None) -> None:
@@ -78,6 +79,25 @@ def require_room(conversation: Conversation, messages: NewMessages, *, in_place:
     placed_rows(memory, conversation.next_position, window)  # placeholders have no rows before
     staying = [entry.row for entry in memory.entries()]
     _require(len(staying), sum(map(chars_of, staying)))
+
+
+def require_summarizable(conversation: Conversation) -> None:
+    """Check that one request may read all that a summary would stand for: the memory, and what left it.
+
+    Raises:
+        MemoryTooLarge: either exceeds ``MAX_MEMORY_MESSAGES`` or ``MAX_MEMORY_CHARS``.
+    """
+    require_bounded(conversation)
+    reasons = [*EVICTED, EvictionReason.SUMMARIZED.value]
+    left = rows_of(conversation).filter(position__gte=conversation.compacted_to, eviction_reason__in=reasons)
+    some = left.order_by("position").annotate(length=CHARS)[: setting("MAX_MEMORY_MESSAGES") + 1]
+    found = some.aggregate(count=Count("pk"), chars=Sum("length"))
+    if not _is_bounded(found["count"], found["chars"] or 0):
+        raise MemoryTooLarge(
+            f"Messages that no summary stands for left the memory: more than {setting('MAX_MEMORY_MESSAGES')}, or more "
+            f"than {setting('MAX_MEMORY_CHARS')} characters. That is too much for one request. On the server, "
+            "conversation.memory.compact() has no bound."
+        )
 
 
 def _past_size(conversation: Conversation, version: int) -> tuple[int, int]:

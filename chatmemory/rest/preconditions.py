@@ -18,10 +18,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 import chatmemory
+from chatmemory.database.idempotency import keys_of
 from chatmemory.models import WINDOW_SETTINGS, Conversation
 from chatmemory.rest.problems import PreconditionFailed, invalid
 
-__all__ = ["conversation_tag", "memory_tag", "not_modified", "precondition"]
+__all__ = ["conversation_tag", "memory_tag", "not_modified", "precondition", "unless_repeated"]
 
 
 def _tag(version: int, *state: Any) -> str:
@@ -98,6 +99,25 @@ def precondition(
             )
 
     return check
+
+
+def unless_repeated(
+    check: Callable[[Conversation], None] | None, key: str | None
+) -> Callable[[Conversation], None] | None:
+    """Return a check that lets a repeated request through: its own first run changed the version.
+
+    Args:
+        check: what :func:`precondition` returned.
+        key: the idempotency key of the request.
+    """
+    if check is None or key is None:
+        return check
+
+    def check_new(conversation: Conversation) -> None:
+        if not keys_of(conversation).filter(key=key).exists():
+            check(conversation)
+
+    return check_new
 
 
 def _strong(tag: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from datetime import datetime
 from http import HTTPStatus
 from itertools import islice
 from typing import Any
@@ -15,6 +16,7 @@ from django.db.models import ProtectedError, RestrictedError
 from django.http import Http404, UnreadablePostError
 from rest_framework import status
 from rest_framework.exceptions import APIException, NotFound, ParseError, PermissionDenied, ValidationError
+from rest_framework.fields import DateTimeField
 from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import exception_handler
@@ -24,6 +26,7 @@ from chatmemory.core.exceptions import (
     InvalidMessageError,
     NotRetainedError,
     PinnedTooMuchError,
+    UnusableSummaryError,
 )
 from chatmemory.database.errors import is_unavailable, lacks_migration
 from chatmemory.formats import UnsupportedContentError
@@ -32,14 +35,17 @@ from chatmemory.models import Conversation
 __all__ = [
     "PROBLEM_JSON",
     "Conflict",
+    "Covered",
     "IdempotencyConflict",
     "LengthRequired",
     "MemoryTooLarge",
+    "NoSummarizer",
     "NotExpressible",
     "NotMigrated",
     "NotRetained",
     "PinnedTooMuch",
     "PreconditionFailed",
+    "SummarizerFailed",
     "TooLarge",
     "Unavailable",
     "invalid",
@@ -96,6 +102,26 @@ class Conflict(Problem):
     type = "urn:chatmemory:problem:memory-id-taken"
 
 
+class Covered(Problem):
+    """A summary stands for these messages already."""
+
+    status_code = status.HTTP_409_CONFLICT
+    type = "urn:chatmemory:problem:already-summarized"
+
+
+class NoSummarizer(Problem):
+    """The project has nothing that writes summaries."""
+
+    status_code = status.HTTP_409_CONFLICT
+    type = "urn:chatmemory:problem:no-summarizer"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This site has no summarizer. Send a summary of your own, with through and text; or have "
+            'CHATMEMORY["SUMMARIZER"] set on the server.'
+        )
+
+
 class PreconditionFailed(Problem):
     """The resource is not what ``If-Match`` says."""
 
@@ -127,6 +153,20 @@ class IdempotencyConflict(Problem):
 
     status_code = status.HTTP_422_UNPROCESSABLE_ENTITY
     type = "urn:chatmemory:problem:idempotency-key-reused"
+
+
+class SummarizerFailed(Problem):
+    """The project's summarizer raised, or its text cannot take the place of the messages."""
+
+    status_code = status.HTTP_502_BAD_GATEWAY
+    type = "urn:chatmemory:problem:summarizer-failed"
+
+    def __init__(self, error: Exception, retry_at: datetime | None) -> None:
+        # An exception of the project's may name hosts and keys.
+        why = str(error) if isinstance(error, UnusableSummaryError) else type(error).__name__
+        moment = None if retry_at is None else DateTimeField().to_representation(retry_at)
+        later = f" Unless you ask for it, it is not tried again before {moment}." if moment else ""
+        super().__init__(f"The summarizer failed, and nothing was changed: {why}.{later}", retry_at=moment)
 
 
 class NotExpressible(Problem):

@@ -19,7 +19,7 @@ from chatmemory.rest.access import is_for_others, may_read_words
 from chatmemory.rest.filters import WORD_FILTERS
 from chatmemory.staff import Act
 
-__all__ = ["change_to_record", "record_change", "record_read", "recorded", "recorded_change"]
+__all__ = ["change_and_read", "change_to_record", "record_change", "record_read", "recorded", "recorded_change"]
 
 T = TypeVar("T")
 
@@ -89,6 +89,31 @@ def recorded_change(request: Request, target: Target, change_memory: Callable[[]
         return made
 
     return recorded(request, target.key.database, change)
+
+
+def change_and_read(
+    request: Request, target: Target, change_memory: Callable[[], Change], read: Callable[[Change], T]
+) -> tuple[Change, T]:
+    """Change a memory, record the figures of the change, and read what became of it, in one transaction.
+
+    Args:
+        request: the request.
+        target: the conversation.
+        change_memory: makes the change.
+        read: is called with the change; what it raises undoes the change.
+
+    Returns:
+        the change, and what ``read`` returned.
+    """
+
+    def transact() -> tuple[Change, T]:
+        with transaction.atomic(using=target.key.database):
+            made = change_memory()
+            found = read(made)
+            record_change(request, made.conversation, change_to_record(made))
+        return made, found
+
+    return retry(target.key.database, transact)
 
 
 def _call(request: Request) -> str:

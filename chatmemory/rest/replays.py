@@ -28,10 +28,10 @@ FIGURES = (
 
 
 class VariantSerializer(WindowSerializer):
-    """A window to replay a history with. It has no model, because the stored tokens are used."""
+    """A window to replay a history with. It has no model, because the stored tokens are used, and makes no summary."""
 
     class Meta(WindowSerializer.Meta):
-        fields = tuple(name for name in WINDOW_SETTINGS if name != "model")
+        fields = tuple(name for name in WINDOW_SETTINGS if name not in {"model", "compact_at"})
         extra_kwargs = {name: {"required": False} for name in fields}
 
 

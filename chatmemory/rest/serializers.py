@@ -87,6 +87,10 @@ class ConversationSerializer(_WindowedSerializer):
                 "help_text": "How many tool results stay when the window is full and older ones give way to "
                 "placeholders. null: none gives way."
             },
+            "compact_at": {
+                "help_text": "A summary of older turns is due when the memory has reached this percent of its limit, "
+                "or the window has evicted messages that no summary stands for. null: never."
+            },
             "version": {"help_text": "Of the memory: every change of it adds one."},
             "message_count": {"help_text": "Messages said."},
             "retained_count": {"help_text": "Messages in the memory."},
@@ -136,7 +140,7 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
     reason = serializers.SerializerMethodField(
         help_text="Why it was evicted: there was no room in the window; its tool call was evicted (orphan); a new "
         "system message replaced it; a rewrite dropped it; the memory was cleared; a placeholder took the place of an "
-        "old tool result (tool_cleared)."
+        "old tool result (tool_cleared); a summary stands for it (summarized)."
     )
     synthetic = serializers.BooleanField(
         help_text="Nobody said it, so the history leaves it out: its origin is not said."
@@ -153,7 +157,8 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
             },
             "origin": {
                 "help_text": "How it came into the memory: somebody said it; a rewrite put it in; it is a copy of a "
-                "message that could not stay in its place; it is the placeholder of a tool result (cleared)."
+                "message that could not stay in its place; it is the placeholder of a tool result (cleared), or a "
+                "summary."
             },
             "covers_from": {"help_text": "The first position that it stands for; null if it stands for no other."},
             "covers_to": {"help_text": "The last position that it stands for."},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import path, register_converter
 
+from chatmemory.rest.views.compaction import CompactionViewSet
 from chatmemory.rest.views.conversations import ConversationViewSet
 from chatmemory.rest.views.memory import MemoryViewSet
 from chatmemory.rest.views.messages import MessageViewSet
@@ -72,6 +73,11 @@ api_urlpatterns = [
         "conversations/<str:conversation_id>/memory/replay/",
         MemoryViewSet.as_view({"post": "replay"}),
         name="memory-replay",
+    ),
+    path(
+        "conversations/<str:conversation_id>/compaction/",
+        CompactionViewSet.as_view({"get": "retrieve", "post": "compact"}),
+        name="compaction",
     ),
     path(
         "stores/<chatmemory_memory_id:memory_id>/",

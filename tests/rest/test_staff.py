@@ -13,7 +13,7 @@ from django.contrib.admin.models import LogEntry
 from django.db import transaction
 from django.test import Client
 
-from chatmemory.models import Conversation, Message
+from chatmemory.models import Compaction, Conversation, Message
 from chatmemory.rest.filters import ConversationFilter, MessageFilter
 from chatmemory.rest.views.conversations import ConversationViewSet
 from chatmemory.rest.views.messages import MessageViewSet
@@ -65,6 +65,8 @@ CALLS: dict[tuple[str, str], tuple[set[str], Any, set[str]]] = {
     ("message-unpin", "POST"): ({"change_conversation"}, None, {"plantedRetained"}),
     ("memory-clear-tool-results", "POST"): (WRITE, {"keep": 0, "placeholder": "."}, {"plantedResult"}),
     ("memory-replay", "POST"): (VIEW, {"variants": [{"limit": 2}]}, set()),
+    ("compaction", "GET"): (VIEW, None, set()),
+    ("compaction", "POST"): (WRITE, {"through": 3, "text": "."}, RETAINED - {"plantedSystem", "plantedRetained"}),
     ("store", "GET"): (READ, None, RETAINED),
     ("store", "PUT"): (WRITE, [USER], set()),
     ("store", "DELETE"): ({"change_conversation"}, None, set()),
@@ -240,6 +242,19 @@ class TestWithoutReading:
                 found = reads.get("/api/conversations/", {"owner": "*", name: word}).json()["results"]
                 assert [each["id"] for each in found] == [str(theirs.pk)]
         assert reads.get("/api/conversations/", {"owner": "*", "search": NOBODY_SAID}).json()["results"] == []
+
+    def test_a_summary_and_what_failed_are_told_without_words(self, blind: Client, theirs: Conversation) -> None:
+        post(signed_in(theirs.owner), url(theirs, "compaction/"), {"through": 3, "text": "plantedBrief"})
+        Compaction.objects.create(conversation=theirs, failures=1, error="ValueError: plantedError")
+        owner = signed_in(theirs.owner).get(url(theirs, "compaction/")).json()
+        staff = signed_in(member()).get(url(theirs, "compaction/?owner=*")).json()
+        assert LogEntry.objects.count() == 1
+        unread = blind.get(url(theirs, "compaction/?owner=*")).json()
+        assert LogEntry.objects.count() == 1
+        found = [(said["last_summary"]["text"], said["failures"]["error"]) for said in (owner, staff, unread)]
+        assert found == [
+            ("plantedBrief", "ValueError"), ("plantedBrief", "ValueError: plantedError"), ("", "ValueError"),
+        ]  # fmt: skip
 
     def test_no_tag_tells_metadata(self, blind: Client, theirs: Conversation) -> None:
         query = f"?owner={theirs.owner_id}"

@@ -11,6 +11,7 @@ import pytest
 from django.contrib.admin.models import ADDITION, CHANGE, DELETION, LogEntry
 from django.db import connection
 
+from chatmemory import UserMessage
 from chatmemory.models import Conversation
 from tests.rest.test_isolation import everything
 from tests.rest.test_staff import CALLS, address, signed_in
@@ -107,6 +108,22 @@ class TestTheRecord:
         assert '"described": ["title"]' in found[2][3]
         assert not any("planted" in entry[3] for entry in found)
 
+    def test_says_who_sent_words_to_the_summarizer_whatever_came_of_it(
+        self, user: Any, theirs: Conversation, settings: Any
+    ) -> None:
+        client, query = signed_in(user), f"?owner={theirs.owner_id}"
+        theirs.memory.add(UserMessage("plantedLong " * 500))
+        theirs.memory.add(UserMessage("What next?"))
+        assert post(client, url(theirs, f"compaction/{query}"), {}).status_code == 409
+        assert self.entries() == []
+        for name, status in (("raises", 502), ("brief", 200)):
+            settings.CHATMEMORY = {"SUMMARIZER": f"tests.rest.test_compaction.{name}"}
+            assert post(client, url(theirs, f"compaction/{query}"), {"keep": 10}).status_code == status
+        said = [entry[3] for entry in self.entries()]
+        assert len(said) == 2
+        assert all("POST api/conversations/{conversation_id}/compaction/" in each for each in said)
+        assert all(each.endswith('{"keep": 10}') for each in said)
+
     def test_is_written_with_the_change_or_neither_is(self, user: Any, theirs: Conversation) -> None:
         def without_log(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
             if "INSERT" in sql and "django_admin_log" in sql:
@@ -117,7 +134,8 @@ class TestTheRecord:
         client.raise_request_exception = False
         before = everything()
         with connection.execute_wrapper(without_log):
-            for name, method in CALLS.keys() - {("memory-replay", "POST")}:  # it tells no words, so it leaves no record
+            without_words = {("memory-replay", "POST"), ("compaction", "GET")}  # these leave no record
+            for name, method in CALLS.keys() - without_words:
                 path = address(name, theirs, f"owner={theirs.owner_id}")
                 answer = send(client, method, path, CALLS[name, method][1] or {})
                 assert (answer.status_code, said_in(answer)) == (500, set()), (name, method)

@@ -74,6 +74,7 @@ SETTINGS = {
     "low_water": 60,
     "whole_turns": True,
     "keep_tool_results": 1,
+    "compact_at": 80,
 }
 CLEARING = {"keep": 0, "exclude_tools": ["remember", "look_up"], "placeholder": "."}
 DATES = [
@@ -148,9 +149,10 @@ PARAMETERS: dict[str, Sequence[str]] = {
     "metadata_key": ["a", "c", "a.b", "$", "0"],
     "state": ["retained", "evicted", "retained,evicted", "retained,retained,", ",", "gone"],
     "type": ["USER", "AI,SYSTEM", "user", ",", ",".join(["USER"] * 2000)],
-    "reason": ["window", "cleared,orphan,tool_cleared", "", "synthetic", ","],
-    "origin": ["said", "said,cleared,copy,rewrite", "", "SAID", ",", "pinned"],
+    "reason": ["window", "cleared,orphan,tool_cleared", "summarized", "", "synthetic", ","],
+    "origin": ["said", "said,cleared,copy,rewrite", "summary", "", "SAID", ",", "pinned"],
     "pinned": ["true", "false", "1", ""],
+    "uncovered": ["true", "false", "1", ""],
     "window": ["messages", "tokens", "hours"],
     "has_evicted": ["true", "false", "1", "0", "maybe", "None"],
     "position_min": NUMBERS,
@@ -168,7 +170,7 @@ CONVERSATION_LIST = {
     "updated_after", "updated_before", "ordering", "cursor", "page_size",
 }  # fmt: skip
 MESSAGE_LIST = {
-    "state", "type", "reason", "origin", "pinned", "position_min", "position_max", "created_after",
+    "state", "type", "reason", "origin", "pinned", "uncovered", "position_min", "position_max", "created_after",
     "created_before", "evicted_after", "evicted_before", "search", "ordering", "cursor", "page_size",
 }  # fmt: skip
 FREE_TEXT = {
@@ -246,6 +248,7 @@ class Fuzzer:
         several = draw.choices(messages, k=draw.randrange(4))
         store = f"/api/stores/{self.segment(draw.choice([*memory_ids, 'new']))}/"
         base = f"/api/conversations/{conversation if draw.random() < 0.95 else self.segment(conversation)}/"
+        summary = draw.choice([{"keep": 10}, {"through": draw.randrange(9), "text": "."}])
         windowed = ("window", "limit", "low_water", "whole_turns", "keep_tool_results")
         window = {name: SETTINGS[name] for name in windowed if draw.random() < 0.5}
         clearing = {name: value for name, value in CLEARING.items() if draw.random() < 0.7}
@@ -260,6 +263,8 @@ class Fuzzer:
             (1, "POST", f"{position}pin/", None),
             (0.5, "POST", f"{position}unpin/", None),
             (1, "POST", f"{base}memory/clear-tool-results/", clearing),
+            (1, "GET", f"{base}compaction/", None),
+            (1.5, "POST", f"{base}compaction/", summary),
             (1, "POST", f"{base}memory/replay/", {"variants": [window] * draw.randrange(4)}),
             (1.5, "PUT", store, [message for message in several if "type" in message]),
             (1, "GET", store, None),

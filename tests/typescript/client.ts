@@ -101,9 +101,21 @@ export async function chat(baseUrl: string, csrfToken: string, question: string)
     return problem.status === 412 ? [`Somebody was faster: version ${problem.version}`] : places;
   }
 
+  const compaction = need(await api.GET("/conversations/{conversation_id}/compaction/", { params: { path } }));
+  if (compaction.plan !== null) {
+    const summary = await api.POST("/conversations/{conversation_id}/compaction/", {
+      params: { path, header: { "Idempotency-Key": crypto.randomUUID(), "If-Match": `"${compaction.version}"` } },
+      body: { through: compaction.plan.covers_to, text: "We talked." },
+    });
+    if (summary.error?.type === "urn:chatmemory:problem:already-summarized") return [summary.error.detail];
+  }
+  const made = await api.POST("/conversations/{conversation_id}/compaction/", { params: { path }, body: { keep: 60 } });
+  const later = made.error?.retry_at ?? "at once";
+  const outcome: "summarized" | "nothing_to_do" | "under_way" = need(made).outcome;
+
   const store = { memory_id: conversation.memory_id };
   const stored = need(await api.GET("/stores/{memory_id}/", { params: { path: store } }));
   await api.PUT("/stores/{memory_id}/", { params: { path: store }, body: [...stored, said] });
   await api.DELETE("/stores/{memory_id}/", { params: { path: store } });
-  return [...forgotten, ...shown, ...wouldGo, ...stored.map(textOf), rewritten.data.window];
+  return [...forgotten, ...shown, ...wouldGo, ...stored.map(textOf), rewritten.data.window, outcome, later];
 }

@@ -6,6 +6,7 @@ from drf_spectacular.openapi import AutoSchema
 
 from chatmemory.conf import setting
 from chatmemory.models import WINDOW_SETTINGS
+from chatmemory.rest.openapi.compaction_schemas import compaction_schemas
 from chatmemory.rest.openapi.serializer_fields import fields_of
 from chatmemory.rest.openapi.shapes import COUNT, Schema, closed, list_of, number, or_null, ref, whole
 from chatmemory.rest.replays import FIGURES, MOST_VARIANTS, REPLAYED_SETTINGS, VariantSerializer
@@ -135,6 +136,7 @@ def resource_schemas(inspector: AutoSchema) -> dict[str, Schema]:
             },
             description="The tool results that gave way, and their placeholders.",
         ),
+        **compaction_schemas(inspector, conversation, memory_size),
         "ReplayedWindows": closed(
             {},
             {

@@ -46,6 +46,11 @@ _OPENAI_CALL = {
 _OPENAI_RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "A small carnivore."}
 _SUMMARY = {"contents": [{"text": "Summary: Ann asked what a cat is.", "type": "TEXT"}], "type": "USER"}
 
+_COVERING: dict[str, Any] = {
+    "contents": [{"text": "<summary>\nAnn asked what a cat is.\n</summary>", "type": "TEXT"}],
+    "type": "USER",
+}
+
 _NEW = {
     "memory_id": "support-42",
     "title": "Support",
@@ -61,6 +66,7 @@ _CONVERSATION = {
     "low_water": 100,
     "whole_turns": False,
     "keep_tool_results": None,
+    "compact_at": None,
     "version": 2,
     "message_count": 3,
     "retained_count": 2,
@@ -109,6 +115,15 @@ _CLEARED_ITEM = {
     **_item(7, _CLEARED, "[Cleared]", 8, type="TOOL_EXECUTION_RESULT", added_in=7, synthetic=True),
     **{"origin": "cleared", "covers_from": 5, "covers_to": 5},
 }
+_COMPACTED_ITEM = {
+    **_item(9, _COVERING, _COVERING["contents"][0]["text"], 12, added_in=8, synthetic=True),
+    **{"origin": "summary", "covers_from": 0, "covers_to": 5},
+}
+_SUMMARIZED_ITEM = {
+    **_item(5, _CALL, "", 9, type="AI"),
+    **{"state": "evicted", "reason": "summarized", "evicted_in": 8, "evicted_at": _MOMENT},
+}
+_SIZE_NOW = {"window": "tokens", "limit": 4000, "messages": 5, "tokens": 61}
 _FIGURES = {
     "requests": 40,
     "input_tokens": 120_000,
@@ -138,6 +153,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "SmallerWindow": {"limit": 1},
         "KeepsThePromptCache": {"low_water": 50, "whole_turns": True, "keep_tool_results": 3},
         "Title": {"title": "About cats"},
+        "Summaries": {"compact_at": 80},
+        "NoSummaries": {"compact_at": None},
     },
     "ChangedConversation": {"SmallerWindow": {**_CONVERSATION, "evicted": [_GONE_ITEM]}},
     "NewMessages": {
@@ -170,6 +187,50 @@ EXAMPLES: dict[str, dict[str, Any]] = {
             "memory": {"window": "tokens", "limit": 4000, "messages": 5, "tokens": 61},
             "version": 7,
         }
+    },
+    "Compaction": {
+        "Due": {
+            "compact_at": 80,
+            "due": True,
+            "under_way": False,
+            "plan": {"covers_from": 0, "covers_to": 41, "messages": 18, "tokens": 5210, "previous": 9},
+            "last_summary": {
+                "position": 9,
+                "covers_from": 0,
+                "covers_to": 5,
+                "tokens": 12,
+                "state": "retained",
+                "text": "Ann asked what a cat is.",
+                "created_at": _MOMENT,
+            },
+            "failures": {"count": 1, "failed_at": _MOMENT, "retry_at": _MOMENT, "error": "TimeoutError"},
+            "version": 8,
+        },
+        "Nothing": {
+            "compact_at": None,
+            "due": False,
+            "under_way": False,
+            "plan": None,
+            "last_summary": None,
+            "failures": {"count": 0, "failed_at": None, "retry_at": None, "error": ""},
+            "version": 2,
+        },
+    },
+    "NewCompaction": {
+        "BySummarizer": {},
+        "KeepMore": {"keep": 70},
+        "Own": {"through": 41, "text": "Ann asked what a cat is."},
+    },
+    "Compacted": {
+        "Summarized": {
+            "outcome": "summarized",
+            "added": [_COMPACTED_ITEM],
+            "evicted": [_SUMMARIZED_ITEM],
+            "memory": _SIZE_NOW,
+            "version": 8,
+        },
+        "NothingToDo": {"outcome": "nothing_to_do", "added": [], "evicted": [], "memory": _SIZE_NOW, "version": 8},
+        "UnderWay": {"outcome": "under_way", "added": [], "evicted": [], "memory": _SIZE_NOW, "version": 8},
     },
     "ReplayedWindows": {"LowWater": {"variants": [_VARIANT]}, "Recorded": {}},
     "Replays": {

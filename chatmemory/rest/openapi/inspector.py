@@ -32,9 +32,9 @@ from chatmemory.rest.views.stores import StoreViewSet
 
 __all__ = ["ChatMemorySchema"]
 
-_ALWAYS = {400, 401, 403, 404, 406, 429, 503}
-_WITH_BODY = {411, 413, 415}
-_WITH_HEADER = {"If-Match": 412, "Idempotency-Key": 422}
+_ALWAYS = {"Invalid", "NotSignedIn", "Forbidden", "NotFound", "NotExpressible", "TooOften", "DatabaseUnavailable"}
+_WITH_BODY = {"LengthRequired", "TooLarge", "NotJson"}
+_WITH_HEADER = {"If-Match": "VersionMoved", "Idempotency-Key": "IdempotencyKeyReused"}
 
 
 class ChatMemorySchema(AutoSchema):
@@ -60,8 +60,9 @@ class ChatMemorySchema(AutoSchema):
         return deepcopy(super().get_operation(path, path_regex, path_prefix, method, registry))
 
     def _register_components(self, registry: ComponentRegistry) -> None:
+        responses = {name: response for name, (_code, response) in PROBLEM_RESPONSES.items()}
         schemas = {**LANGCHAIN4J, **OPENAI, **SENT, **resource_schemas(self), "Problem": PROBLEM}
-        for kind, components in ("schemas", schemas), ("responses", dict(PROBLEM_RESPONSES.values())):
+        for kind, components in ("schemas", schemas), ("responses", responses):
             for name, component in deepcopy(components).items():
                 registry.register_on_missing(ResolvedComponent(name, kind, component, object=ChatMemorySchema))
 
@@ -100,8 +101,7 @@ class ChatMemorySchema(AutoSchema):
         if name is None:
             return None
         schema = self.registry[name, ResolvedComponent.SCHEMA].schema
-        optional = schema.get("type") == "object" and not schema.get("required")
-        return {"required": not optional, "content": _content(name)}
+        return {"required": not any(map(_takes_nothing, schema.get("anyOf", [schema]))), "content": _content(name)}
 
     def _get_response_bodies(self, direction: str = "response") -> Schema:
         described = self._described
@@ -116,14 +116,18 @@ class ChatMemorySchema(AutoSchema):
         if described.links:
             answer["links"] = described.links
         responses = {str(status.value): answer}
+        if described.accepted:
+            responses["202"] = {**answer, "description": described.accepted}
         if "If-None-Match" in described.headers:
             responses["304"] = {"description": "There is nothing newer.", "headers": answer["headers"]}
         problems = _ALWAYS | described.problems | (_WITH_BODY if described.body else set())
-        problems |= {code for name, code in _WITH_HEADER.items() if name in described.headers}
-        for code in sorted(problems):
-            name, _response = PROBLEM_RESPONSES[code]
-            responses[str(code)] = ref(name, "responses")
-        return responses
+        problems |= {problem for name, problem in _WITH_HEADER.items() if name in described.headers}
+        codes = {PROBLEM_RESPONSES[name][0]: name for name in problems}
+        return responses | {str(code): ref(codes[code], "responses") for code in sorted(codes)}
+
+
+def _takes_nothing(schema: Schema) -> bool:
+    return schema.get("type") == "object" and not schema.get("required")
 
 
 def _content(schema: str) -> Schema:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from chatmemory.rest.openapi.shapes import Schema
 from chatmemory.rest.views.base import ChatMemoryViewSet
+from chatmemory.rest.views.compaction import CompactionViewSet
 from chatmemory.rest.views.conversations import ConversationViewSet
 from chatmemory.rest.views.memory import MemoryViewSet
 from chatmemory.rest.views.messages import MessageViewSet
@@ -20,6 +21,7 @@ TAGS: dict[type[ChatMemoryViewSet], tuple[str, str]] = {
     ),
     MessageViewSet: ("messages", "The history: every message that was said, in the memory or no longer."),
     MemoryViewSet: ("memory", "The messages that the model gets."),
+    CompactionViewSet: ("compaction", "Summaries, which take the place of older turns in the memory."),
     StoreViewSet: ("stores", "LangChain4j's ChatMemoryStore over HTTP: the three methods, by memory ID."),
 }
 
@@ -44,8 +46,11 @@ class Operation:
     """The headers of the request."""
 
     answer_headers: tuple[str, ...] = ()
-    problems: frozenset[int] = frozenset()
-    """Statuses that only this operation has."""
+    accepted: str = ""
+    """What an answer 202 means; empty: there is none."""
+
+    problems: frozenset[str] = frozenset()
+    """The names of errors that only this operation has."""
 
     links: dict[str, Schema] = field(default_factory=dict)
 
@@ -74,7 +79,7 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
         formatted=False,
         headers=("Idempotency-Key",),
         answer_headers=("Location",),
-        problems=frozenset({409}),
+        problems=frozenset({"MemoryIdTaken"}),
         links={
             **_links(
                 "By its id.",
@@ -89,6 +94,8 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
                 "previewMemory",
                 "clearToolResults",
                 "replayMemory",
+                "getCompaction",
+                "compactMemory",
                 conversation_id="$response.body#/id",
             ),
             **_links(
@@ -160,7 +167,7 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
         answer="ChangedPin",
         headers=("If-Match",),
         answer_headers=("ETag",),
-        problems=frozenset({413}),
+        problems=frozenset({"TooLarge"}),
     ),
     (MessageViewSet, "unpin"): Operation(
         id="unpinMessage",
@@ -177,7 +184,7 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
         answer="Memory",
         headers=("If-None-Match",),
         answer_headers=("ETag",),
-        problems=frozenset({413}),
+        problems=frozenset({"TooLarge"}),
         links=_links("Unless it was changed.", "rewriteMemory", "clearMemory", "addMessages", **_SAME, **_IF_SEEN),
     ),
     (MemoryViewSet, "update"): Operation(
@@ -229,6 +236,35 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
         answer="Replays",
         formatted=False,
     ),
+    (CompactionViewSet, "retrieve"): Operation(
+        id="getCompaction",
+        summary="Whether a summary is due",
+        description=(
+            "With what it would stand for, the last summary, and what failed since. 413 if that is more than the "
+            "server handles at once."
+        ),
+        answer="Compaction",
+        formatted=False,
+        problems=frozenset({"TooLarge"}),
+        links=_links("As long as nothing changes.", "compactMemory", **_SAME),
+    ),
+    (CompactionViewSet, "compact"): Operation(
+        id="compactMemory",
+        summary="Put a summary in the place of older turns",
+        description=(
+            "Without a `text` the site's summarizer writes the summary, which may take a while; messages that are "
+            "added meanwhile stay, and if it fails nothing changes. `If-Match` is then checked before it begins, and "
+            "no `Idempotency-Key` is needed, for nothing is summarised twice. With `through` and `text` the summary is "
+            "yours. The history keeps everything."
+        ),
+        body="NewCompaction",
+        answer="Compacted",
+        headers=("Idempotency-Key", "If-Match"),
+        answer_headers=("ETag",),
+        accepted="Another summary of this conversation is being made. Nothing was done.",
+        problems=frozenset({"NotSummarized", "SummarizerFailed"}),
+        links=_links("As it is then.", "getMemory", **_SAME, at="$response.body#/version"),
+    ),
     (StoreViewSet, "retrieve"): Operation(
         id="getStore",
         summary="getMessages",
@@ -236,7 +272,7 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
         answer="StoredMessages",
         headers=("If-None-Match",),
         answer_headers=("ETag",),
-        problems=frozenset({413}),
+        problems=frozenset({"TooLarge"}),
         links=_links("Unless it was changed.", "updateStore", memory_id="$request.path.memory_id", **_IF_SEEN),
     ),
     (StoreViewSet, "update"): Operation(

@@ -15,7 +15,7 @@ from rest_framework.exceptions import (
 from chatmemory.models import MAX_LIMIT
 from chatmemory.rest import problems
 from chatmemory.rest.openapi.parameters import ANSWER_HEADERS
-from chatmemory.rest.openapi.shapes import Schema, closed, list_of, ref, text, whole
+from chatmemory.rest.openapi.shapes import MOMENT, Schema, closed, list_of, or_null, ref, text, whole
 
 __all__ = ["PROBLEM", "PROBLEM_RESPONSES"]
 
@@ -23,8 +23,9 @@ PROBLEM = closed(
     {
         "type": text(
             "about:blank, or what kind of problem it is: `urn:chatmemory:problem:` and then invalid, not-retained, "
-            "pinned-too-much, memory-id-taken, version-moved, too-large, memory-too-large, "
-            "idempotency-key-reused, not-expressible, database-unavailable or not-migrated."
+            "pinned-too-much, memory-id-taken, already-summarized, no-summarizer, version-moved, too-large, "
+            "memory-too-large, idempotency-key-reused, not-expressible, summarizer-failed, database-unavailable or "
+            "not-migrated."
         ),
         "title": text("The words of the status."),
         "status": whole(400, 599),
@@ -35,9 +36,17 @@ PROBLEM = closed(
             closed({"place": text("Such as messages[1].contents[0].text; empty for the whole."), "detail": text()}),
             "With status 400: every place that is wrong.",
         ),
-        "conversation": {"type": "string", "format": "uri", "description": "With status 409: the one that is there."},
+        "conversation": {
+            "type": "string",
+            "format": "uri",
+            "description": "The one that has a memory_id that is taken.",
+        },
         "version": whole(0, MAX_LIMIT, "With status 412: of the memory now."),
         "etag": text("With status 412: the ETag to send now."),
+        "retry_at": {
+            **or_null(MOMENT),
+            "description": "With status 502: a summary that is due is not tried again before.",
+        },
     },
     "Something is wrong (RFC 9457).",
 )
@@ -65,6 +74,14 @@ with override("en"):  # REST framework translates what it says
                 conversation="https://example.com/api/conversations/01935c5e-0000-7000-8000-000000000001/",
             ),
         ),
+        "NotSummarized": (
+            "There is nothing up to `through` that no summary stands for (`already-summarized`); or the request has no "
+            "`text`, and this site has no summarizer (`no-summarizer`).",
+            problems.Covered(
+                "through is 41, but no message up to there can be summarised: a summary stands for all before 42, or "
+                "they are pinned, or somebody took them out"
+            ),
+        ),
         "LengthRequired": (
             "The body comes in chunks, without a `Content-Length`.",
             problems.LengthRequired("Send the body with a Content-Length, not in chunks."),
@@ -87,6 +104,10 @@ with override("en"):  # REST framework translates what it says
             problems.IdempotencyConflict("idempotency key 'a' was used before, with another request; take a new key"),
         ),
         "TooOften": ("Too many requests.", Throttled(wait=12)),
+        "SummarizerFailed": (
+            "This site's summarizer failed, or its text is of no use. Nothing was changed.",
+            problems.SummarizerFailed(TimeoutError(), None),
+        ),
         "DatabaseUnavailable": (
             "The database does not answer, or is too busy. It may have made the change all the same.",
             problems.Unavailable(),
@@ -101,6 +122,6 @@ def _response(name: str, description: str, error: APIException) -> Schema:
 
 
 PROBLEM_RESPONSES = {
-    error.status_code: (name, _response(name, description, error)) for name, (description, error) in _ERRORS.items()
+    name: (error.status_code, _response(name, description, error)) for name, (description, error) in _ERRORS.items()
 }
-"""The component of each status, with its name."""
+"""The status and the component of each error, by its name."""

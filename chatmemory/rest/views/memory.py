@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db import transaction
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,11 +11,9 @@ from rest_framework.response import Response
 from chatmemory.core.numbers import whole_number
 from chatmemory.database import operations
 from chatmemory.database.batches import rows_of
-from chatmemory.database.change import Change
 from chatmemory.database.operations.replay import replay
 from chatmemory.database.operations.try_window import fit_rows
 from chatmemory.database.prefix import fresh_rows, prefix_version_at
-from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.database.to_format import written_memory
 from chatmemory.models import MAX_LIMIT, Conversation
@@ -24,7 +21,7 @@ from chatmemory.rest.bodies import read_list, read_memory
 from chatmemory.rest.memory_bounds import require_bounded, require_room
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
-from chatmemory.rest.records import change_to_record, record_change, record_read, recorded_change
+from chatmemory.rest.records import change_and_read, record_read, recorded_change
 from chatmemory.rest.replays import read_variants, replays_to_data
 from chatmemory.rest.serializers import (
     WindowSerializer,
@@ -122,15 +119,12 @@ class MemoryViewSet(ChatMemoryViewSet):
         serializer = ToolClearingSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         require_bounded(found)
-
-        def transact() -> Change:
-            with transaction.atomic(using=target.key.database):
-                change = operations.clear_tool_results(target, **serializer.validated_data)
-                require_bounded(change.conversation)  # fewer tokens may be more characters
-                record_change(request, change.conversation, change_to_record(change))
-            return change
-
-        change = retry(target.key.database, transact)
+        change, _ = change_and_read(
+            request,
+            target,
+            lambda: operations.clear_tool_results(target, **serializer.validated_data),
+            lambda made: require_bounded(made.conversation),  # fewer tokens may be more characters
+        )
         tag = self._tag(change.conversation, change.conversation.version)
         return Response(change_to_data(change, self.format_name), headers={"ETag": tag})
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django.db import transaction
 from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework import status
 from rest_framework.exceptions import NotFound
@@ -16,8 +15,6 @@ from chatmemory.core.numbers import whole_number
 from chatmemory.database import operations
 from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
-from chatmemory.database.idempotency import keys_of
-from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import MAX_LIMIT, Conversation, Message
 from chatmemory.rest.access import may_read_words
@@ -25,9 +22,9 @@ from chatmemory.rest.bodies import read_batch
 from chatmemory.rest.filters import MessageFilter, StrictOrderingFilter
 from chatmemory.rest.memory_bounds import require_bounded, require_room
 from chatmemory.rest.pagination import MessagePagination
-from chatmemory.rest.preconditions import memory_tag, precondition
+from chatmemory.rest.preconditions import memory_tag, precondition, unless_repeated
 from chatmemory.rest.problems import invalid
-from chatmemory.rest.records import change_to_record, record_change, record_read, recorded_change
+from chatmemory.rest.records import change_and_read, record_read, recorded_change
 from chatmemory.rest.serializers import MessageSerializer, change_to_data, message_items
 from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.staff import READ_WORDS, WRITE_WORDS
@@ -65,15 +62,7 @@ class MessageViewSet(ChatMemoryViewSet):
         conversation, key = self.conversation(), self.idempotency_key()
         messages = read_batch(request.data, self.message_format)
         require_room(conversation, messages)
-        demanded = precondition(request)
-
-        def check(row: Conversation) -> None:
-            # The first run of this very request changed the version.
-            repeated = key and keys_of(row).filter(key=key).exists()
-            if demanded and not repeated:
-                demanded(row)
-
-        target = Target.of(conversation, demanded and check)
+        target = Target.of(conversation, unless_repeated(precondition(request), key))
         change = recorded_change(request, target, lambda: operations.add(target, messages, idempotency_key=key))
         answer = change_to_data(change, self.format_name)
         return Response(answer, status=status.HTTP_201_CREATED, headers={"ETag": self._tag(change)})
@@ -102,15 +91,12 @@ class MessageViewSet(ChatMemoryViewSet):
             raise invalid("", "expected no body, or {}")
         target = Target.of(conversation, precondition(self.request))
         known = self._row(conversation, position).position
-
-        def transact() -> tuple[Change, Message]:
-            with transaction.atomic(using=target.key.database):
-                change = change_pin(target, known)
-                row = rows_of(change.conversation).get(position=known)  # nobody changes it before this transaction ends
-                record_change(self.request, change.conversation, change_to_record(change))
-            return change, row
-
-        change, row = retry(target.key.database, transact)
+        change, row = change_and_read(
+            self.request,
+            target,
+            lambda: change_pin(target, known),
+            lambda made: rows_of(made.conversation).get(position=known),  # nobody changes it before the end
+        )
         [item] = message_items([row], self.message_format, with_words=may_read_words(self.request))
         done = change_to_data(change, self.format_name)
         answer = {"item": item, "memory": done["memory"], "version": done["version"]}

@@ -16,7 +16,13 @@ from chatmemory.database.batches import chunks, rows_of
 from chatmemory.database.change import Change, Gone
 from chatmemory.database.estimators import estimator_of, window_of
 from chatmemory.database.idempotency import check_key, fingerprint, recall, remember
-from chatmemory.database.operations.compaction.plan import EVICTED, CompactionPlan, plan_of, read_memory
+from chatmemory.database.operations.compaction.plan import (
+    EVICTED,
+    CompactionPlan,
+    plan_of,
+    read_memory,
+    uncovered,
+)
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import entry_of, evicted_rows, placed_rows
 from chatmemory.database.operations.positions import orders_between
@@ -90,7 +96,7 @@ def apply_text(target: Target, through: int, text: str, *, idempotency_key: str 
             return
         conversation = change.conversation
         memory = read_memory(conversation, window_of(conversation))
-        plan = plan_of(conversation, memory, _kept_behind(memory, through, conversation))
+        plan = plan_of(conversation, memory, _kept_behind(memory, through, conversation), through=through)
         if plan is None or not _apply(change, plan, new):
             raise _covered(conversation, through)
         if idempotency_key is not None:
@@ -132,10 +138,11 @@ def _kept_behind(memory: Retained[Entry], through: int, conversation: Conversati
         raise _covered(conversation, through)
     entries = memory.entries()
     starts = [index for index, entry in enumerate(entries) if entry.begins_turn]
+    pinned = {entry for start, end in memory.units(0) if memory.is_pinned(start, end) for entry in entries[start:end]}
     for index, entry in enumerate(entries):
-        stays = entry.pinned or entry.is_summary or entry.is_placeholder or entry.type is ChatMessageType.SYSTEM
+        stays = entry in pinned or entry.is_summary or entry.is_placeholder or entry.type is ChatMessageType.SYSTEM
         if not stays and entry.row.position > through:
-            if index in starts:
+            if index in starts and not _cuts_evicted_turn(conversation, through, entry.row.position):
                 return index
             break
     ends = [
@@ -145,6 +152,12 @@ def _kept_behind(memory: Retained[Entry], through: int, conversation: Conversati
     raise ValueError(
         f"through must be the position at which a turn before the last one ends, {known}; it is: {through}"
     )
+
+
+def _cuts_evicted_turn(conversation: Conversation, through: int, before: int) -> bool:
+    """Return whether the window has evicted a message after ``through`` that belongs to the turn of those before."""
+    gone = uncovered(conversation).filter(position__gt=through, position__lt=before)
+    return gone.values_list("type", flat=True).first() not in {None, ChatMessageType.USER.value}
 
 
 def _apply(change: Change, plan: CompactionPlan, new: NewMessages) -> bool:

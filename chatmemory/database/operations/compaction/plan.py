@@ -123,8 +123,16 @@ def read_memory(conversation: Conversation, window: Window) -> Retained[Entry]:
     return memory_of(conversation, window, entries)
 
 
-def plan_of(conversation: Conversation, memory: Retained[Entry], kept: int) -> CompactionPlan | None:
+def plan_of(
+    conversation: Conversation, memory: Retained[Entry], kept: int, *, through: int | None = None
+) -> CompactionPlan | None:
     """Plan a summary of what stands before the entry at the index ``kept``, and of what was evicted before it.
+
+    Args:
+        conversation: the conversation.
+        memory: its memory.
+        kept: the index of the first entry that stays.
+        through: the position behind which the summary takes in nothing that was evicted; by default there is none.
 
     Returns:
         None if there is nothing new to summarise.
@@ -132,6 +140,8 @@ def plan_of(conversation: Conversation, memory: Retained[Entry], kept: int) -> C
     entries = memory.entries()
     retained = [entry.row for entry in leaving(memory, kept)]
     compacted_to = _next_start(conversation, entries[kept:])
+    if through is not None:
+        compacted_to = min(compacted_to, through + 1)
     summaries = [entry.row for entry in entries if entry.is_summary]
     latest = None if summaries else _latest_summary(conversation)
     is_erased = latest is None and not summaries
