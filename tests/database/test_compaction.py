@@ -375,6 +375,25 @@ class TestLate:
         assert conversation.memory.apply_compaction(plan, "two") is None
         assert (conversation.version, memory(conversation)[0]) == (version, "[one]")
 
+    def test_what_is_evicted_while_a_plan_is_read_is_told_once(self) -> None:
+        """The memory and what it lacks are read by two statements; an addition comes between them."""
+        conversation = talk(4, limit=900)
+        other = Conversation.objects.get(pk=conversation.pk)
+        reads: list[str] = []
+
+        def between(execute: Any, sql: str, *args: Any) -> Any:
+            result = execute(sql, *args)
+            if sql.startswith("SELECT") and "chatmemory_message" in sql:
+                reads.append(sql)
+                if len(reads) == 1:
+                    other.memory.add(*turn(4))
+            return result
+
+        with connection.execute_wrapper(between):
+            plan = conversation.memory.plan_compaction(keep=0)
+        assert plan is not None
+        assert short(plan.messages) == ["q0", "a0", "q1", "a1", "q2", "a2"]
+
     def test_of_two_plans_one_is_applied(self) -> None:
         conversation = talk(5)
         first = conversation.memory.plan_compaction(keep=0)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from chatmemory.core.entries import EvictionReason
 from chatmemory.database.batches import chunks, rows_of
-from chatmemory.database.operations.compaction.plan import EVICTED
+from chatmemory.database.operations.compaction.plan import EVICTED, GO_ON
 from chatmemory.models import Conversation, Message, Origin
 
 __all__ = ["erase_summaries"]
@@ -63,8 +63,8 @@ def _was_made_from(summary: Message, source: _Source) -> bool:
     What somebody took out before the summary came is not in it. What was pinned while it was being made is.
     """
     position, left, reason = source
-    assert summary.covers_from is not None and summary.covers_to is not None, "a summary stands for a range"
-    is_within = summary.covers_from <= position <= summary.covers_to
+    first, last = _range_of(summary)
+    is_within = first <= position <= last
     return is_within and (reason in (*EVICTED, EvictionReason.SUMMARIZED) or left > summary.added_in)
 
 
@@ -79,13 +79,14 @@ def _go_back(conversation: Conversation, summaries: list[Message], gone: set[int
     latest = summaries[-1]
     if latest.pk not in gone or latest.position < conversation.compacted_to:
         return  # those that are deleted are of the past
-    within = [
-        row
-        for row in summaries
-        if row.pk not in gone
-        and row.eviction_reason in (EvictionReason.WINDOW, EvictionReason.SUMMARIZED)
-        and latest.covers_from <= row.covers_from
-        and row.covers_to <= latest.covers_to
-    ]
-    start = within[-1].covers_to + 1 if within else latest.covers_from
-    conversation.compacted_to = min(conversation.compacted_to, start)
+    first, last = _range_of(latest)
+    stay = [row for row in summaries if row.pk not in gone and row.eviction_reason in GO_ON]
+    ends = [end for begin, end in map(_range_of, stay) if first <= begin and end <= last]
+    conversation.compacted_to = min(conversation.compacted_to, ends[-1] + 1 if ends else first)
+
+
+def _range_of(summary: Message) -> tuple[int, int]:
+    """Return the positions of the first and the last message that a summary stands for."""
+    assert summary.covers_from is not None, "every summary has a range"
+    assert summary.covers_to is not None, "every summary has a range"
+    return summary.covers_from, summary.covers_to

@@ -22,6 +22,7 @@ from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
 
 __all__ = [
     "EVICTED",
+    "GO_ON",
     "USUAL_KEEP",
     "CompactionPlan",
     "leaving",
@@ -38,7 +39,7 @@ EVICTED = (EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value, EvictionRea
 """The reasons of messages that left for want of room: a summary may stand for them later."""
 
 
-_GO_ON = (EvictionReason.WINDOW.value, EvictionReason.SUMMARIZED.value)
+GO_ON = (EvictionReason.WINDOW.value, EvictionReason.SUMMARIZED.value)
 """The reasons of a latest summary that the next one takes in: there was no room, or the one after it was erased."""
 
 
@@ -135,9 +136,12 @@ def plan_of(conversation: Conversation, memory: Retained[Entry], kept: int) -> C
     compacted_to = _next_start(conversation, entries[kept:])
     summaries = [entry.row for entry in entries if entry.is_summary]
     latest = _latest_summary(conversation)
-    if not summaries and latest is not None and latest.eviction_reason in _GO_ON:
+    if not summaries and latest is not None and latest.eviction_reason in GO_ON:
         summaries = [latest]
-    evicted = list(read_in_parts(_evicted(conversation, compacted_to, latest)))
+    # What was evicted after the memory was read is told once.
+    known = {row.position for row in retained}
+    left = read_in_parts(_evicted(conversation, compacted_to, latest))
+    evicted = [row for row in left if row.position not in known]
     originals = {row.position for row in evicted}
     said = sorted(
         [*evicted, *(row for row in retained if row.origin != Origin.CLEARED or row.covers_from not in originals)],
