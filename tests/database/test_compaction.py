@@ -382,12 +382,11 @@ class TestLate:
         reads: list[str] = []
 
         def between(execute: Any, sql: str, *args: Any) -> Any:
-            result = execute(sql, *args)
             if sql.startswith("SELECT") and "chatmemory_message" in sql:
                 reads.append(sql)
-                if len(reads) == 1:
+                if len(reads) == 2:
                     other.memory.add(*turn(4))
-            return result
+            return execute(sql, *args)
 
         with connection.execute_wrapper(between):
             plan = conversation.memory.plan_compaction(keep=0)

@@ -11,7 +11,7 @@ from chatmemory.models import Conversation, Message, Origin
 
 __all__ = ["erase_summaries"]
 
-_Source = tuple[int, int, str]
+_Source = tuple[int, int | None, str]
 """The position of a message that left, the version in which it left, and the reason."""
 
 
@@ -64,8 +64,9 @@ def _was_made_from(summary: Message, source: _Source) -> bool:
     """
     position, left, reason = source
     first, last = _range_of(summary)
-    is_within = first <= position <= last
-    return is_within and (reason in (*EVICTED, EvictionReason.SUMMARIZED) or left > summary.added_in)
+    if not first <= position <= last:
+        return False
+    return reason in (*EVICTED, EvictionReason.SUMMARIZED) or left is None or left > summary.added_in
 
 
 def _go_back(conversation: Conversation, summaries: list[Message], gone: set[int]) -> None:
