@@ -14,8 +14,8 @@ from benchmarks.soak.rounds import Round, errors_in, repeat
 
 __all__ = ["run"]
 
-_LEAST = 100
-_IN_A_ROUND = 20
+_LEAST = 40
+_IN_A_ROUND = 10
 _LONGEST = 0.8  # seconds that a process may have left
 _AT_ONCE = 3  # of which one is about to be killed, while the others start
 _WINDOWS: list[dict[str, Any]] = [
@@ -25,7 +25,7 @@ _WINDOWS: list[dict[str, Any]] = [
 
 
 def run(folder: Path, minutes: float, engine: str) -> dict[str, Any]:
-    """Run rounds of 20 processes killed by SIGKILL, until there were 100 at least, and the others work on."""
+    """Run rounds of 10 processes killed by SIGKILL, until there were 40 at least, and the others work on."""
     with running(engine, folder):
         return repeat(folder, minutes, {"kills": 3 if is_quick() else _LEAST, "summaries": 1}, _round)
 
