@@ -12,15 +12,18 @@ from chatmemory.assistant.errors import (
     WindowTooSmallError,
 )
 from chatmemory.assistant.model import ChatModel
+from chatmemory.assistant.summarizer import SUMMARY_PROMPT, ChatModelSummarizer
 from chatmemory.assistant.tools import Tool, ToolSpecification
 from chatmemory.assistant.turns.base import Added
 
 __all__ = [
+    "SUMMARY_PROMPT",
     "Added",
     "AnswerDeletedError",
     "Assistant",
     "AssistantError",
     "ChatModel",
+    "ChatModelSummarizer",
     "ConversationBusyError",
     "ModelError",
     "TooManyToolInvocationsError",

@@ -6,18 +6,21 @@ import math
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import aclosing, closing
+from functools import partial
 from typing import Any, TypeAlias
 
 from chatmemory.assistant.driver import Driver
 from chatmemory.assistant.model import ChatModel, ModelFunction, as_chat_model
 from chatmemory.assistant.steps import Plan, turn_steps
+from chatmemory.assistant.summaries import Summaries
 from chatmemory.assistant.tools import Tool, Toolbox
 from chatmemory.assistant.turns.base import Added
 from chatmemory.assistant.turns.local import LocalTurn
 from chatmemory.assistant.turns.opening import before_turn, open_turn
-from chatmemory.core.asynchronous import as_async_change
+from chatmemory.core.asynchronous import as_async_change, in_thread_for_functions
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, SystemMessage, UserMessage
+from chatmemory.core.summaries import Summarizer
 
 __all__ = ["Assistant"]
 
@@ -38,6 +41,9 @@ class Assistant:
     connections back. So it must not run within a transaction of yours (``ATOMIC_REQUESTS``): that is a
     ``RuntimeError``.
 
+    With a ``summarizer`` older turns are summarised where ``compact_at`` of a conversation says so: after a turn has
+    given out its answer, in a thread of its own. No turn waits for it, and if it fails, the memory stays as it is.
+
     One assistant may be used by any number of threads and tasks at once.
     """
 
@@ -52,6 +58,7 @@ class Assistant:
         max_tool_result_chars: int = 100_000,
         turn_timeout: float = 120.0,
         wait_timeout: float = 30.0,
+        summarizer: Summarizer | None = None,
     ) -> None:
         """
         Args:
@@ -69,13 +76,17 @@ class Assistant:
                 take at most. After that time without a sign of life, a waiting turn takes over: a killed process
                 blocks its conversations no longer than this.
             wait_timeout: seconds that a turn waits for the one before it.
+            summarizer: a function, sync or async, of messages and of the summary before them or None, such as a
+                :class:`ChatModelSummarizer`. It is for memories in Django's database only.
 
         Raises:
-            TypeError: the model, the memory, a tool or a number is something else.
+            TypeError: the model, the memory, a tool, a number or the summarizer is something else.
             ValueError: a number is not above zero, ``turn_timeout`` is infinite, or two tools have one name.
         """
         if not callable(memory) and not isinstance(memory, ChatMemory):
             raise TypeError(f"memory must be a ChatMemory or a callable, but is: {_kind_of(memory)}")
+        if summarizer is not None and not callable(summarizer):
+            raise TypeError(f"summarizer must be a function, but is: {type(summarizer).__name__}")
         counts = {
             "max_sequential_tools_invocations": max_sequential_tools_invocations,
             "max_tool_result_chars": max_tool_result_chars,
@@ -96,6 +107,7 @@ class Assistant:
         self._max_invocations = max_sequential_tools_invocations
         self._turn_timeout = turn_timeout
         self._wait_timeout = wait_timeout
+        self._summaries = None if summarizer is None else Summaries(summarizer)
         self._memories: dict[Any, ChatMemory] = {}
         self._memories_lock = threading.Lock()
 
@@ -209,6 +221,20 @@ class Assistant:
         """Async twin of :meth:`interrupt`."""
         await as_async_change(self.interrupt)(memory_id)
 
+    def wait_for_summaries(self, timeout: float | None = None) -> bool:
+        """Wait for the summaries of turns that have ended, and return whether all are done, for scripts and tests.
+
+        A process that ends does not wait for them. What is not done then, a later turn or command does.
+
+        Args:
+            timeout: seconds; by default for ever.
+        """
+        return self._summaries is None or self._summaries.wait(timeout)
+
+    async def await_for_summaries(self, timeout: float | None = None) -> bool:
+        """Async twin of :meth:`wait_for_summaries`."""
+        return await in_thread_for_functions(partial(self.wait_for_summaries, timeout), of_caller=False)
+
     def _driver(
         self, memory_id: Any, message: str | UserMessage | None, idempotency_key: str | None, *, streaming: bool
     ) -> Driver:
@@ -227,7 +253,8 @@ class Assistant:
             max_invocations=self._max_invocations,
             wait_timeout=self._wait_timeout,
         )
-        return Driver(turn, turn_steps(turn, plan), self._model, self._tools, streaming=streaming)
+        steps = turn_steps(turn, plan)
+        return Driver(turn, steps, self._model, self._tools, streaming=streaming, summaries=self._summaries)
 
 
 def _kind_of(value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.model import ChatModel
 from chatmemory.assistant.steps import Ask, Do, Pause, RunTool, Steps
+from chatmemory.assistant.summaries import Summaries
 from chatmemory.assistant.tools import Toolbox
 from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.core.asynchronous import run_to_the_end
@@ -22,69 +23,90 @@ __all__ = ["Driver"]
 class Driver:
     """A loop that does the steps of one turn, and releases the turn however they end.
 
-    It yields text in pieces, an ``Added`` for each addition, and at last the answer.
+    It yields text in pieces, an ``Added`` for each addition, and at last the answer. After that others may summarise.
     """
 
-    def __init__(self, turn: Turn, steps: Steps, model: ChatModel, tools: Toolbox, *, streaming: bool) -> None:
+    def __init__(
+        self,
+        turn: Turn,
+        steps: Steps,
+        model: ChatModel,
+        tools: Toolbox,
+        *,
+        streaming: bool,
+        summaries: Summaries | None = None,
+    ) -> None:
         self._turn = turn
         self._steps = steps
         self._model = model
         self._tools = tools
         self._streaming = streaming
+        self._summaries = summaries
         self._has_asked = False
 
     def run(self) -> Generator[str | Added | AiMessage, None, None]:
         """Do each step in this thread."""
         outcome: Any = None  # of the step before; those without one do not look at it
         try:
-            while True:
-                match self._advance(outcome):
-                    case Pause(seconds):
-                        self._turn.rest()
-                        time.sleep(seconds)
-                    case RunTool(request):
-                        self._turn.rest()
-                        outcome = self._tools.run(request)
-                    case Ask(messages):
-                        self._has_asked = True
-                        self._turn.rest()
-                        outcome = yield from self._ask(messages)
-                    case Added() as added:
-                        self._turn.rest()  # whoever gets it may take their time
-                        yield added
-                    case answer:
-                        break
+            try:
+                while True:
+                    match self._advance(outcome):
+                        case Pause(seconds):
+                            self._turn.rest()
+                            time.sleep(seconds)
+                        case RunTool(request):
+                            self._turn.rest()
+                            outcome = self._tools.run(request)
+                        case Ask(messages):
+                            self._has_asked = True
+                            self._turn.rest()
+                            outcome = yield from self._ask(messages)
+                        case Added() as added:
+                            self._turn.rest()  # whoever gets it may take their time
+                            yield added
+                        case answer:
+                            break
+            finally:
+                self._turn.release()
+            yield from self._said_before(answer)
+            yield answer
         finally:
-            self._turn.release()
-        yield from self._said_before(answer)
-        yield answer
+            self._leave_summary()
 
     async def arun(self) -> AsyncGenerator[str | Added | AiMessage, None]:
         """Async twin of :meth:`run`."""
         outcome: Any = None  # of the step before; those without one do not look at it
         try:
-            while True:
-                match await self._aadvance(outcome):
-                    case Pause(seconds):
-                        await asyncio.sleep(seconds)
-                    case RunTool(request):
-                        outcome = await self._tools.arun(request, self._renewal())
-                    case Ask(messages):
-                        self._has_asked = True
-                        # Closed here and now: the event loop would close the generator later, and in another task.
-                        async with aclosing(self._aask(messages)) as pieces:
-                            async for outcome in pieces:
-                                if isinstance(outcome, str):
-                                    yield outcome
-                    case Added() as added:
-                        yield added
-                    case answer:
-                        break
+            try:
+                while True:
+                    match await self._aadvance(outcome):
+                        case Pause(seconds):
+                            await asyncio.sleep(seconds)
+                        case RunTool(request):
+                            outcome = await self._tools.arun(request, self._renewal())
+                        case Ask(messages):
+                            self._has_asked = True
+                            # Closed here and now: the event loop would close the generator later, and in another task.
+                            async with aclosing(self._aask(messages)) as pieces:
+                                async for outcome in pieces:
+                                    if isinstance(outcome, str):
+                                        yield outcome
+                        case Added() as added:
+                            yield added
+                        case answer:
+                            break
+            finally:
+                await run_to_the_end(self._turn.release)
+            for piece in self._said_before(answer):
+                yield piece
+            yield answer
         finally:
-            await run_to_the_end(self._turn.release)
-        for piece in self._said_before(answer):
-            yield piece
-        yield answer
+            self._leave_summary()
+
+    def _leave_summary(self) -> None:
+        """Let a summary be made if one may be due: the turn is released, and its caller had all of it or left."""
+        if self._summaries is not None:
+            self._summaries.add(self._turn)
 
     def _advance(self, outcome: Any) -> Any:
         """Do the steps that use the memory; return the first step that does not, or that the caller gets."""

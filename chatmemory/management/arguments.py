@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 
 from chatmemory.models import Conversation
 
-__all__ = ["add_choice", "chosen_conversations", "chosen_database", "chosen_user", "positive"]
+__all__ = ["add_choice", "chosen_conversations", "chosen_database", "chosen_user", "percentage", "positive"]
 
 
 def positive(text: str) -> int:
@@ -30,6 +30,17 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number above zero, but is: {text!r:.100}")
     return int(text)
+
+
+def percentage(text: str) -> int:
+    """Return ``text`` as a whole number from 0 to 100.
+
+    Raises:
+        argparse.ArgumentTypeError: it is not one.
+    """
+    if text.isdecimal() and len(text) <= 3 and int(text) <= 100:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 100, but is: {text!r:.100}")
 
 
 def add_choice(parser: CommandParser, *, conversation: bool = True) -> None:

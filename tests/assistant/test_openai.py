@@ -25,7 +25,7 @@ from chatmemory.assistant import Assistant, ModelError
 from chatmemory.assistant.openai import OpenAiChatModel
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.openai import from_openai
-from tests.support.openai_server import ModelServer, calls, model_server, says, thinks  # noqa: F401
+from tests.support.openai_server import ModelServer, calls, completion, model_server, says, thinks  # noqa: F401
 
 Way = Callable[..., Any]
 
@@ -86,11 +86,6 @@ async def _achat(assistant: Assistant, text: str | None) -> list[str]:
 
 streaming = pytest.mark.parametrize("way", [stream, astream])
 whole = pytest.mark.parametrize("way", [chat, achat])
-
-
-def completion(finish_reason: str = "stop", **message: Any) -> str:
-    choice = {"index": 0, "finish_reason": finish_reason, "message": {"role": "assistant", **message}}
-    return json.dumps({"id": "1", "object": "chat.completion", "created": 1, "model": "tiny", "choices": [choice]})
 
 
 def last(assistant: Assistant) -> Any:

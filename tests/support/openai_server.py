@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["ModelServer", "calls", "model_server", "says", "thinks"]
+__all__ = ["ModelServer", "calls", "completion", "model_server", "says", "thinks"]
 
 Piece = dict[str, Any]
 
@@ -38,6 +38,12 @@ def calls(*requests: tuple[str, str, str]) -> list[Piece]:
     return [*chunks, _chunk({}, "tool_calls")]
 
 
+def completion(finish_reason: str = "stop", **message: Any) -> str:
+    """The body of an answer that is no stream."""
+    choice = {"index": 0, "finish_reason": finish_reason, "message": {"role": "assistant", **message}}
+    return json.dumps({"id": "1", "object": "chat.completion", "created": 1, "model": "tiny", "choices": [choice]})
+
+
 def _chunk(delta: Piece, finish: str | None = None) -> Piece:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
     return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "tiny", "choices": [choice]}
@@ -57,7 +63,7 @@ class ModelServer:
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
-        self._answers: list[Callable[[BaseHTTPRequestHandler], None]] = []
+        self._answers: list[Callable[[BaseHTTPRequestHandler], object]] = []
         self._server = _Server(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -92,6 +98,10 @@ class ModelServer:
             handler.wfile.write(body)
 
         self._answers.append(send)
+
+    def hang(self, until: threading.Event) -> None:
+        """Next time, say nothing ``until`` then."""
+        self._answers.append(lambda handler: until.wait(30))
 
     def break_off(self, chunks: list[Piece]) -> None:
         """Next time, close the connection after ``chunks``."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chatmemory.core.messages import AiMessage, ChatMessage
+from chatmemory.core.summaries import Summarizer
 
 if TYPE_CHECKING:
     from chatmemory.database.change import Change
@@ -99,4 +100,19 @@ class Turn(ABC):
 
         Raises:
             AnswerDeletedError: messages after them have been deleted, and the answer may be among those.
+        """
+
+    @abstractmethod
+    def summary_key(self) -> Hashable | None:
+        """Return the key of the conversation if a summary may be due since this turn added to it; no database is asked.
+
+        None is for memories that have no summaries, too.
+        """
+
+    @abstractmethod
+    def summarize(self, summarizer: Summarizer) -> None:
+        """Make a summary if one is due. This thread gives all its connections back.
+
+        Raises:
+            Exception: what ``summarizer`` raised, or its text is no summary; the memory stays as it was.
         """

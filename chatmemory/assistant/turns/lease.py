@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -15,15 +15,18 @@ from chatmemory.assistant.errors import AnswerDeletedError, TurnLostError
 from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
+from chatmemory.core.summaries import Summarizer
 from chatmemory.core.window import Window
 from chatmemory.database import operations
 from chatmemory.database.batches import pages, rows_of
 from chatmemory.database.clock import UtcNow
-from chatmemory.database.connections import close_if_dead, give_back
+from chatmemory.database.connections import close_all, close_if_dead, give_back
 from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.database.idempotency import note_answer, places
 from chatmemory.database.key import Key
+from chatmemory.database.operations.compaction import compact, due_conversations
+from chatmemory.database.operations.compaction.due import is_full
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
@@ -54,6 +57,8 @@ class ConversationTurn(Turn):
         self._number = 0
         """The number of this turn; 0 while it is not held."""
         self._has_rested = False
+        self._added_to: Conversation | None = None
+        """The row after the last addition; None if nothing was added that others see."""
 
     @classmethod
     def of(cls, memory: ChatMemory, timeout: float) -> ConversationTurn | None:
@@ -142,6 +147,8 @@ class ConversationTurn(Turn):
         target = replace(self._target(), precondition=check)
         new = NewMessages(messages, copy_of=copy_of)
         change = operations.add(target, new, window=self._window(), idempotency_key=idempotency_key)
+        # Only a test case has a transaction here.
+        self._added_to = None if connections[self._key.database].in_atomic_block else change.conversation
         return Added(tuple(messages), change)
 
     def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, int | None]:
@@ -170,6 +177,24 @@ class ConversationTurn(Turn):
         if position + 1 < conversation.next_position:
             raise _deleted(idempotency_key)
         return None, None
+
+    def summary_key(self) -> Hashable | None:
+        row = self._added_to
+        if row is None or row.compact_at is None or not (is_full(row) or row.next_position > row.retained_count):
+            return None
+        return self._key.database, row.pk
+
+    def summarize(self, summarizer: Summarizer) -> None:
+        assert self._added_to is not None
+        rows = Conversation.objects.using(self._key.database).filter(pk=self._added_to.pk)
+        try:
+            row = retry(self._key.database, due_conversations(rows).first)
+            if row is not None:
+                compact(row, summarizer, if_due=True)
+        except Conversation.DoesNotExist:
+            pass  # it has been erased meanwhile
+        finally:
+            close_all()
 
     def _target(self) -> Target:
         memory = self._memory

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -11,6 +11,7 @@ from chatmemory.assistant.errors import TurnLostError
 from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage
+from chatmemory.core.summaries import Summarizer
 
 __all__ = ["LocalTurn"]
 
@@ -78,6 +79,12 @@ class LocalTurn(Turn):
 
     def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, int | None]:
         return None, None  # not reached: add() takes no key
+
+    def summary_key(self) -> Hashable | None:
+        return None
+
+    def summarize(self, summarizer: Summarizer) -> None:
+        """Do nothing: what such a memory evicts is gone, so a summary that fails or comes late would lose it."""
 
 
 class _Slot:

@@ -1,0 +1,177 @@
+"""Summaries of many conversations, for commands and task queues."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+from django.core.exceptions import ImproperlyConfigured
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils.module_loading import import_string
+
+from chatmemory.checks.paths import problem_of_path
+from chatmemory.conf import setting
+from chatmemory.core.asynchronous import in_thread_for_functions
+from chatmemory.core.exceptions import UnusableSummaryError
+from chatmemory.core.summaries import Summarizer, check_keep
+from chatmemory.database.batches import on_primary, pages
+from chatmemory.database.change import Change
+from chatmemory.database.operations.compaction import (
+    USUAL_KEEP,
+    CompactionPlan,
+    compact,
+    due_conversations,
+    due_plan,
+)
+from chatmemory.models import Conversation
+
+__all__ = [
+    "Compacted",
+    "CompactionPlan",
+    "Summarizer",
+    "UnusableSummaryError",
+    "acompact_due",
+    "compact_due",
+    "project_summarizer",
+]
+
+# The conversations that are found by one statement. A model takes seconds for each, and others may be at it as well.
+_PAGE = 20
+
+
+def project_summarizer() -> Summarizer:
+    """Return the function that the setting ``SUMMARIZER`` names.
+
+    Raises:
+        ImproperlyConfigured: it is not set, or names no function.
+    """
+    path = setting("SUMMARIZER")
+    if path is None:
+        raise ImproperlyConfigured(
+            "No SUMMARIZER is set, so nothing can write a summary. Set CHATMEMORY['SUMMARIZER'] to the dotted path of "
+            "a function of messages and of the summary before them, such as a ChatModelSummarizer of your project."
+        )
+    problem = problem_of_path(path, "a function")
+    if problem is not None:
+        raise ImproperlyConfigured(f"CHATMEMORY['SUMMARIZER'], {path!r}, {problem}.")
+    return cast(Summarizer, import_string(path))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compacted:
+    """The account of one conversation, or with ``dry_run`` of what is due in it.
+
+    Without a plan, a change and an error nothing was to be done: another is at it, or there is too little to summarise.
+    """
+
+    conversation: Conversation
+
+    plan: CompactionPlan | None = None
+    """What is due, of a dry run; else None."""
+
+    change: Change | None = None
+    """The account of the change that put a summary into the memory."""
+
+    error: Exception | None = None
+    """The failure; nothing has changed then, and the conversation is not due again before a pause is over."""
+
+
+def compact_due(
+    conversations: QuerySet[Conversation] | None = None,
+    summarizer: Summarizer | None = None,
+    *,
+    limit: int | None = None,
+    keep: int = USUAL_KEEP,
+    dry_run: bool = False,
+) -> Iterator[Compacted]:
+    """Summarise each conversation in which that is due, and yield an account of it.
+
+    Any number of processes may do so at once: each conversation is summarised by one of them.
+
+    Args:
+        conversations: the conversations to look at; by default all.
+        summarizer: a function, sync or async, of messages and of the summary before them, or None; by default that of
+            the setting ``SUMMARIZER``.
+        limit: the most conversations to summarise, those that fail included.
+        keep: the percent of the limit, from 0 to 100, that stays in whole turns. The last turn always stays.
+        dry_run: tell what is due; ask nobody, and write nothing.
+
+    Raises:
+        ImproperlyConfigured: there is no ``summarizer``, and ``SUMMARIZER`` names none.
+        RuntimeError: the caller is within a transaction.
+        ValueError: ``keep`` is no percentage, or ``limit`` is not above zero.
+    """
+    check_keep(keep)
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit must be greater than zero, but is: {limit}")
+    if not dry_run:
+        summarizer = project_summarizer() if summarizer is None else summarizer
+    accounts = _accounts(conversations, None if dry_run else summarizer, keep)
+    return accounts if limit is None else _at_most(accounts, limit)
+
+
+async def acompact_due(
+    conversations: QuerySet[Conversation] | None = None,
+    summarizer: Summarizer | None = None,
+    *,
+    limit: int | None = None,
+    keep: int = USUAL_KEEP,
+    dry_run: bool = False,
+) -> AsyncIterator[Compacted]:
+    """Async twin of :func:`compact_due`."""
+    accounts = compact_due(conversations, summarizer, limit=limit, keep=keep, dry_run=dry_run)
+    while account := await in_thread_for_functions(partial(_next_of, accounts)):
+        yield account
+
+
+def _next_of(accounts: Iterator[Compacted]) -> Compacted | None:
+    return next(accounts, None)
+
+
+def _accounts(
+    conversations: QuerySet[Conversation] | None, summarizer: Summarizer | None, keep: int
+) -> Iterator[Compacted]:
+    found = due_conversations(on_primary(conversations))
+    if summarizer is not None:
+        _require_no_transaction(found.db)
+    for page in pages(found, _PAGE):
+        for conversation in page:
+            yield _account(conversation, summarizer, keep)
+
+
+def _account(conversation: Conversation, summarizer: Summarizer | None, keep: int) -> Compacted:
+    try:
+        if summarizer is None:
+            return Compacted(conversation=conversation, plan=due_plan(conversation, keep=keep))
+        return Compacted(conversation=conversation, change=compact(conversation, summarizer, keep=keep, if_due=True))
+    except Conversation.DoesNotExist:  # it has been erased meanwhile
+        return Compacted(conversation=conversation)
+    except Exception as error:
+        return Compacted(conversation=conversation, error=error)
+
+
+def _require_no_transaction(database: str) -> None:
+    try:
+        with transaction.atomic(using=database, durable=True):
+            pass
+    except RuntimeError:
+        raise RuntimeError(
+            "Summaries cannot be made within a transaction: conversations would be locked while the model works. Call "
+            "compact_due() outside of transaction.atomic()."
+        ) from None
+
+
+def _at_most(accounts: Iterator[Compacted], limit: int) -> Iterator[Compacted]:
+    """Yield accounts until so many conversations were summarised, or failed, or are due.
+
+    Those in which nothing was to be done do not count: at each call they would keep others from their turn.
+    """
+    done = 0
+    for account in accounts:
+        yield account
+        done += bool(account.plan or account.change or account.error)
+        if done == limit:
+            return
