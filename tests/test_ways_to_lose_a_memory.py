@@ -21,6 +21,7 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
+from chatmemory.assistant import Assistant, ChatModel, ChatModelSummarizer
 from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.summaries import summary_text
 from chatmemory.database.operations.compaction import uncovered
@@ -344,3 +345,59 @@ class TestAfterwards:
         assert talk.memory.compact(lambda *_: "sum") is None
         Compaction.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
         assert talk.memory.compact(lambda *_: "sum") is not None
+
+
+class Recording(ChatModel):
+    """A model that answers as it is told, and keeps what it was asked."""
+
+    def __init__(self, *answers: AiMessage) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[Sequence[ChatMessage], Sequence[Any]]] = []
+
+    def chat(self, messages: Sequence[ChatMessage], tools: Sequence[Any]) -> AiMessage:
+        self.asked.append((messages, tools))
+        return self.answers.pop(0) if self.answers else AiMessage("what was said")
+
+
+class TestTheModelsAnswer:
+    def test_no_tools_are_offered(self, talk: Conversation) -> None:
+        """code-yeongyu/senpi#1067: tools were offered to the summariser, which called one and wrote nothing,
+        so that the session never got below its limit.
+        """
+        model = Recording(AiMessage(None, [ToolExecutionRequest("1", "search", "{}")]))
+        nothing_changes(talk, ChatModelSummarizer(model), UnusableSummaryError)
+        assert [list(tools) for _, tools in model.asked] == [[]]
+
+    def test_only_thinking_is_no_summary(self, talk: Conversation) -> None:
+        """skorokithakis/stavrobot#28: an answer of only thinking became an empty summary."""
+        model = Recording(AiMessage("", thinking="They said much, so I could write"))
+        nothing_changes(talk, ChatModelSummarizer(model), UnusableSummaryError)
+
+    def test_everything_that_was_said_reaches_the_model(self) -> None:
+        """langchain-ai/deepagentsjs#621: the model got the last 4,000 tokens of what its summary stood for."""
+        conversation = Conversation.objects.create(limit=2000)
+        for number in range(60):
+            conversation.memory.add(*turn(number))
+        model = Recording()
+        assert conversation.memory.compact(ChatModelSummarizer(model, input_tokens=1000), keep=0) is not None
+        read = " ".join(message.text or "" for messages, _ in model.asked for message in messages)
+        assert len(model.asked) > 5
+        assert all(f"{kind}{number} word" in read for number in range(59) for kind in "qa")
+
+    def test_nobody_who_reads_the_answer_reads_the_summary(self) -> None:
+        """langchain-ai/deepagentsjs#629 and langchain-ai/langchainjs#11238: the tokens of the summary were streamed to
+        the user, in the middle of an answer.
+        """
+        conversation = Conversation.objects.create(limit=700, whole_turns=True, compact_at=50)
+        for number in range(6):
+            conversation.memory.add(*turn(number))
+        summaries = Recording(AiMessage("a secret summary"))
+        assistant = Assistant(
+            Recording(AiMessage("the answer")),
+            memory=lambda _: conversation.memory,
+            summarizer=ChatModelSummarizer(summaries),
+        )
+        heard = [event for event in assistant.stream(conversation.memory_id, "and now?") if isinstance(event, str)]
+        assert "".join(heard) == "the answer"
+        assert assistant.wait_for_summaries(60)
+        assert memory(conversation)[0] == "[a secret summary]"
