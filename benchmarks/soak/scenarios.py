@@ -34,6 +34,9 @@ SCENARIOS = {
         "benchmarks.soak.writers:run", "Eight writers, one who rewrites, clears and changes the window", tuple(ENGINES)
     ),
     "kills": Scenario("benchmarks.soak.kills:run", "Writers killed by SIGKILL", tuple(ENGINES)),
+    "compactions": Scenario(
+        "benchmarks.soak.compactions:run", "Workers that summarise, and writers, killed by SIGKILL", tuple(ENGINES)
+    ),
     "restarts": Scenario(
         "benchmarks.soak.restarts:run", "Servers restarted and killed, connections cut", tuple(SERVERS)
     ),

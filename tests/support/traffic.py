@@ -8,7 +8,8 @@ an ``"asked"`` without its ``"done"`` may have happened or not. ROLE is one of
 - ``insist``: each message with a key, again until it is acknowledged, however often the connection fails. COUNT
   messages, or fewer if the log's folder has a file ``stop``;
 - ``read``: until there is that file, at least COUNT times;
-- ``watch``: as ``read``, again when the connection fails.
+- ``watch``: as ``read``, again when the connection fails;
+- ``compact``: until there is that file, summarise, at least COUNT times.
 """
 
 from __future__ import annotations
@@ -142,6 +143,7 @@ if __name__ == "__main__":
     django.setup()
 
     from chatmemory.models import Conversation
+    from tests.support.compacting import compact_again_and_again
 
     role, name, count, seed, key, path = sys.argv[1:]
     given = (Conversation.objects.get(pk=key), name, int(count), random.Random(seed), open_log(Path(path)))
@@ -150,4 +152,5 @@ if __name__ == "__main__":
     if role in ("add", "meddle"):
         {"add": add, "meddle": meddle}[role](*given)
     else:
-        {"insist": insist, "read": read, "watch": watch}[role](*given, stop=Path(path).parent / "stop")
+        others = {"insist": insist, "read": read, "watch": watch, "compact": compact_again_and_again}
+        others[role](*given, stop=Path(path).parent / "stop")

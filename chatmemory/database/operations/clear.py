@@ -7,7 +7,7 @@ from chatmemory.core.entries import EvictionReason
 from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.target import Target
-from chatmemory.database.write_change import after_commit, write
+from chatmemory.database.write_change import after_commit, write, write_columns
 from chatmemory.models import Conversation
 
 __all__ = ["clear"]
@@ -28,5 +28,9 @@ def clear(target: Target) -> Change:
         if rows:
             write(change, [], [(row, EvictionReason.CLEARED) for row in rows])
             after_commit(signals.memory_cleared, change.conversation)
+        elif change.conversation.compacted_to < change.conversation.next_position:
+            # Everything was evicted, and a summary would bring it back.
+            change.conversation.compacted_to = change.conversation.next_position
+            write_columns(change.conversation, ["compacted_to"])
 
     return target.change(work)

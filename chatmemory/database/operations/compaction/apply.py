@@ -178,7 +178,7 @@ def _apply(change: Change, plan: CompactionPlan, new: NewMessages) -> bool:
     leave = _leaving(memory, plan)
     gone: list[Gone] = [(entry.row, EvictionReason.SUMMARIZED) for entry in entries if entry in leave]
     rest = [entry for entry in entries if entry not in leave]
-    place = _place(rest, plan)
+    place = _place(rest, plan, window)
     row.memory_order = _order(rest, place, row.position)
     rest.insert(place, entry_of(row, window))
     fitted = Retained(rest, total=window.overhead + sum(entry.cost for entry in rest), window=window)
@@ -217,11 +217,12 @@ def _leaving(memory: Retained[Entry], plan: CompactionPlan) -> set[Entry]:
     return leave
 
 
-def _place(rest: list[Entry], plan: CompactionPlan) -> int:
+def _place(rest: list[Entry], plan: CompactionPlan, window: Window) -> int:
     """Return the index of the summary: before the turns that stay, behind the system message and earlier pins."""
-    for index, entry in enumerate(rest):
-        if entry.type is not ChatMessageType.SYSTEM and entry.row.position >= plan.compacted_to:
-            return index
+    # A result may be a placeholder or a copy, which came later than its call.
+    for start, _ in Retained(rest, total=0, window=window).units(0):
+        if rest[start].type is not ChatMessageType.SYSTEM and rest[start].row.position >= plan.compacted_to:
+            return start
     return len(rest)
 
 

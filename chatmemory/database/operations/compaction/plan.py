@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from django.db import router
+from django.db.models import Q
 
 from chatmemory.core.entries import Entry, EvictionReason
 from chatmemory.core.eviction import Retained
@@ -22,6 +23,7 @@ from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
 
 __all__ = [
     "EVICTED",
+    "GO_ON",
     "USUAL_KEEP",
     "CompactionPlan",
     "leaving",
@@ -36,6 +38,10 @@ USUAL_KEEP = 50
 
 EVICTED = (EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value, EvictionReason.TOOL_CLEARED.value)
 """The reasons of messages that left for want of room: a summary may stand for them later."""
+
+
+GO_ON = (EvictionReason.WINDOW.value, EvictionReason.SUMMARIZED.value)
+"""The reasons of a latest summary that the next one takes in: there was no room, or the one after it was erased."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,11 +149,13 @@ def plan_of(
     if through is not None:
         compacted_to = min(compacted_to, through + 1)
     summaries = [entry.row for entry in entries if entry.is_summary]
-    latest = None if summaries else _latest_summary(conversation)
-    is_erased = latest is None and not summaries
-    if latest is not None and latest.eviction_reason == EvictionReason.WINDOW:
+    latest = _latest_summary(conversation)
+    if not summaries and latest is not None and latest.eviction_reason in GO_ON:
         summaries = [latest]
-    evicted = list(read_in_parts(_evicted(conversation, compacted_to, with_summarized=is_erased)))
+    # What was evicted after the memory was read is told once.
+    known = {row.position for row in retained}
+    left = read_in_parts(_evicted(conversation, compacted_to, latest))
+    evicted = [row for row in left if row.position not in known]
     originals = {row.position for row in evicted}
     said = sorted(
         [*evicted, *(row for row in retained if row.origin != Origin.CLEARED or row.covers_from not in originals)],
@@ -158,8 +166,8 @@ def plan_of(
     previous_tokens = sum(row.token_count for row in summaries)
     covered = [*said, *summaries]
     return CompactionPlan(
-        covers_from=min(row.position if row.covers_from is None else row.covers_from for row in covered),
-        covers_to=max(row.position if row.covers_to is None else row.covers_to for row in covered),
+        covers_from=min(map(_first_position, covered)),
+        covers_to=max(map(_last_position, covered)),
         messages=tuple(row.message for row in said),
         previous="\n\n".join(summary_text(row.message) for row in summaries) or None,
         tokens=previous_tokens + sum(row.token_count for row in said),
@@ -190,19 +198,21 @@ def leaving(memory: Retained[Entry], kept: int) -> list[Entry]:
 
 def uncovered(conversation: Conversation) -> MessageQuerySet:
     """Return the messages that left a memory for want of room, and that no summary stands for, by position."""
-    return _evicted(conversation, conversation.next_position)
+    return _evicted(conversation, conversation.next_position, _latest_summary(conversation))
 
 
-def _evicted(conversation: Conversation, before: int, *, with_summarized: bool = False) -> MessageQuerySet:
-    reasons = [*EVICTED, EvictionReason.SUMMARIZED.value] if with_summarized else EVICTED
-    left = rows_of(conversation).filter(
-        position__gte=conversation.compacted_to,
-        position__lt=before,
-        evicted_in__isnull=False,
-        eviction_reason__in=reasons,
-    )
+def _evicted(conversation: Conversation, before: int, latest: Message | None) -> MessageQuerySet:
+    is_new = Q(position__gte=conversation.compacted_to)
+    left = Q(eviction_reason__in=EVICTED)
+    if latest is None:
+        left |= Q(eviction_reason=EvictionReason.SUMMARIZED)  # by summaries that have been erased
+    else:
+        # What was in the memory beside the latest summary was pinned then, or its own summary has been erased.
+        is_new |= Q(evicted_in__gt=latest.added_in)
+        left |= Q(eviction_reason=EvictionReason.SUMMARIZED, evicted_in__gt=latest.added_in)
+    rows = rows_of(conversation).filter(is_new, left, position__lt=before, evicted_in__isnull=False)
     # What a placeholder stands for is among the rows itself.
-    others = left.exclude(origin__in=[Origin.CLEARED, Origin.SUMMARY]).exclude(type=ChatMessageType.SYSTEM.value)
+    others = rows.exclude(origin__in=[Origin.CLEARED, Origin.SUMMARY]).exclude(type=ChatMessageType.SYSTEM.value)
     return others.order_by("position")
 
 
@@ -210,6 +220,20 @@ def _latest_summary(conversation: Conversation) -> Message | None:
     """Return the latest summary; None if there is none, or if it has been erased with what it stood for."""
     rows = rows_of(conversation).filter(position__gte=conversation.compacted_to, origin=Origin.SUMMARY)
     return rows.order_by("-position").first()
+
+
+def _first_position(row: Message) -> int:
+    """Return where the range begins that a row stands for; a rewritten one has a place of its own beside it."""
+    if row.covers_from is None:
+        return row.position
+    return row.covers_from if row.origin == Origin.SUMMARY else min(row.position, row.covers_from)
+
+
+def _last_position(row: Message) -> int:
+    """Return where that range ends."""
+    if row.covers_to is None:
+        return row.position
+    return row.covers_to if row.origin == Origin.SUMMARY else max(row.position, row.covers_to)
 
 
 def _next_start(conversation: Conversation, kept: Sequence[Entry]) -> int:

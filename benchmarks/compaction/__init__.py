@@ -1,0 +1,1 @@
+"""What summaries cost: `python -m benchmarks.compaction`."""

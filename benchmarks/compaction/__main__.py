@@ -1,0 +1,64 @@
+"""The command ``python -m benchmarks.compaction``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.compaction.report import markdown
+from benchmarks.machine import describe
+from benchmarks.worker import in_worker
+
+_ENGINES = ["sqlite", "postgres"]
+_MEASURING = "benchmarks.compaction.measuring"
+
+
+def options() -> argparse.Namespace:
+    """Return the arguments of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.compaction", description="Measure what summaries cost.")
+    parser.add_argument("--engines", nargs="+", choices=_ENGINES, default=_ENGINES)
+    parser.add_argument("--rounds", type=int, default=5, help="how often each ratio is measured (default: 5)")
+    parser.add_argument("--additions", type=int, default=400, help="timed additions of a round (default: 400)")
+    parser.add_argument("--rows", type=int, default=10_000, help="messages of one summary (default: 10000)")
+    parser.add_argument("--turns", type=int, default=200, help="timed turns of a round (default: 200)")
+    parser.add_argument("--history", type=int, default=100_000, help="messages before those (default: 100000)")
+    parser.add_argument("--output", type=Path, help="folder for results.json and RESULTS.md")
+    return parser.parse_args()
+
+
+def measure(given: argparse.Namespace) -> dict[str, Any]:
+    """Measure everything that was asked for."""
+    results: dict[str, Any] = {"machine": describe(given.engines), "additions": [], "plans": [], "turns": []}
+    for engine in given.engines:
+        results["additions"] += in_worker(
+            engine, f"{_MEASURING}.measure_additions", engine=engine, rounds=given.rounds, additions=given.additions
+        )
+        results["plans"] += in_worker(
+            engine, f"{_MEASURING}.measure_plans", engine=engine, rounds=given.rounds, rows=given.rows
+        )
+        results["turns"] += in_worker(
+            engine,
+            f"{_MEASURING}.measure_turns",
+            engine=engine,
+            rounds=given.rounds,
+            turns=given.turns,
+            histories=[100, given.history],
+        )
+    return results
+
+
+def main() -> None:
+    """Measure, print and write."""
+    given = options()
+    results = measure(given)
+    text = markdown(results)
+    print(text)  # noqa: T201
+    if given.output:
+        given.output.mkdir(parents=True, exist_ok=True)
+        (given.output / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        (given.output / "RESULTS.md").write_text(text, encoding="utf-8")
+
+
+main()

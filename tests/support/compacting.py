@@ -1,0 +1,86 @@
+"""A process that summarises one conversation again and again, and what must hold after several of them."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["check_summaries", "compact_again_and_again"]
+
+_LEASE = 1.0
+"""The seconds after which others go on where one was killed."""
+
+_PAUSE = 0.05
+"""The seconds between looks where there is nothing to summarise: on SQLite each look takes the only lock."""
+
+_LONGEST = 0.03
+"""The most seconds that a text takes: additions come meanwhile."""
+
+
+def compact_again_and_again(
+    conversation: Any, name: str, count: int, chance: random.Random, log: Callable[..., None], stop: Path
+) -> None:
+    """Summarise at least ``count`` times, and until there is the file ``stop``. Each summary has a text of its own."""
+    from chatmemory.core.exceptions import UnusableSummaryError
+    from chatmemory.database.operations.compaction.compact import compact
+    from tests.support.traffic import text_of
+
+    number = 0
+    while number < count or not stop.exists():
+        number += 1
+        text = f"{name} {number}"
+
+        def write(messages: Sequence[Any], previous: str | None, text: str = text) -> str:
+            log("wrote", text=text, of=[text_of(message) for message in messages], previous=previous)
+            time.sleep(chance.random() * _LONGEST)
+            return text
+
+        try:
+            change = compact(conversation, write, keep=chance.choice([0, 30, 60]), lease=_LEASE)
+        except UnusableSummaryError as error:
+            log("refused", text=text, error=str(error))
+            continue
+        if change is not None:
+            log("applied", text=text, version=change.memory.version)
+        time.sleep(chance.random() * _LONGEST if change else _PAUSE)
+
+
+def check_summaries(conversation: Any, logs: dict[str, list[dict[str, Any]]]) -> int:
+    """Each summary that was acknowledged is there, each goes on from the one before, and nothing is told twice or not.
+
+    Args:
+        conversation: of which nothing was rewritten, cleared or pinned.
+        logs: of all processes.
+
+    Returns:
+        how many summaries were applied.
+    """
+    from chatmemory.core.summaries import summary_text
+    from chatmemory.models import Origin
+
+    records = [record for records in logs.values() for record in records]
+    wrote = {record["text"]: record for record in records if record["act"] == "wrote"}
+    acknowledged = {record["text"] for record in records if record["act"] == "applied"}
+    summaries = conversation.messages.filter(origin=Origin.SUMMARY).order_by("added_in", "position")
+    texts = [summary_text(row.message) for row in summaries]
+    assert len(texts) == len(set(texts)), "a summary is there twice"
+    assert acknowledged <= set(texts), f"acknowledged, but not there: {acknowledged - set(texts)}"
+    told: list[str] = []
+    before = None
+    for text in texts:
+        assert wrote[text]["previous"] == before, f"{text} goes on from another than {before}: {wrote[text]}"
+        told += wrote[text]["of"]
+        before = text
+    twice = {text for text, count in Counter(told).items() if count > 1}
+    assert not twice, f"summarised twice: {twice}"
+    conversation.refresh_from_db()
+    history = conversation.messages.history()
+    covered = set(history.filter(position__lt=conversation.compacted_to).values_list("text", flat=True))
+    assert set(told) == covered, f"not told: {covered - set(told)}; told too early: {set(told) - covered}"
+    left = history.evicted().filter(position__gte=conversation.compacted_to)
+    assert not left.filter(eviction_reason="summarized").exists(), "a message left for a summary that is not there"
+    return len(texts)
