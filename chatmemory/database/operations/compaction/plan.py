@@ -202,15 +202,16 @@ def uncovered(conversation: Conversation) -> MessageQuerySet:
 
 
 def _evicted(conversation: Conversation, before: int, latest: Message | None) -> MessageQuerySet:
-    is_new = Q(position__gte=conversation.compacted_to)
+    its = Q(conversation=conversation)  # in each part, so that each is found by an index, however long the history is
+    is_new = its & Q(position__gte=conversation.compacted_to, position__lt=before)
     left = Q(eviction_reason__in=EVICTED)
     if latest is None:
         left |= Q(eviction_reason=EvictionReason.SUMMARIZED)  # by summaries that have been erased
     else:
         # What was in the memory beside the latest summary was pinned then, or its own summary has been erased.
-        is_new |= Q(evicted_in__gt=latest.added_in)
+        is_new |= its & Q(evicted_in__gt=latest.added_in, position__lt=before)
         left |= Q(eviction_reason=EvictionReason.SUMMARIZED, evicted_in__gt=latest.added_in)
-    rows = rows_of(conversation).filter(is_new, left, position__lt=before, evicted_in__isnull=False)
+    rows = Message.objects.using(conversation._state.db).filter(is_new, left, evicted_in__isnull=False)
     # What a placeholder stands for is among the rows itself.
     others = rows.exclude(origin__in=[Origin.CLEARED, Origin.SUMMARY]).exclude(type=ChatMessageType.SYSTEM.value)
     return others.order_by("position")
