@@ -337,7 +337,7 @@ class TestWhatIsInNoSummary:
         conversation.memory.compact(shortest)
         shown = html(admin_client, page(conversation))
         assert "in no summary" not in timeline(shown)
-        assert "Summary due no Latest summary message 13" in words(shown)
+        assert "Summary due not now Latest summary message 13" in words(shown)
 
     def test_is_no_matter_where_no_summaries_are_made(self, admin_client) -> None:
         made = ConversationFactory(window="messages", limit=2)
