@@ -156,7 +156,11 @@ class TestSummarisingNow:
         small.memory.add(UserMessage("Hi"), AiMessage("Hello"))
         assert "There is too little to summarise" in ask(admin_client, small)
 
-    def test_too_much_for_a_page_is_not_read(self, admin_client, conversation, summarizer, settings) -> None:
+    @pytest.mark.parametrize("limit", [20, 2], ids=["in the memory", "evicted"])
+    def test_too_much_for_a_page_is_not_read(
+        self, admin_client, conversation, summarizer, settings, limit: int
+    ) -> None:
+        conversation.memory.set_window(limit=limit)
         settings.CHATMEMORY = {**settings.CHATMEMORY, "MAX_MEMORY_CHARS": 1000}
         assert "There is too much to summarise for this page." in ask(admin_client, conversation)
 
@@ -274,7 +278,9 @@ class TestOnTheTimeline:
         assert "is the summary" not in card(shown, 7)
         conversation.memory.unpin(7)
         conversation.memory.set_window(limit=2)
-        assert "is the summary" not in card(html(admin_client, page(conversation)), 7)
+        shown = html(admin_client, page(conversation))
+        assert "is the summary" not in card(shown, 7)
+        assert "(3 turns)" in card(shown, 13)
 
     def test_words_are_for_those_who_may_read_them(self, staff, conversation) -> None:
         conversation.memory.compact(shortest)
@@ -338,6 +344,10 @@ class TestWhatIsInNoSummary:
         shown = html(admin_client, page(conversation))
         assert "in no summary" not in timeline(shown)
         assert "Summary due not now Latest summary message 13" in words(shown)
+
+    def test_what_was_cleared_away_is_no_longer_among_it(self, admin_client, conversation) -> None:
+        conversation.memory.clear()
+        assert "in no summary" not in timeline(html(admin_client, page(conversation)))
 
     def test_is_no_matter_where_no_summaries_are_made(self, admin_client) -> None:
         made = ConversationFactory(window="messages", limit=2)
