@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Conversations = TypeVar("Conversations", bound=QuerySet[Conversation])
 
-Act = Literal["view", "add", "change", "delete", "read_text", "write_text"]
+Act = Literal["view", "add", "change", "delete", "read_text", "write_text", "compact"]
 
 # Of the permissions for an act one is enough.
 _PERMISSIONS: dict[Act, tuple[str, ...]] = {
@@ -38,6 +38,7 @@ _PERMISSIONS: dict[Act, tuple[str, ...]] = {
     "delete": ("chatmemory.delete_conversation",),
     "read_text": ("chatmemory.read_message_text",),
     "write_text": ("chatmemory.write_message_text",),
+    "compact": ("chatmemory.compact_conversation",),
 }
 
 READ_WORDS: tuple[Act, ...] = ("view", "read_text")

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from chatmemory import ChatMessage, messages_from_json
 from chatmemory.models import Conversation
+from demo_project.chat.summarizer import summarize
 
 __all__ = ["Sample", "load_sample", "missing_samples", "read_samples"]
 
@@ -64,7 +65,16 @@ def load_sample(sample: Sample, owner: User, said: Callable[[], None]) -> None:
         # One version per message: the evictions are those of a real chat, not of an import.
         conversation.memory.add(message)
         said()
+    if conversation.compact_at is not None:
+        _summarise(conversation)
     _date(conversation, sample.last_said)
+
+
+def _summarise(conversation: Conversation) -> None:
+    """Put a summary in the place of older turns. The project's function needs no model, so a transaction may wait."""
+    plan = conversation.memory.plan_compaction()
+    if plan is not None:
+        conversation.memory.apply_compaction(plan, summarize(plan.messages, plan.previous))
 
 
 def _date(conversation: Conversation, last_said: timedelta) -> None:

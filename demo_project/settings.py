@@ -62,6 +62,10 @@ DATABASES = {
     }
 }
 
+# No model, so that the demo needs none: it repeats the first words of what the user said. A summary is due only in
+# conversations that say so, because the others are there to show how a model forgets.
+CHATMEMORY = {"SUMMARIZER": "demo_project.chat.summarizer.summarize"}
+
 STATIC_URL = "static/"
 USE_TZ = True
 TIME_ZONE = "UTC"

@@ -278,6 +278,36 @@ def test_pages_speak_the_language(
 
 
 @pytest.mark.parametrize("language", LOCALES)
+def test_pages_about_summaries_speak_the_language(admin_client: Client, settings: Any, language: str) -> None:
+    settings.LANGUAGE_CODE = language
+    settings.CHATMEMORY = {
+        **getattr(settings, "CHATMEMORY", {}),
+        "SUMMARIZER": "demo_project.chat.summarizer.summarize",
+    }
+    made = ConversationFactory(
+        owner=UserFactory(username="marta"), memory_id="tea-8", title="春茶", window="messages", limit=9, compact_at=90
+    )
+
+    def say() -> None:
+        for _ in range(6):
+            made.memory.add(UserMessage("甲" * 200), AiMessage("乙" * 200))
+
+    def fail(messages: Any, previous: str | None) -> str:
+        raise TimeoutError("丙")
+
+    say()
+    made.memory.compact(lambda messages, previous: "丁")
+    say()
+    with pytest.raises(TimeoutError):
+        made.memory.compact(fail)
+    for action, query in (("change", "?position=0"), ("change", ""), ("compact", ""), ("compact", "?keep=100")):
+        address = reverse(f"admin:chatmemory_conversation_{action}", args=[made.pk])
+        shown = visible(admin_client.get(address + query).content.decode()).replace("<summary>", "")
+        shown = shown.replace("</summary>", "")  # what the model gets
+        assert [said for said, pattern in english(LOCALES[language]) if pattern.search(shown)] == []
+
+
+@pytest.mark.parametrize("language", LOCALES)
 def test_what_was_done_is_said_in_the_language(
     admin_client: Client, settings: Any, conversation: Conversation, language: str
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, update_wrapper
 from typing import Any
 
 from django.contrib import admin
@@ -18,13 +18,14 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory import staff
+from chatmemory.admin.display.compaction_status import CompactionStatus
 from chatmemory.admin.display.gauge import Gauge, grouped
 from chatmemory.admin.display.links import Tools
 from chatmemory.admin.display.strip import Strip
 from chatmemory.admin.display.timeline import Timeline, place_to_go
 from chatmemory.admin.display.window_words import WAY, bound_words, way_words
 from chatmemory.admin.lists import CappedList, CappedPaginator, FullnessFilter, HasEvictedFilter, is_offered, words
-from chatmemory.admin.views import changes, export, past_memory, pins, replay, tool_results, what_if
+from chatmemory.admin.views import changes, compact, export, past_memory, pins, replay, tool_results, what_if
 from chatmemory.admin.views.base import record_list, record_read
 from chatmemory.admin.views.erasing import Erasing, delete_selected
 from chatmemory.formats.registry import known_names
@@ -95,7 +96,12 @@ class ConversationAdmin(Erasing):
             def bound(request: HttpRequest, object_id: str) -> Any:
                 return view(self, request, object_id)
 
-            return path(f"<path:object_id>/{address}/", self.admin_site.admin_view(bound), name=f"chatmemory_{name}")
+            # A view may say that it runs in no transaction.
+            return path(
+                f"<path:object_id>/{address}/",
+                self.admin_site.admin_view(update_wrapper(bound, view, assigned=())),
+                name=f"chatmemory_{name}",
+            )
 
         return [
             at("memory", past_memory.show, "conversation_memory"),
@@ -104,6 +110,7 @@ class ConversationAdmin(Erasing):
             at("window", changes.change_window, "conversation_window"),
             at("clear", changes.clear_memory, "conversation_clear"),
             at("clear-tool-results", tool_results.clear_tool_results, "conversation_clear_tool_results"),
+            at("compact", compact.without_transaction(compact.compact), "conversation_compact"),
             at("pin", partial(pins.change_pin, act="pin"), "conversation_pin"),
             at("unpin", partial(pins.change_pin, act="unpin"), "conversation_unpin"),
             at("export/jsonl", export.json_lines, "conversation_export_jsonl"),
@@ -160,6 +167,10 @@ class ConversationAdmin(Erasing):
         """
         return staff.may(request.user, "change")
 
+    def has_compact_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
+        """Return whether they may have the project's function summarise older turns, which may cost money."""
+        return staff.may(request.user, "compact")
+
     def has_read_text_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
         """Return whether they may read what messages say; otherwise they see shapes, tokens and reasons.
 
@@ -197,10 +208,11 @@ class ConversationAdmin(Erasing):
             if with_text and timeline.entries:
                 record_read(request, obj)
             context["gauge"] = Gauge.of(obj)
-            way = {name: getattr(obj, name) for name in WAY}
+            way = {name: getattr(obj, name) for name in (*WAY, "compact_at")}
             context["window_words"] = [bound_words(obj.window, obj.limit), *way_words(**way)]
             context["timeline"] = timeline
             context["strip"] = Strip.read(obj, timeline.start, timeline.edge)
+            context["status"] = CompactionStatus.read(obj, with_text=with_text)
             context["tools"] = Tools.of(self, request, obj)
             context["may_pin"] = self.has_act_permission(request, obj)
         return super().render_change_form(request, context, add, change, form_url, obj)

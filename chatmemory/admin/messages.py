@@ -24,6 +24,7 @@ from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.message import shown
 from chatmemory.admin.lists import CappedList, CappedPaginator, is_offered, words
 from chatmemory.admin.views.base import record_list
+from chatmemory.database.operations.compaction.due import UNCOVERED
 from chatmemory.models import PINNED, Conversation, Message, MessageQuerySet
 
 if TYPE_CHECKING:
@@ -71,9 +72,15 @@ class StateFilter(admin.SimpleListFilter):
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [("retained", _("retained")), ("evicted", _("evicted"))]
+        return [
+            ("retained", _("retained")),
+            ("evicted", _("evicted")),
+            ("uncovered", _("evicted, and in no summary")),
+        ]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Message]) -> QuerySet[Message]:
+        if self.value() == "uncovered":
+            return queryset.filter(UNCOVERED)
         if self.value() not in {"retained", "evicted"}:
             return queryset
         return queryset.filter(evicted_in__isnull=self.value() == "retained")

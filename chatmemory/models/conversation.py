@@ -207,6 +207,7 @@ class Conversation(models.Model):
     class Meta:
         verbose_name = _("conversation")
         verbose_name_plural = _("conversations")
+        permissions = [("compact_conversation", _("Can summarise conversations"))]
         indexes = [
             models.Index(fields=["owner", "-updated_at"], name="chatmemory_conv_owner_updated"),
             models.Index(fields=["-updated_at"], name="chatmemory_conv_updated"),

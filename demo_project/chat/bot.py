@@ -18,6 +18,7 @@ from demo_project.chat.errands import errands, is_errand, lacks_a_number
 from demo_project.chat.facts import Facts
 from demo_project.chat.questions import Question, asks_for_everything, read_question
 from demo_project.chat.sentences import clauses, sentences
+from demo_project.chat.summarizer import is_summary, quotes
 
 __all__ = ["answer"]
 
@@ -127,7 +128,8 @@ def _known(messages: Sequence[ChatMessage], *, own_answers: bool) -> Facts:
     facts = Facts()
     for message in messages:
         if isinstance(message, UserMessage):
-            facts.learn_from_user(_text(message))
+            for said in quotes(_text(message)) if is_summary(message) else [_text(message)]:
+                facts.learn_from_user(said)
         elif own_answers and isinstance(message, AiMessage):
             facts.learn_from_answer(message.text or "")
     return facts

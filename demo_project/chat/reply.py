@@ -10,6 +10,7 @@ from django.db import InterfaceError, OperationalError
 
 from chatmemory import AiMessage, SystemMessage
 from chatmemory.assistant import Added, Assistant, AssistantError, ChatModel, TurnLostError, WindowTooSmallError
+from chatmemory.compaction import project_summarizer
 from chatmemory.models import Conversation
 from demo_project.chat.speakers import EmbeddedBot
 from demo_project.chat.tools import TOOLS
@@ -87,7 +88,22 @@ def _events(conversation: Conversation, model: ChatModel) -> Iterator[dict[str, 
             yield {"event": "change", **event.change.to_data("langchain4j")}
         else:
             yield {"event": "delta", "text": event}
+    if has_answered:
+        yield from _summarised(conversation)
     yield {"event": "done" if has_answered else "stale"}
+
+
+def _summarised(conversation: Conversation) -> Iterator[dict[str, Any]]:
+    """Yield what a summary changed, if one is due. The answer is there already: a failure takes nothing from it."""
+    try:
+        change = conversation.memory.compact(project_summarizer(), if_due=True)
+    except (InterfaceError, OperationalError, Conversation.DoesNotExist):
+        raise
+    except Exception:
+        _logger.exception("No summary was made")  # the admin shows it, and when it is tried again
+        return
+    if change is not None:
+        yield {"event": "change", **change.to_data("langchain4j")}
 
 
 def _error(detail: str, *, again: bool = True) -> dict[str, Any]:

@@ -29,8 +29,12 @@ PHONE = {"width": 360, "height": 740}
 
 
 @pytest.fixture
-def conversation() -> Conversation:
-    """A hundred messages of every kind, of which a window of ten retains the last."""
+def conversation(settings: Any) -> Conversation:
+    """A hundred messages of every kind, of which a window of ten retains the last, behind a summary of the others."""
+    settings.CHATMEMORY = {
+        **getattr(settings, "CHATMEMORY", {}),
+        "SUMMARIZER": "demo_project.chat.summarizer.summarize",
+    }
     made = ConversationFactory(title="Tea " + "x" * 200, window="messages", limit=10)
     call = AiMessage(None, [ToolExecutionRequest("1", "look_up", '{"what": "tea", "deep": {"er": [1, 2]}}')])
     made.memory.add(SystemMessage("Be kind."), *(UserMessage(f"question {number}") for number in range(90)))
@@ -42,6 +46,7 @@ def conversation() -> Conversation:
         UserMessage("a" * 400_000),
         CustomMessage({"card": EVIL}),
     )
+    made.memory.compact(lambda messages, previous: "They spoke about tea.")
     made.refresh_from_db()
     return made
 
@@ -78,6 +83,7 @@ def addresses(conversation: Conversation) -> list[str]:
         f"{base}/clear-tool-results/?keep=0",
         f"{base}/replay/",
         f"{base}/replay/?1-limit=0",
+        f"{base}/compact/?keep=0",
         f"{base}/clear/",
         f"{base}/delete/",
         f"{base}/history/",
@@ -113,7 +119,7 @@ def test_a_strict_policy_is_kept_and_nothing_is_fetched(
     page.on("dialog", lambda dialog: new_page.problems.append(dialog.message))
     for address in addresses(conversation):
         page.goto(address)
-        for summary in page.locator(".chatmemory-folded > summary").all():
+        for summary in page.locator(".chatmemory-folded > summary, .chatmemory-card > summary").all():
             summary.click()
     assert new_page.problems == []
     assert [url for url in asked if not url.startswith((live_server.url, "data:"))] == []
@@ -122,7 +128,7 @@ def test_a_strict_policy_is_kept_and_nothing_is_fetched(
 @pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
 def test_nothing_makes_a_page_wider_than_the_screen(signed_in: Any, conversation: Conversation, viewport: Any) -> None:
     page = signed_in(viewport=viewport)
-    for address in addresses(conversation)[3:15]:
+    for address in addresses(conversation)[3:16]:
         page.goto(address)
         assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], address
 
@@ -192,7 +198,7 @@ def test_with_the_keyboard_alone(signed_in: Any, conversation: Conversation) -> 
     expect(page.locator("#chatmemory-outcome")).to_contain_text("4 would stay")
     press_on("Apply …")
     press_on("Yes, change it")
-    expect(page.locator(".messagelist")).to_contain_text("6 messages were evicted")
+    expect(page.locator(".messagelist")).to_contain_text("1 message was evicted")
     assert conversation.messages.retained().count() == 4
 
 
@@ -207,7 +213,7 @@ def test_acting_on_a_conversation(signed_in: Any, conversation: Conversation) ->
         assert download.value.suggested_filename.endswith(suffix)
     page.get_by_role("link", name="Clear memory").click()
     page.get_by_role("button", name="Yes, clear it").click()
-    expect(page.locator(".messagelist")).to_contain_text("10 messages were evicted")
+    expect(page.locator(".messagelist")).to_contain_text("5 messages were evicted")
     expect(page.locator("#timeline")).to_contain_text("The memory is empty")
     page.get_by_role("link", name="History", exact=True).click()
     expect(page.locator("#change-history")).to_contain_text("The memory was cleared")

@@ -409,7 +409,7 @@ class TestWhatIf:
     def test_applying_is_another_step(self, admin_client, conversation):
         shown = unescape(html(admin_client, page(conversation, "what_if") + "?window=messages&limit=1"))
         address = page(conversation, "window") + "?window=messages&limit=1"
-        assert f'href="{address}&low_water=100&whole_turns=no&keep_tool_results="' in shown
+        assert f'href="{address}&low_water=100&whole_turns=no&keep_tool_results=&compact_at="' in shown
         asked = html(admin_client, address)
         assert "3 messages will be evicted now" in words(asked)
         assert "at most 4 messages → at most 1 message" in words(asked)

@@ -413,9 +413,9 @@ class TestWhatIf:
 
     def test_a_summary_stands_where_it_is_in_the_memory(self, admin_client: Client) -> None:
         made = said(6, window="messages", limit=10)
-        made.memory.set([UserMessage("summary"), *made.memory.messages()[3:]])
+        made.memory.set([UserMessage("in short"), *made.memory.messages()[3:]])
         text = words(own_part(self.tried(admin_client, made, "?window=messages&limit=4")))
-        assert text.index("The memory begins here") < text.index("summary") < text.index("m3")
+        assert text.index("The memory begins here") < text.index("in short") < text.index("m3")
 
 
 class TestWeight:

@@ -155,7 +155,8 @@ def assert_complete(demo: Demo) -> None:
     rows = demo.query(COUNTS)
     assert sorted(row[0] for row in rows) == sorted(SAMPLES)
     for memory_id, said, retained, version, stored, still_there in rows:
-        assert said == version == stored == len(SAMPLES[memory_id].messages)
+        summaries = SAMPLES[memory_id].settings.get("compact_at") is not None
+        assert said == version - summaries == stored == len(SAMPLES[memory_id].messages)
         assert retained == still_there
 
 
@@ -202,6 +203,15 @@ def test_the_samples_were_said_over_two_weeks(first_run: tuple[Demo, str]) -> No
     unordered = "SELECT count(*) FROM chatmemory_message m JOIN chatmemory_message n USING (conversation_id) WHERE "
     assert demo.query(f"{unordered} m.added_in < n.added_in AND m.created_at >= n.created_at") == [(0,)]
     assert demo.query(f"{unordered} m.evicted_in = n.added_in AND m.evicted_at <> n.created_at") == [(0,)]
+
+
+def test_one_sample_has_a_summary_that_claims_to_be_no_models(first_run: tuple[Demo, str]) -> None:
+    demo, _out = first_run
+    summaries = "SELECT text FROM chatmemory_message WHERE origin = 'summary' AND evicted_in IS NULL"
+    ((text,),) = demo.query(summaries)
+    assert text.startswith("<summary>\nMade by a small program, not by a model:")
+    due = "SELECT memory_id FROM chatmemory_conversation WHERE compact_at IS NOT NULL"
+    assert demo.query(due) == [("support-4711",)]
 
 
 def test_one_sample_has_a_window_that_keeps_the_prompt_cache(first_run: tuple[Demo, str]) -> None:

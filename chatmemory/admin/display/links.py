@@ -68,6 +68,8 @@ class Tools:
                 tool("clear_tool_results", _("Clear old tool results")),
                 tool("clear", _("Clear memory")),
             ]
+        if model_admin.has_compact_permission(request, conversation):
+            acts.insert(len(acts) - 1 if acts else 0, tool("compact", _("Summarise now")))
         if model_admin.has_delete_permission(request, conversation):
             erase = tool("delete", _("Erase"))
         return cls(looks=looks, exports=exports, acts=acts, erase=erase)

@@ -11,7 +11,8 @@ from django.utils.translation import gettext
 
 from chatmemory.admin.display.message_parts import MediaPlaceholder, Part, Passage, ToolCall, parts_of, short
 from chatmemory.core.messages import ToolExecutionResultMessage, UserMessage
-from chatmemory.models import Message
+from chatmemory.core.summaries import summary_text
+from chatmemory.models import Message, Origin
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -67,6 +68,8 @@ class ShownMessage:
         if self.is_hidden:
             return ""
         text = said_by(self.row).lstrip()
+        if text and self.row.origin == Origin.SUMMARY:
+            text = summary_text(UserMessage(text))
         if text:
             start = " ".join(text[:_LONGEST_EXCERPT].split())
             return f"{start}…" if len(text) > _LONGEST_EXCERPT else start

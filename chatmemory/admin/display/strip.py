@@ -40,6 +40,7 @@ class Bar:
     is_placeholder: bool
     """Whether it stands for a tool result that was cleared; such a bar is not called synthetic."""
 
+    is_summary: bool
     is_pinned: bool
     is_system: bool
 
@@ -151,6 +152,7 @@ def _bars(columns: list[Any]) -> list[Bar]:
                 is_retained=is_retained,
                 is_synthetic=origin not in (Origin.SAID, Origin.CLEARED),
                 is_placeholder=origin == Origin.CLEARED,
+                is_summary=origin == Origin.SUMMARY,
                 is_pinned=is_pinned,
                 is_system=kind == ChatMessageType.SYSTEM.value,
             )

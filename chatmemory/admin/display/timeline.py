@@ -5,29 +5,33 @@ What is read from the database is bounded by the page and the window, never by t
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from django.db.models import Min
 from django.http import QueryDict
 
+from chatmemory.admin.display.arrivals import Arrival, arrivals, came_when, placeholders
 from chatmemory.admin.display.bounded_rows import read_bounded, without_text
 from chatmemory.admin.display.message import ShownMessage, most_chars, shown
-from chatmemory.core.entries import EvictionReason
+from chatmemory.admin.display.summaries import (
+    SummaryCard,
+    is_uncovered,
+    standing_for,
+    summary_cards,
+    uses_summaries,
+)
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.numbers import whole_number
+from chatmemory.database.operations.compaction.plan import uncovered
 from chatmemory.models import MAX_LIMIT, Conversation, Message, Origin
 
 __all__ = [
     "MOST_SHOWN",
     "PER_PAGE",
-    "Arrival",
     "MemoryMap",
     "Timeline",
     "TimelineEntry",
-    "last_position",
     "memory_entries",
     "place_to_go",
 ]
@@ -36,28 +40,6 @@ PER_PAGE = 50
 
 # Messages of a memory, which is shown without pages.
 MOST_SHOWN = 500
-
-# Reasons of messages that made room for another message, or were evicted together with one that did.
-_PUSHED_OUT = {
-    EvictionReason.WINDOW.value,
-    EvictionReason.ORPHAN.value,
-    EvictionReason.TOOL_CLEARED.value,
-    EvictionReason.REPLACED.value,
-}
-
-# Messages that one statement looks at to find where a version begins.
-_PROBES = 500
-
-
-@dataclass(frozen=True, kw_only=True)
-class Arrival:
-    """The messages added in one version: one, or several in a batch. Placeholders are not among them."""
-
-    first: int
-    """Position of the first message."""
-
-    last: int
-    """Position of the last message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +59,15 @@ class TimelineEntry:
 
     placeholder: int | None = None
     """The position of the placeholder that took its place, if it is a cleared tool result."""
+
+    card: SummaryCard | None = None
+    """What it stands for, if it is a summary."""
+
+    summary: int | None = None
+    """The position of the summary that stands for it."""
+
+    is_uncovered: bool = False
+    """Whether it left for want of room, and is in no summary, though summaries are made of this conversation."""
 
     is_pinned: bool = False
     """Whether it is pinned, or was at the version that is shown."""
@@ -122,8 +113,8 @@ class MemoryMap:
 
         Args:
             memory: position, type and tokens of each message, in memory order.
-            placeholders: the position of the tool result that each placeholder stands for, by position. They alone do
-                not change the order of the others.
+            placeholders: the position that each message stands for which took the place of others, by its position.
+                They alone do not change the order of the others.
         """
         totals: dict[int, int] = {}
         total = 0
@@ -146,9 +137,13 @@ class MemoryMap:
     @classmethod
     def now(cls, conversation: Conversation) -> MemoryMap:
         """Return the map of what the model gets now."""
-        columns = ("position", "type", "token_count", "origin", "covers_from")
+        columns = ("position", "type", "token_count", "origin", "covers_to")
         rows = list(conversation.messages.retained().values_list(*columns))
-        placeholders = {position: stand for position, *_, origin, stand in rows if origin == Origin.CLEARED}
+        placeholders = {
+            position: stand
+            for position, *_, origin, stand in rows
+            if origin in (Origin.CLEARED, Origin.SUMMARY) and stand is not None
+        }
         return cls.of((row[:3] for row in rows), placeholders)
 
 
@@ -170,6 +165,9 @@ class Timeline:
     has_evicted: bool
     """Whether there are evicted messages that were kept."""
 
+    has_uncovered: bool
+    """Whether some of them are in no summary, though summaries are made of this conversation."""
+
     @classmethod
     def read(cls, conversation: Conversation, query: QueryDict, *, with_text: bool) -> Timeline:
         """Read the page that holds ``?position=``; by default the one on which the memory begins.
@@ -184,16 +182,23 @@ class Timeline:
         start = _page_start(max(0, min(asked, total - 1)))
         whole = whole_number(query.get("whole", ""))
         rows = _rows(conversation, start, whole, with_text=with_text)
-        arrivals = _arrivals(conversation, rows)
-        placeholders = _placeholders(conversation, rows)
+        came = came_when(conversation, rows)
+        pushing = arrivals(rows, came)
+        in_place = placeholders(conversation, rows)
+        summaries = standing_for(conversation, rows, {version: found.first for version, found in came.items()})
+        cards = summary_cards(conversation, rows, with_text=with_text)
+        uses = uses_summaries(conversation)
         most = most_chars(len(rows))
         entries = [
             TimelineEntry(
                 message=shown(row, with_text=with_text, most=None if row.position == whole else most),
                 running_total=memory.totals.get(row.position),
                 place=memory.places.get(row.position),
-                pushed_out_by=arrivals.get(row.position),
-                placeholder=placeholders.get(row.position),
+                pushed_out_by=pushing.get(row.position),
+                placeholder=in_place.get(row.position),
+                card=cards.get(row.position),
+                summary=summaries.get(row.position),
+                is_uncovered=uses and is_uncovered(conversation, row),
                 is_pinned=row.is_pinned,
                 begins_memory=row.position == memory.edge,
                 is_evicted=not row.is_retained,
@@ -206,6 +211,7 @@ class Timeline:
             total=total,
             edge=memory.edge,
             has_evicted=conversation.evicted_count > 0 and conversation.messages.evicted().exists(),
+            has_uncovered=uses and uncovered(conversation).exists(),
         )
 
     @property
@@ -250,10 +256,11 @@ def memory_entries(
 
 
 def place_to_go(conversation: Conversation, where: str) -> int:
-    """Return the position that ``?go=`` asks for: a number, or "first-evicted"."""
+    """Return the position that ``?go=`` asks for: a number, "first-evicted", or "first-uncovered"."""
     position = whole_number(where, most=MAX_LIMIT)
     if position is None:
-        position = conversation.messages.evicted().values_list("position", flat=True).first()
+        left = uncovered(conversation) if where == "first-uncovered" else conversation.messages.evicted()
+        position = left.values_list("position", flat=True).first()
     return max(0, min(position or 0, conversation.next_position - 1))
 
 
@@ -264,83 +271,3 @@ def _page_start(position: int) -> int:
 def _rows(conversation: Conversation, start: int, whole: int | None, *, with_text: bool) -> list[Message]:
     page = conversation.messages.filter(position__gte=start, position__lt=start + PER_PAGE)
     return read_bounded(page.order_by("position"), first=whole) if with_text else list(without_text(page))
-
-
-def _arrivals(conversation: Conversation, rows: list[Message]) -> dict[int, Arrival]:
-    """Return, by position of an evicted row, the messages added in the version in which it left."""
-    left_in = {row.position: row.evicted_in for row in rows if row.eviction_reason in _PUSHED_OUT and row.evicted_in}
-    came = _came_in(conversation, set(left_in.values())) if left_in else {}
-    return {
-        position: came[version]
-        for position, version in left_in.items()
-        # A message that was added alone and evicted at once was pushed out by no other.
-        if version in came and came[version].last > position
-    }
-
-
-def _placeholders(conversation: Conversation, rows: list[Message]) -> dict[int, int]:
-    """Return, by position of a cleared tool result, the position of the placeholder that took its place."""
-    cleared = {row.position: row.evicted_in for row in rows if row.eviction_reason == EvictionReason.TOOL_CLEARED.value}
-    if not cleared:
-        return {}
-    found = conversation.messages.filter(
-        origin=Origin.CLEARED, covers_from__in=cleared, added_in__in=set(cleared.values())
-    )
-    return dict(found.values_list("covers_from", "position"))
-
-
-def _came_in(conversation: Conversation, versions: set[int]) -> dict[int, Arrival]:
-    """Return the messages added in each of ``versions``, leaving out versions that added none."""
-    came: dict[int, Arrival] = {}
-    for position, version in _versions_around(conversation, versions):
-        if version in versions:
-            came[version] = Arrival(first=came[version].first if version in came else position, last=position)
-    return _without_placeholders(conversation, came)
-
-
-def _without_placeholders(conversation: Conversation, came: dict[int, Arrival]) -> dict[int, Arrival]:
-    """Return what came, but for placeholders: they come last in a version, and push nothing out."""
-    last = conversation.messages.filter(position__in=[arrival.last for arrival in came.values()], origin=Origin.CLEARED)
-    versions = dict(last.values_list("added_in", "position"))
-    if not versions:
-        return came
-    # One range of positions, which an index serves: an "or" of many reads the whole history on SQLite.
-    among = conversation.messages.filter(
-        position__range=(min(came[version].first for version in versions), max(versions.values())),
-        added_in__in=versions,
-        origin=Origin.CLEARED,
-    )
-    for version, position in among.order_by().values_list("added_in").annotate(Min("position")):
-        came[version] = replace(came[version], last=position - 1)
-    return {version: arrival for version, arrival in came.items() if arrival.first <= arrival.last}
-
-
-def last_position(conversation: Conversation, version: int) -> int | None:
-    """Return the position of the last message added up to ``version``; None if there is none."""
-    if version == conversation.version:
-        return conversation.next_position - 1 if conversation.next_position else None
-    known = _versions_around(conversation, {version})
-    return max((position for position, added_in in known if added_in <= version), default=None)
-
-
-def _versions_around(conversation: Conversation, versions: set[int]) -> list[tuple[int, int]]:
-    """Return positions and the versions that added them: among them the first and the last of each of ``versions``.
-
-    Versions ascend with positions, so that a few hundred messages, spread over the history, tell where to look
-    closer; after a few rounds every version is found, however long the history is.
-    """
-    known = {-1: 0, conversation.next_position: max(versions) + 2}
-    while True:
-        positions = sorted(known)
-        added_in = [known[position] for position in positions]
-        ends = {bisect_left(added_in, version) for version in (*versions, *(version + 1 for version in versions))}
-        gaps = [range(positions[end - 1] + 1, positions[end]) for end in ends if end]
-        step = -(-sum(map(len, gaps)) // _PROBES)
-        if not step:
-            break
-        probes = [position for gap in gaps for position in gap[step - 1 :: step]]
-        found = dict(conversation.messages.filter(position__in=probes).values_list("position", "added_in"))
-        known |= found
-        if not found or step == 1:
-            break  # the messages not found were not kept
-    return [(position, known[position]) for position in sorted(known)[1:-1]]

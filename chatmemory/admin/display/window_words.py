@@ -15,7 +15,7 @@ __all__ = ["SETTINGS", "WAY", "bound_words", "pins_problem", "way_words", "windo
 WAY = ("low_water", "whole_turns", "keep_tool_results")
 """The names of the settings that say how a window evicts."""
 
-SETTINGS = ("window", "limit", *WAY)
+SETTINGS = ("window", "limit", *WAY, "compact_at")
 """The names of the settings that staff may change."""
 
 
@@ -33,8 +33,10 @@ def bound_words(window: str, limit: int) -> str:
     return words % {"limit": grouped(limit)}
 
 
-def way_words(*, low_water: int, whole_turns: bool, keep_tool_results: int | None) -> list[str]:
-    """Return what is unusual about the way in which the window evicts; nothing if it evicts as LangChain4j does."""
+def way_words(
+    *, low_water: int, whole_turns: bool, keep_tool_results: int | None, compact_at: int | None = None
+) -> list[str]:
+    """Return what is unusual about the way in which messages leave; nothing if they leave as LangChain4j has them."""
     words = []
     if low_water != 100:
         words.append(gettext("evicts down to %(percent)s%%") % {"percent": low_water})
@@ -49,6 +51,8 @@ def way_words(*, low_water: int, whole_turns: bool, keep_tool_results: int | Non
             keep_tool_results,
         )
         words.append(said % {"count": grouped(keep_tool_results)})
+    if compact_at is not None:
+        words.append(gettext("a summary is due at %(percent)s%%") % {"percent": compact_at})
     return words
 
 

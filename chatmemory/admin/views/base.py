@@ -26,7 +26,11 @@ _READ = _("Read what its messages say.")
 
 
 def conversation_or_404(
-    model_admin: Any, request: HttpRequest, object_id: str, *, also: Literal["act", "read_text"] | None = None
+    model_admin: Any,
+    request: HttpRequest,
+    object_id: str,
+    *,
+    also: Literal["act", "compact", "read_text"] | None = None,
 ) -> Conversation:
     """Return the conversation, if this member of staff may see it and has the permission ``also``.
 

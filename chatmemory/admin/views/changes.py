@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from chatmemory.admin.display.bounded_rows import are_too_long
 from chatmemory.admin.display.message import unreadable
-from chatmemory.admin.display.window_words import WAY, pins_problem, window_words
+from chatmemory.admin.display.window_words import pins_problem, window_words
 from chatmemory.admin.views.base import conversation_or_404, conversation_page
 from chatmemory.admin.views.logged_change import ChangedMeanwhileError, as_seen, back_to_timeline, logged, state_of
 from chatmemory.admin.views.selection import MOST_LISTED, Selection
@@ -84,7 +84,11 @@ def _say_window(change: Change, *, before: dict[str, Any], wanted: dict[str, Any
             wanted["limit"],
         )
     said = [changed % {"limit": wanted["limit"]}]
-    said += [_say_way(name, value) for name, value in wanted.items() if name in WAY and value != before[name]]
+    said += [
+        _say_way(name, value)
+        for name, value in wanted.items()
+        if name not in ("window", "limit") and value != before[name]
+    ]
     count = len(change.evicted)
     evicted = ngettext("%(count)s message was evicted.", "%(count)s messages were evicted.", count)
     return " ".join([*said, evicted % {"count": count}])
@@ -98,6 +102,10 @@ def _say_way(name: str, value: Any) -> str:
             return _("It now evicts whole turns.")
         case "whole_turns", _:
             return _("It now evicts message by message.")
+        case "compact_at", None:
+            return _("No summary is made by itself any more.")
+        case "compact_at", percent:
+            return _("A summary is now due at %(percent)s%% of the limit.") % {"percent": percent}
         case _, None:
             return _("It no longer clears old tool results.")
     return _("It now clears old tool results, but keeps the last %(count)s.") % {"count": value}

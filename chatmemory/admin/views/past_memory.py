@@ -10,11 +10,12 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from chatmemory.admin.display.arrivals import last_position
 from chatmemory.admin.display.bounded_rows import are_too_long, read_bounded, without_text
 from chatmemory.admin.display.gauge import Gauge
 from chatmemory.admin.display.json_layout import lay_out
 from chatmemory.admin.display.message import UNREADABLE, unreadable
-from chatmemory.admin.display.timeline import MOST_SHOWN, MemoryMap, last_position, memory_entries
+from chatmemory.admin.display.timeline import MOST_SHOWN, MemoryMap, memory_entries
 from chatmemory.admin.views.base import conversation_or_404, conversation_page, record_read
 from chatmemory.core.json_text import dumps
 from chatmemory.core.numbers import whole_number

@@ -24,6 +24,8 @@ class ComparedForm(WindowForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        # A replay has the summaries that were made, and makes none.
+        del self.fields["compact_at"]
         for field in self.fields.values():
             field.required = field.widget.is_required = False
             field.help_text = ""  # the page says it once
@@ -72,7 +74,7 @@ class Compared:
         percent = _percent(replay.hit_share)
         said = _("%(percent)s%% of the input could have come from the cache, instead of %(recorded)s%%.")
         return cls(
-            name=window_words(**{name: getattr(replay, name) for name in SETTINGS}),
+            name=window_words(**{name: getattr(replay, name) for name in SETTINGS if name != "compact_at"}),
             said=said % {"percent": percent, "recorded": recorded.percent},
             replay=replay,
             percent=percent,

@@ -48,6 +48,16 @@ class WindowForm(forms.Form):
             "saves tokens. Empty: none does."
         ),
     )
+    compact_at = forms.IntegerField(
+        label=_("Summarise at, in percent"),
+        required=False,
+        min_value=1,
+        max_value=100,
+        help_text=_(
+            "From this percent of the limit on a summary of older turns is due. It takes their place in the memory. "
+            "Empty: none is made by itself."
+        ),
+    )
 
     @classmethod
     def of(cls, conversation: Conversation, data: Any = None) -> WindowForm:
@@ -61,7 +71,7 @@ class WindowForm(forms.Form):
         initial["whole_turns"] = "yes" if conversation.whole_turns else "no"
         if not data:
             return cls(initial=initial)
-        as_it_is = {name: "" if initial[name] is None else initial[name] for name in WAY}
+        as_it_is = {name: "" if initial[name] is None else initial[name] for name in initial if name not in _BOUND}
         return cls(as_it_is | data.dict(), initial=initial)
 
     @property
@@ -73,6 +83,11 @@ class WindowForm(forms.Form):
     def way(self) -> list[forms.BoundField]:
         """The fields that say how it evicts."""
         return [self[name] for name in WAY]
+
+    @property
+    def summaries(self) -> list[forms.BoundField]:
+        """The fields that say when older turns are summarised."""
+        return [self["compact_at"]]
 
     def is_window_of(self, conversation: Conversation) -> bool:
         """Return whether the conversation has this window already. The form is valid."""

@@ -120,7 +120,10 @@ export class Composer {
         text = "";
         this.history.hideAnswering();
         await this.conversation.apply(detail);
-        for (const item of detail.added) announce(`${nameOf(item)}: ${textOf(item) || callsOf(item).join(", ")}`);
+        for (const item of detail.added) {
+          if (item.origin === "summary") announce("A summary took the place of older messages.");
+          else announce(`${nameOf(item)}: ${textOf(item) || callsOf(item).join(", ")}`);
+        }
         if (goesOn(detail.added.at(-1))) this.history.showAnswering("");
       } else if (event === "stale") {
         await this.conversation.load();
@@ -166,8 +169,8 @@ export class Composer {
 }
 
 /** Return whether an answer of the model, or of a tool, has to follow a message. */
-function goesOn({ type, message }) {
-  return ["USER", "TOOL_EXECUTION_RESULT"].includes(type) || message.toolExecutionRequests?.length > 0;
+function goesOn({ type, origin, message }) {
+  return (origin !== "summary" && ["USER", "TOOL_EXECUTION_RESULT"].includes(type)) || message.toolExecutionRequests?.length > 0;
 }
 
 export { NEW_TITLE };

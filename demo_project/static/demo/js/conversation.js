@@ -1,6 +1,7 @@
 // The page's copy of a conversation. It is updated by the page's requests, by the stream and by reading it again.
 
 import { all, call } from "./api.js";
+import { isSummary } from "./words.js";
 
 const PAGE = 30;
 
@@ -50,6 +51,17 @@ export class Conversation extends EventTarget {
     return this.#next !== null;
   }
 
+  /** The summary in the memory, if there is one. */
+  get summary() {
+    return this.kept.find((item) => item.origin === "summary");
+  }
+
+  /** Return whether the model knows of a message that left by the summary only. */
+  isSummarised({ position, state, type }) {
+    const { covers_from: first, covers_to: last } = this.summary ?? {};
+    return state === "evicted" && type !== "SYSTEM" && first <= position && position <= last;
+  }
+
   get forgotten() {
     return Math.max(0, this.settings.message_count - this.kept.length);
   }
@@ -89,8 +101,8 @@ export class Conversation extends EventTarget {
   /** Apply what an addition did, be it from an answer or from the stream. */
   async apply({ added, evicted, memory, version }) {
     const missedSome = version > this.version + 1;
-    // A system message may go before others, and a note goes where the tool result was that it stands for.
-    const outOfOrder = added.some((item) => item.type === "SYSTEM" || item.origin === "cleared");
+    // A system message may go before others, and a note or a summary goes where the messages were that it stands for.
+    const outOfOrder = added.some((item) => item.type === "SYSTEM" || ["cleared", "summary"].includes(item.origin));
     this.settings.message_count = Math.max(this.settings.message_count, ...added.map((item) => item.position + 1));
     if (version >= this.version) {
       this.version = version;
@@ -131,8 +143,10 @@ export class Conversation extends EventTarget {
       call("GET", `${this.path}memory/`),
       all(`${this.path}messages/?state=retained&page_size=200`),
     ]);
+    // Nobody said them, so they are asked for by name.
+    const summaries = memory.messages.some(isSummary) ? await all(`${this.path}messages/?state=retained&origin=summary`) : [];
     const waiting = new Map();
-    for (const item of retained) {
+    for (const item of [...retained, ...summaries]) {
       const same = waiting.get(JSON.stringify(item.message)) ?? [];
       waiting.set(JSON.stringify(item.message), [...same, item]);
     }

@@ -38,15 +38,15 @@ export class History {
   }
 
   #showAll() {
-    this.#list.replaceChildren(...this.conversation.history.map(bubble));
+    this.#list.replaceChildren(...this.conversation.history.map((item) => this.#bubble(item)));
     this.#updateEdges();
     if (this.#end.isOn) this.#end.toEnd();
   }
 
   #change({ added, evicted }) {
-    for (const item of evicted) this.#list.querySelector(`[data-position="${item.position}"]`)?.replaceWith(bubble(item));
+    for (const item of evicted) this.#list.querySelector(`[data-position="${item.position}"]`)?.replaceWith(this.#bubble(item));
     const said = added.filter((item) => !item.synthetic); // a question that is asked again is there already
-    this.#list.append(...said.map((item) => bubble(evicted.find((gone) => gone.position === item.position) ?? item)));
+    this.#list.append(...said.map((item) => this.#bubble(evicted.find((gone) => gone.position === item.position) ?? item)));
     this.#updateEdges();
     if (this.#end.isOn || added.some((item) => item.type === "USER")) this.#end.toEnd(true);
   }
@@ -57,7 +57,7 @@ export class History {
     try {
       const items = await this.conversation.readOlder();
       const { scrollHeight, scrollTop } = this.#scroller;
-      this.#list.prepend(...items.map(bubble));
+      this.#list.prepend(...items.map((item) => this.#bubble(item)));
       this.#updateEdges();
       this.#scroller.scrollTop = scrollTop + this.#scroller.scrollHeight - scrollHeight;
     } catch (error) {
@@ -67,13 +67,17 @@ export class History {
     }
   }
 
+  #bubble(item) {
+    return bubble(item, this.conversation.isSummarised(item));
+  }
+
   #updateEdges() {
     this.#older.hidden = !this.conversation.hasOlder;
     byId("welcome").hidden = this.conversation.history.some((item) => item.type !== "SYSTEM");
   }
 }
 
-function bubble(item) {
+function bubble(item, isSummarised) {
   const said = item.type === "USER" || item.type === "AI";
   const text = textOf(item);
   const children = [];
@@ -88,8 +92,10 @@ function bubble(item) {
   const { cut_off: cutOff } = item.message.attributes ?? {};
   if (cutOff) children.push(el("p", { class: "gone" }, `Cut off: ${cutOff}`));
   const gone = item.state === "evicted";
-  if (gone && children.length) children.push(el("p", { class: "gone" }, item.reason === "window" ? "Forgotten" : `Forgotten: ${reasonOf(item)}`));
+  if (gone && children.length) children.push(el("p", { class: "gone" }, isSummarised ? "Summarised" : whyGone(item)));
   // A tool call without text is not shown here: its result is, and the memory panel shows the call.
   const silent = children.length === 0;
   return el("li", { class: `said ${item.type.toLowerCase()}${gone ? " is-gone" : ""}`, "data-position": item.position, hidden: silent }, ...children);
 }
+
+const whyGone = (item) => (item.reason === "window" ? "Forgotten" : `Forgotten: ${reasonOf(item)}`);

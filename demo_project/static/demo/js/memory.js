@@ -2,7 +2,7 @@
 
 import { announce, byId, calm, count, el, plural } from "./dom.js";
 import { Following } from "./following.js";
-import { callsOf, nameOf, reasonOf, textOf } from "./words.js";
+import { callsOf, kindOf, nameOf, reasonOf, standsFor, textOf } from "./words.js";
 
 const SHOWN = 1100; // milliseconds for which a card shows why it leaves
 const LEAVING = 500; // as long as the transition in memory.css
@@ -75,9 +75,9 @@ export class Memory {
   }
 
   #updateEdges() {
-    const { forgotten, kept } = this.conversation;
+    const { forgotten, kept, summary } = this.conversation;
     byId("forgotten").hidden = forgotten === 0;
-    byId("forgotten").textContent = `${plural(forgotten, "older message")} forgotten`;
+    byId("forgotten").textContent = `${plural(forgotten, "older message")} ${summary ? "forgotten or summarised" : "forgotten"}`;
     byId("memory-empty").hidden = kept.length > 0;
   }
 
@@ -106,11 +106,12 @@ function card(item) {
   const text = textOf(item);
   return el(
     "li",
-    { class: `entry ${item.type.toLowerCase()}`, "data-position": item.position },
+    { class: `entry ${kindOf(item)}`, "data-position": item.position },
     el(
       "div",
       { class: "card" },
       el("p", { class: "facts" }, el("strong", {}, nameOf(item)), tool && el("code", {}, tool), el("span", {}, tokens)),
+      item.origin === "summary" ? el("p", { class: "stands-for" }, standsFor(item)) : null,
       ...(text ? clamped(text) : []),
       ...callsOf(item).map((call) => el("p", { class: "call" }, el("span", { class: "unseen" }, "calls "), el("code", {}, call))),
       el("p", { class: "why" }),

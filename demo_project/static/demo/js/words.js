@@ -1,5 +1,8 @@
 // Names, reasons and texts of messages, for people.
 
+const OPENING = "<summary>\n";
+const CLOSING = "\n</summary>";
+
 const NAMES = {
   SYSTEM: "Instructions",
   USER: "You",
@@ -14,15 +17,26 @@ const REASONS = {
   tool_cleared: "old tool result, a note took its place",
   replaced: "new instructions",
   rewritten: "memory was rewritten",
+  summarized: "a summary stands for it",
   cleared: "memory was cleared",
 };
 
-export const nameOf = (item) => NAMES[item.type] ?? item.type;
+/** Return the kind of a message, which decides its colour. */
+export const kindOf = (item) => (item.origin === "summary" ? "summary" : item.type.toLowerCase());
+
+export const nameOf = (item) => (item.origin === "summary" ? "Summary" : NAMES[item.type] ?? item.type);
 
 export const reasonOf = (item) => REASONS[item.reason] ?? item.reason;
 
+/** Return whether a message of the memory is a summary, by the tags that the model gets. */
+export const isSummary = ({ type, contents }) => type === "USER" && (contents?.[0]?.text ?? "").startsWith(OPENING);
+
+/** Return which messages a summary stands for. */
+export const standsFor = ({ covers_from: first, covers_to: last }) => `In the place of messages ${first} to ${last}`;
+
 /** Return the whole text, with placeholders for media. */
-export function textOf({ type, text, message }) {
+export function textOf({ type, origin, text, message }) {
+  if (origin === "summary") return message.contents[0].text.slice(OPENING.length, -CLOSING.length);
   if (type === "AI" || type === "SYSTEM") return message.text ?? "";
   if (!message.contents) return text || message.text || JSON.stringify(message.attributes ?? {});
   return message.contents.map((part) => (part.type === "TEXT" ? part.text : `[${part.type.toLowerCase()}]`)).join("\n");

@@ -1,0 +1,159 @@
+"""The summaries on a page of the timeline: what each stands for, and which one stands for an evicted message.
+
+What is read is bounded, however many messages a summary stands for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Count, Q, Sum
+from django.db.models.functions import Left
+
+from chatmemory.admin.display.message import ShownMessage, shown
+from chatmemory.core.entries import EvictionReason
+from chatmemory.core.messages import ChatMessageType
+from chatmemory.database.batches import CHARS
+from chatmemory.database.operations.compaction.plan import EVICTED
+from chatmemory.models import Conversation, Message, Origin
+
+__all__ = ["MOST_COUNTED", "SummaryCard", "is_uncovered", "standing_for", "summary_cards", "uses_summaries"]
+
+MOST_COUNTED = 10_000
+"""The most messages among which those that a summary stands for are counted."""
+
+_MOST_LISTED = 10
+_LONGEST_BEGINNING = 161  # a character more than an excerpt has, to know whether there are more
+
+_NOT_COVERED = (Origin.CLEARED, Origin.SUMMARY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryCard:
+    """What a summary stands for, as far as the rows still say it."""
+
+    first: int
+    """The position of the first message that it stands for."""
+
+    last: int
+    """The position of the last."""
+
+    tokens: int
+    """The tokens of the summary."""
+
+    is_counted: bool
+    """Whether the messages were counted: not if there are too many to do so on a page."""
+
+    count: int = 0
+    """The number of messages that it stands for and that were kept."""
+
+    turns: int = 0
+    """The number of user messages among them."""
+
+    tokens_before: int = 0
+    """The tokens of these messages."""
+
+    said_since: int = 0
+    """The number of messages said after them and before the summary. Which came while it was made, no row says."""
+
+    originals: list[ShownMessage] = field(default_factory=list)
+    """The first few of the messages, without what they say if this reader may not read it."""
+
+    @property
+    def left_out(self) -> int:
+        """The number of counted messages that are not among :attr:`originals`."""
+        return max(0, self.count - len(self.originals))
+
+
+def uses_summaries(conversation: Conversation) -> bool:
+    """Return whether summaries are made of a conversation, so that it matters which messages are in none."""
+    return conversation.compact_at is not None or conversation.compacted_to > 0
+
+
+def is_uncovered(conversation: Conversation, row: Message) -> bool:
+    """Return whether a message left for want of room, and no summary stands for it."""
+    return row.position >= conversation.compacted_to and row.eviction_reason in EVICTED and _may_be_covered(row)
+
+
+def summary_cards(conversation: Conversation, rows: list[Message], *, with_text: bool) -> dict[int, SummaryCard]:
+    """Return the cards of those rows that are summaries, by position."""
+    found: dict[int, Any] = {row.position: row for row in rows if _is_summary(row)}
+    return {position: _card(conversation, row, with_text=with_text) for position, row in found.items()}
+
+
+def standing_for(conversation: Conversation, rows: list[Message], added_in: dict[int, int]) -> dict[int, int]:
+    """Return, by position of an evicted row, the position of the summary that stands for it.
+
+    Args:
+        conversation: the conversation.
+        rows: a page, by position.
+        added_in: the position of the first row that was added in each of the versions in which ``rows`` left.
+    """
+    summarized = [row for row in rows if row.eviction_reason == EvictionReason.SUMMARIZED.value]
+    # A version that takes the place of messages adds the summary, and after it at most placeholders.
+    found = {row.position: added_in[row.evicted_in] for row in summarized if row.evicted_in in added_in}
+    evicted = [row for row in rows if row.eviction_reason in EVICTED and row.position < conversation.compacted_to]
+    latest: Message | None = None
+    for row in evicted:
+        if not (_may_be_covered(row) or _is_summary(row)):
+            continue
+        if latest is None or not _reaches(latest, row):
+            latest = _first_reaching(conversation, row)
+        if latest is not None and row.evicted_in is not None and row.evicted_in <= latest.added_in:
+            found[row.position] = latest.position
+    return found
+
+
+def _card(conversation: Conversation, row: Any, *, with_text: bool) -> SummaryCard:
+    first, last = row.covers_from, row.covers_to
+    covered = Q(
+        position__range=(first, last),
+        evicted_in__lte=row.added_in,
+        eviction_reason__in=[*EVICTED, EvictionReason.SUMMARIZED.value],
+    )
+    covered &= ~Q(origin__in=_NOT_COVERED) & ~Q(type=ChatMessageType.SYSTEM.value)
+    counts: dict[str, Any] = {}
+    is_counted = row.position - first <= MOST_COUNTED
+    if is_counted:
+        counts = conversation.messages.filter(position__range=(first, row.position)).aggregate(
+            count=Count("pk", filter=covered),
+            turns=Count("pk", filter=covered & Q(type=ChatMessageType.USER.value)),
+            tokens_before=Sum("token_count", filter=covered),
+            said_since=Count("pk", filter=Q(position__gt=last, origin=Origin.SAID)),
+        )
+        counts["tokens_before"] = counts["tokens_before"] or 0
+    light = conversation.messages.filter(covered).order_by("position").defer("text", "payload", "native")
+    if with_text:
+        light = light.annotate(beginning=Left("text", _LONGEST_BEGINNING), chars=CHARS)
+    originals = [shown(original, with_text=with_text) for original in light[:_MOST_LISTED]]
+    return SummaryCard(
+        first=first, last=last, tokens=row.token_count, is_counted=is_counted, originals=originals, **counts
+    )
+
+
+def _is_summary(row: Message) -> bool:
+    return row.origin == Origin.SUMMARY and row.covers_from is not None and row.covers_to is not None
+
+
+def _may_be_covered(row: Message) -> bool:
+    return row.origin not in _NOT_COVERED and row.type != ChatMessageType.SYSTEM.value
+
+
+def _first_reaching(conversation: Conversation, row: Message) -> Message | None:
+    """Return the first summary after a row that stands for it, without what it says."""
+    last = row.covers_to if _is_summary(row) else row.position
+    found = conversation.messages.filter(position__gt=row.position, origin=Origin.SUMMARY, covers_to__gte=last)
+    first: Message | None = found.order_by("position").defer("text", "payload", "native").first()
+    return first if first is not None and _reaches(first, row) else None
+
+
+def _reaches(summary: Message, row: Message) -> bool:
+    """Return whether a summary stands for the position of a row, or for all that another summary stands for."""
+    first, last = (row.covers_from, row.covers_to) if _is_summary(row) else (row.position, row.position)
+    return (
+        summary.position > row.position
+        and None not in (summary.covers_from, summary.covers_to, first, last)
+        and summary.covers_from <= first  # type: ignore[operator]
+        and last <= summary.covers_to  # type: ignore[operator]
+    )

@@ -1,0 +1,173 @@
+"""Summarising older turns now: what it would stand for is shown, and the project's function writes it once confirmed.
+
+The views run outside of any transaction: a model may take a minute, and the conversation goes on meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections, transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import translation
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from chatmemory.admin.display.bounded_rows import are_too_long
+from chatmemory.admin.display.compaction_status import CompactionStatus
+from chatmemory.admin.display.gauge import grouped
+from chatmemory.admin.display.message import UNREADABLE, unreadable
+from chatmemory.admin.views.base import conversation_or_404, conversation_page
+from chatmemory.admin.views.logged_change import back_to_timeline
+from chatmemory.compaction import project_summarizer
+from chatmemory.core.summaries import Summarizer
+from chatmemory.database.change import Change
+from chatmemory.database.operations.compaction.plan import USUAL_KEEP, CompactionPlan, uncovered
+from chatmemory.models import Conversation, Message
+
+__all__ = ["compact", "without_transaction"]
+
+_logger = logging.getLogger("chatmemory.admin")
+
+
+class KeepForm(forms.Form):
+    """The turns that stay."""
+
+    keep = forms.IntegerField(
+        label=gettext_lazy("Keep, in percent"),
+        min_value=0,
+        max_value=100,
+        initial=USUAL_KEEP,
+        help_text=gettext_lazy(
+            "The last turns stay as they are, as many as fit this percent of the limit. The very last turn stays in "
+            "any case."
+        ),
+    )
+
+    @classmethod
+    def of(cls, data: Any) -> KeepForm:
+        """Return the form for what was sent, by default for half of the limit."""
+        return cls(data if "keep" in data else {"keep": USUAL_KEEP})
+
+
+def without_transaction(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a view as one around which ``ATOMIC_REQUESTS`` opens no transaction, on no database."""
+    for alias in connections:
+        view = transaction.non_atomic_requests(using=alias)(view)
+    return view
+
+
+def compact(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+    """Show what a summary would stand for, and have it written once confirmed.
+
+    If other messages are to be summarised than were shown, it is shown again.
+    """
+    conversation = conversation_or_404(model_admin, request, object_id, also="compact")
+    with_text = model_admin.has_read_text_permission(request, conversation)
+    status = CompactionStatus.read(conversation, with_text=with_text)
+    form = KeepForm.of(request.POST if request.method == "POST" else request.GET)
+    context: dict[str, Any] = {"form": form, "status": status}
+    try:
+        summarizer = project_summarizer()
+    except (ImproperlyConfigured, ImportError) as error:
+        context["is_not_set"] = str(error)
+    else:
+        if are_too_long(conversation.messages.retained()) or are_too_long(uncovered(conversation)):
+            context["is_too_long"] = True
+        elif form.is_valid() and not status.is_running:
+            keep = form.cleaned_data["keep"]
+            try:
+                plan = conversation.memory.plan_compaction(keep)
+            except Conversation.DoesNotExist as error:
+                raise Http404 from error
+            except UNREADABLE:
+                context["unreadable"] = unreadable(
+                    [*conversation.messages.retained(), *uncovered(conversation)],
+                )
+                if not context["unreadable"]:
+                    raise
+            else:
+                if request.method == "POST" and plan is not None and request.POST.get("seen") == _range(plan):
+                    return _summarise(model_admin, request, conversation, summarizer, plan, keep)
+                context["has_changed"] = request.method == "POST"
+                context |= _outcome(conversation, plan)
+        elif request.method == "POST" and status.is_running:
+            context["has_changed"] = True
+    return conversation_page(model_admin, request, conversation, "compact", _("Summarise older turns"), **context)
+
+
+def _summarise(
+    model_admin: Any,
+    request: HttpRequest,
+    conversation: Conversation,
+    summarizer: Summarizer,
+    plan: CompactionPlan,
+    keep: int,
+) -> HttpResponse:
+    """Have the summary written, and return to the conversation with what came of it."""
+    try:
+        change = conversation.memory.compact(summarizer, keep=keep)
+    except Conversation.DoesNotExist as error:
+        raise Http404 from error
+    except Exception as error:
+        # Whatever a project's function raises is its own affair: here it is told, and there it is found.
+        _logger.exception("No summary was made of conversation %s", conversation.pk)
+        kind = type(error).__name__
+        _log(model_admin, request, conversation, lambda: _("No summary was made: %(error)s.") % {"error": kind})
+        with_text = model_admin.has_read_text_permission(request, conversation)
+        words = f"{kind}: {error}"[:500] if with_text and str(error) else kind
+        said = _("No summary was made, and nothing has changed. The project's function failed: %(error)s")
+        return back_to_timeline(model_admin, request, conversation, said % {"error": words}, level=messages.ERROR)
+    if change is None:
+        said = _(
+            "No summary was made: somebody else is making one, or these messages were summarised, erased or taken out "
+            "of the memory a moment ago."
+        )
+        return back_to_timeline(model_admin, request, conversation, said, level=messages.WARNING)
+    summary = change.added[0]
+    _log(model_admin, request, conversation, lambda: _say(change, plan))
+    return back_to_timeline(model_admin, request, conversation, _say(change, plan), position=summary.position)
+
+
+def _log(model_admin: Any, request: HttpRequest, conversation: Conversation, say: Callable[[], str]) -> None:
+    # All staff read the log, so it is not written in the language of the one who acts.
+    with translation.override(settings.LANGUAGE_CODE):
+        model_admin.log_change(request, conversation, say())
+
+
+def _say(change: Change, plan: CompactionPlan) -> str:
+    summary: Message = change.added[0]
+    said = _("A summary stands for messages %(first)s to %(last)s now: %(before)s → %(tokens)s tokens.")
+    return said % {
+        "first": summary.covers_from,
+        "last": summary.covers_to,
+        "before": grouped(plan.tokens),
+        "tokens": grouped(summary.token_count),
+    }
+
+
+def _range(plan: CompactionPlan) -> str:
+    return f"{plan.covers_from}-{plan.covers_to}"
+
+
+def _outcome(conversation: Conversation, plan: CompactionPlan | None) -> dict[str, Any]:
+    """Return what the page shows of a plan: figures and no words."""
+    if plan is None:
+        return {"is_too_little": True}
+    covered = {*plan.positions, *plan.summaries}
+    retained = conversation.messages.retained().values_list("position", "token_count")
+    staying = [tokens for position, tokens in retained if position not in covered]
+    count = len(plan.messages)
+    return {
+        "plan": plan,
+        "seen": _range(plan),
+        "covered": ngettext("%(count)s message", "%(count)s messages", count) % {"count": grouped(count)},
+        "staying": len(staying),
+        "staying_tokens": sum(staying),
+    }
