@@ -5,6 +5,7 @@ The same words are asked of the admin's pages in tests/admin/test_staff.py, so t
 
 from __future__ import annotations
 
+from itertools import chain, combinations
 from typing import Any
 from uuid import UUID
 
@@ -28,6 +29,7 @@ from tests.support.planted import (
     NOBODY_SAID,
     PERMISSIONS,
     RETAINED,
+    SUMMARIZE,
     TITLE,
     member,
     planted,
@@ -110,6 +112,17 @@ def test_every_route_and_method_is_named_here() -> None:
         if method != "head"
     }
     assert found == set(CALLS)
+
+
+def test_a_summary_is_made_for_those_who_may_have_one_made_and_read_it(settings: Any) -> None:
+    settings.CHATMEMORY = {"SUMMARIZER": "tests.rest.test_compaction.brief"}
+    theirs = planted()
+    names = ("view_conversation", "change_conversation", "read_message_text", "write_message_text", SUMMARIZE)
+    for permissions in chain.from_iterable(combinations(names, size) for size in range(len(names) + 1)):
+        answer = post(signed_in(member(permissions)), url(theirs, "compaction/?owner=*"), {"keep": 100})
+        may = {"read_message_text", SUMMARIZE} <= {*permissions}
+        may &= not {"view_conversation", "change_conversation"}.isdisjoint(permissions)
+        assert answer.status_code == (200 if may else 404), permissions
 
 
 @pytest.mark.parametrize(("name", "method"), CALLS, ids=map(" ".join, CALLS))

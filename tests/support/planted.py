@@ -19,6 +19,7 @@ __all__ = [
     "NOBODY_SAID",
     "PERMISSIONS",
     "RETAINED",
+    "SUMMARIZE",
     "TITLE",
     "member",
     "planted",
@@ -62,12 +63,16 @@ def planted(**settings: Any) -> Conversation:
     return made
 
 
+SUMMARIZE = "compact_conversation"
+"""The permission to have a summary made; apart, because every further one doubles the subsets."""
+
+
 def subsets() -> Iterator[tuple[str, ...]]:
     """Every set of permissions."""
     return chain.from_iterable(combinations(PERMISSIONS, size) for size in range(len(PERMISSIONS) + 1))
 
 
-def member(codenames: Iterable[str] = PERMISSIONS, **more: Any) -> Any:
+def member(codenames: Iterable[str] = (*PERMISSIONS, SUMMARIZE), **more: Any) -> Any:
     """Make a member of staff with permissions."""
     user = UserFactory(**{"is_staff": True, **more})
     user.user_permissions.set(Permission.objects.filter(codename__in=codenames))

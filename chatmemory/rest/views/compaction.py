@@ -15,10 +15,10 @@ from chatmemory.conf import setting
 from chatmemory.core.exceptions import IdempotencyConflictError, InvalidMessageError, UnusableSummaryError
 from chatmemory.database.change import Change
 from chatmemory.database.operations.compaction import USUAL_KEEP, CoveredError, apply_text
-from chatmemory.database.operations.compaction.due import is_full
+from chatmemory.database.operations.compaction.due import is_due
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
-from chatmemory.rest.access import may_read_words
+from chatmemory.rest.access import may_read_words, require
 from chatmemory.rest.compactions import (
     CompactionSerializer,
     failures_of,
@@ -33,7 +33,7 @@ from chatmemory.rest.problems import Covered, NoSummarizer, SummarizerFailed, in
 from chatmemory.rest.records import change_and_read, record_change, record_read
 from chatmemory.rest.serializers import change_to_data
 from chatmemory.rest.views.base import ChatMemoryViewSet
-from chatmemory.staff import WRITE_WORDS
+from chatmemory.staff import SUMMARIZE, WRITE_WORDS
 
 __all__ = ["CompactionViewSet"]
 
@@ -44,14 +44,13 @@ class CompactionViewSet(ChatMemoryViewSet):
     """The summaries of a conversation."""
 
     serializer_class = CompactionSerializer
-    acts = {"retrieve": ("view",), "compact": WRITE_WORDS}
+    acts = {"retrieve": ("view",), "compact": ("read_text",)}  # and what its body asks for
 
     def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Return whether a summary is due and for what, the last one, and what failed."""
         conversation = self.conversation()
         require_summarizable(conversation)
         plan = conversation.memory.plan_compaction()
-        due = plan is not None and (plan.has_evicted or is_full(conversation)) and conversation.compact_at is not None
         reads = may_read_words(request)
         # An exception's text is for the people who run the site: it may name its hosts and keys.
         failures = failures_to_data(conversation, with_words=reads and bool(getattr(request.user, "is_staff", False)))
@@ -61,7 +60,7 @@ class CompactionViewSet(ChatMemoryViewSet):
         return Response(
             {
                 "compact_at": conversation.compact_at,
-                "due": due,
+                "due": is_due(conversation, plan),
                 "under_way": is_under_way(conversation),
                 "plan": None if plan is None else plan_to_data(plan),
                 "last_summary": last,
@@ -76,6 +75,7 @@ class CompactionViewSet(ChatMemoryViewSet):
         serializer = self.get_serializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         given = serializer.validated_data
+        require(request, *(WRITE_WORDS if "text" in given else SUMMARIZE))
         if "text" in given:
             return self._answer(self._apply(conversation, given["through"], given["text"]), "summarized")
         change = self._summarize(conversation, given.get("keep", USUAL_KEEP))

@@ -11,7 +11,7 @@ from chatmemory.database.clock import UtcNow
 from chatmemory.database.operations.compaction.plan import EVICTED, USUAL_KEEP, CompactionPlan, plan_compaction
 from chatmemory.models import Conversation, ConversationQuerySet, Message, Origin
 
-__all__ = ["UNCOVERED", "due_conversations", "due_plan", "is_full"]
+__all__ = ["UNCOVERED", "due_conversations", "due_plan", "is_due", "is_full"]
 
 UNCOVERED = (
     Q(position__gte=F("conversation__compacted_to"), eviction_reason__in=EVICTED)
@@ -43,6 +43,13 @@ def is_full(conversation: Conversation) -> bool:
     return conversation.compact_at is not None and used * 100 >= conversation.limit * conversation.compact_at
 
 
+def is_due(conversation: Conversation, plan: CompactionPlan | None) -> bool:
+    """Return whether the summary that was planned is due, if there is anything to summarise."""
+    if plan is None or conversation.compact_at is None:
+        return False
+    return plan.has_evicted or is_full(conversation)
+
+
 def due_plan(conversation: Conversation, *, keep: int = USUAL_KEEP) -> CompactionPlan | None:
     """Return the plan of the summary that is due in a conversation; None if none is.
 
@@ -56,4 +63,4 @@ def due_plan(conversation: Conversation, *, keep: int = USUAL_KEEP) -> Compactio
     if conversation.compact_at is None:
         return None
     plan = plan_compaction(conversation, keep=keep)
-    return plan if plan is not None and (plan.has_evicted or is_full(conversation)) else None
+    return plan if is_due(conversation, plan) else None
