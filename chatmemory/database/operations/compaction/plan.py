@@ -140,8 +140,11 @@ def plan_of(conversation: Conversation, memory: Retained[Entry], kept: int) -> C
         summaries = [latest]
     # What was evicted after the memory was read is told once.
     known = {row.position for row in retained}
-    left = read_in_parts(_evicted(conversation, compacted_to, latest))
-    evicted = [row for row in left if row.position not in known]
+    left = {row.position: row for row in read_in_parts(_evicted(conversation, compacted_to, latest, since=False))}
+    if latest is not None:
+        since = read_in_parts(_evicted(conversation, conversation.next_position, latest, since=True))
+        left |= {row.position: row for row in since if row.position < compacted_to}
+    evicted = [row for position, row in left.items() if position not in known]
     originals = {row.position for row in evicted}
     said = sorted(
         [*evicted, *(row for row in retained if row.origin != Origin.CLEARED or row.covers_from not in originals)],
@@ -186,16 +189,28 @@ def uncovered(conversation: Conversation) -> MessageQuerySet:
     return _evicted(conversation, conversation.next_position, _latest_summary(conversation))
 
 
-def _evicted(conversation: Conversation, before: int, latest: Message | None) -> MessageQuerySet:
-    is_new = Q(position__gte=conversation.compacted_to)
+def _evicted(
+    conversation: Conversation, before: int, latest: Message | None, *, since: bool | None = None
+) -> MessageQuerySet:
+    """Return what left for want of room, as two halves that an index serves each, or as a whole.
+
+    Args:
+        conversation: whose messages they are.
+        before: a position that bounds them, unless only those are asked for that left since.
+        latest: the latest summary.
+        since: True for what left since that summary came, whatever its position: it was pinned then, or its own summary
+            has been erased. False for what has no smaller position than ``compacted_to``. None for both.
+    """
+    is_new = Q(position__gte=conversation.compacted_to, position__lt=before)
     left = Q(eviction_reason__in=EVICTED)
     if latest is None:
         left |= Q(eviction_reason=EvictionReason.SUMMARIZED)  # by summaries that have been erased
     else:
-        # What was in the memory beside the latest summary was pinned then, or its own summary has been erased.
-        is_new |= Q(evicted_in__gt=latest.added_in)
         left |= Q(eviction_reason=EvictionReason.SUMMARIZED, evicted_in__gt=latest.added_in)
-    rows = rows_of(conversation).filter(is_new, left, position__lt=before, evicted_in__isnull=False)
+        if since is not False:
+            has_left_since = Q(evicted_in__gt=latest.added_in)
+            is_new = has_left_since if since else is_new | has_left_since
+    rows = rows_of(conversation).filter(is_new, left, evicted_in__isnull=False)
     # What a placeholder stands for is among the rows itself.
     others = rows.exclude(origin__in=[Origin.CLEARED, Origin.SUMMARY]).exclude(type=ChatMessageType.SYSTEM.value)
     return others.order_by("position")
