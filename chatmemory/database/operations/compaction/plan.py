@@ -14,7 +14,7 @@ from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.core.summaries import USUAL_SUMMARY_TOKENS, check_keep, first_kept, summary_text
 from chatmemory.core.window import Window, WindowKind
-from chatmemory.database.batches import read_in_parts, rows_of
+from chatmemory.database.batches import chunks, read_in_parts, rows_of
 from chatmemory.database.estimators import window_of
 from chatmemory.database.operations.plan import entry_of, memory_of
 from chatmemory.database.retry import retry
@@ -142,8 +142,12 @@ def plan_of(conversation: Conversation, memory: Retained[Entry], kept: int) -> C
     known = {row.position for row in retained}
     left = {row.position: row for row in read_in_parts(_evicted(conversation, compacted_to, latest, since=False))}
     if latest is not None:
-        since = read_in_parts(_evicted(conversation, conversation.next_position, latest, since=True))
-        left |= {row.position: row for row in since if row.position < compacted_to}
+        since = _evicted(conversation, conversation.next_position, latest, since=True)
+        # In the order of the index of evictions: in that of positions, a database may read the whole history.
+        places = since.order_by("evicted_in", "memory_order").values_list("position", flat=True)
+        beside = [place for place in places if place < compacted_to and place not in left]
+        for chunk in chunks(beside):
+            left |= {row.position: row for row in rows_of(conversation).filter(position__in=chunk)}
     evicted = [row for position, row in left.items() if position not in known]
     originals = {row.position for row in evicted}
     said = sorted(
