@@ -29,6 +29,7 @@ from chatmemory.core.summaries import summary_message, summary_text
 from chatmemory.database.change import Change
 from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.database.operations.compaction import due_conversations, due_plan, plan_compaction, uncovered
+from chatmemory.database.operations.compaction.lease import Lease
 from chatmemory.models import Compaction, Conversation, Message, Origin
 from chatmemory.retention import purge_evicted
 from chatmemory.verification import verify
@@ -636,6 +637,18 @@ class TestTwoWorkers:
         assert conversation.memory.compact(too_late, keep=0) is None
         assert memory(conversation) == ["[faster]", "q5", "a5"]
 
+    def test_who_was_too_slow_does_not_end_the_lease_of_another(self) -> None:
+        conversation = talk(6)
+
+        def too_slow(messages: Any, previous: Any) -> str:
+            Compaction.objects.update(leased_until=timezone.now() - timedelta(minutes=1))
+            assert Lease(conversation, "default", 600).try_take(also_after_failure=True)
+            return "sum"
+
+        assert conversation.memory.compact(too_slow, keep=0) is not None
+        conversation.memory.add(*turn(6), *turn(7), *turn(8))
+        assert conversation.memory.compact(lambda *_: pytest.fail("two at once"), keep=0) is None
+
     def test_threads(self) -> None:
         conversation = talk(8)
         begun, results = threading.Barrier(4), []
@@ -774,6 +787,18 @@ class TestPinsLater:
         plan = conversation.memory.plan_compaction(keep=0)
         assert plan is not None
         assert pinned.message in plan.messages
+
+
+def test_a_pin_behind_a_summary_does_not_keep_it() -> None:
+    """A summary is no question: an answer whose own question was taken out belongs to no turn that it begins."""
+    conversation = talk(4, limit=860)
+    plan = conversation.memory.plan_compaction(keep=50)
+    assert plan is not None
+    assert conversation.memory.apply_compaction(plan, "sum" + WORDS * 3 + " word" * 50) is not None
+    conversation.memory.set([message for message in conversation.memory.messages() if short([message]) != ["q2"]])
+    answer = conversation.messages.retained().order_by("memory_order")[1]
+    assert answer.type == "AI"
+    assert conversation.memory.pin(answer.position).memory.version == conversation.version
 
 
 class TestKeepHistory:

@@ -239,7 +239,7 @@ def test_any_order() -> None:
         settings=settings(
             phases=[Phase.explicit, Phase.generate],  # to shrink a failure would take minutes
             report_multiple_bugs=False,
-            max_examples=EXAMPLES or 40,
+            max_examples=EXAMPLES or 25,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),
