@@ -764,6 +764,14 @@ class TestErasing:
         purge(conversation, 2)
         assert not Message.objects.filter(text__contains="secret").exists()
 
+    def test_a_summary_of_what_was_put_before_all_others(self) -> None:
+        conversation = talk(1)
+        conversation.memory.set([*turn(-3), *turn(-2), *turn(-1), *conversation.memory.messages()])
+        summarised(conversation, "secret")
+        assert memory(conversation) == ["[secret]", "q0", "a0"]
+        purge(conversation)
+        assert memory(conversation) == ["q0", "a0"]
+
     def test_in_one_transaction(self) -> None:
         conversation = talk(6)
         summarised(conversation, "secret")
