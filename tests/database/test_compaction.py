@@ -764,6 +764,29 @@ class TestErasing:
         purge(conversation, 2)
         assert not Message.objects.filter(text__contains="secret").exists()
 
+    def test_what_was_taken_out_with_its_summary_does_not_come_back(self) -> None:
+        conversation = talk(5)
+        summarised(conversation, "unwanted")
+        conversation.memory.set([AiMessage(f"edited{WORDS}"), *conversation.memory.messages()[2:]])
+        conversation.memory.add(*turn(5), *turn(6), *turn(7))
+        purge(conversation, 1)
+        plan = conversation.memory.plan_compaction(keep=0)
+        assert plan is not None
+        assert plan.previous is None
+        assert short(plan.messages) == ["edited", "a4", "q5", "a5", "q6", "a6"]
+
+    def test_nor_the_summary_before_it(self) -> None:
+        conversation = talk(8)
+        summarised(conversation, "unwanted", keep=60)
+        summarised(conversation, "also unwanted", keep=30)
+        assert memory(conversation) == ["[also unwanted]", "q6", "a6", "q7", "a7"]
+        conversation.memory.set(conversation.memory.messages()[1:])
+        purge(conversation, 6)
+        plan = plan_compaction(conversation, keep=0, summary_tokens=1)
+        assert plan is not None
+        assert plan.previous is None
+        assert short(plan.messages) == ["q6", "a6"]
+
     def test_a_summary_of_what_was_put_before_all_others(self) -> None:
         conversation = talk(1)
         conversation.memory.set([*turn(-3), *turn(-2), *turn(-1), *conversation.memory.messages()])
