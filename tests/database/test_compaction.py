@@ -160,6 +160,28 @@ class TestRange:
         assert plan is not None
         assert short(plan.messages)[:3] == ["now", "call0", "result0"]
 
+    def test_nothing_where_no_summary_has_room(self) -> None:
+        """Else a model would be paid again and again for texts that are refused."""
+        conversation = talk(6, window="messages", limit=1, compact_at=80)
+        assert uncovered(conversation).exists()
+        assert conversation.memory.plan_compaction() is None
+        conversation = talk(6, window="messages", limit=8, whole_turns=False)
+        for position in 4, 5, 6, 7:
+            assert conversation.memory.plan_compaction(keep=0) is not None
+            conversation.memory.pin(position)
+        assert conversation.memory.plan_compaction(keep=0) is None
+
+    def test_a_pinned_summary_takes_no_room_from_the_next(self) -> None:
+        conversation = talk(6, window="messages", limit=2, whole_turns=False)
+        conversation.memory.set_window(limit=6)
+        conversation.memory.add(*turn(6))
+        summary = summarised(conversation, "first").added[0]
+        conversation.memory.pin(summary.position)
+        conversation.memory.add(*turn(7), *turn(8))
+        conversation.memory.set_window(limit=2)
+        summarised(conversation, "second")
+        assert memory(conversation) == ["[second]", "a8"]
+
     def test_no_system_message_and_no_pins(self) -> None:
         conversation = ConversationFactory(limit=2000, whole_turns=True)
         conversation.memory.add(SystemMessage("rules"), *turn(0), *turn(1), *turn(2), *turn(3))
