@@ -604,6 +604,21 @@ class TestFailures:
         assert Compaction.objects.get(conversation=conversation).failures == 1
 
     @pytest.mark.django_db(transaction=True)
+    def test_an_error_that_has_no_text_is_a_failure(self) -> None:
+        class NamelessError(Exception):
+            def __str__(self) -> str:
+                raise KeyError("reason")
+
+        def fail(messages: Any, previous: str | None) -> str:
+            raise NamelessError
+
+        conversation = talk(6)
+        with pytest.raises(NamelessError):
+            conversation.memory.compact(fail, keep=0)
+        noted = Compaction.objects.get()
+        assert (noted.failures, noted.error) == (1, "NamelessError: without a text")
+        assert noted.retry_at is not None
+
     def test_an_explicit_call_does_not_wait(self) -> None:
         conversation = talk(6)
         self.fails(conversation, UnusableSummaryError, summarizer=lambda messages, previous: "")

@@ -75,7 +75,11 @@ class Lease:
 
     def note_failure(self, error: BaseException) -> None:
         """Note a failure, and when to try again at the earliest."""
-        text = f"{type(error).__name__}: {error}".replace("\x00", "").encode("utf-8", "backslashreplace").decode()
+        try:
+            said = str(error)
+        except Exception:  # a package's own exception may fail at that, and its failure counts all the same
+            said = "without a text"
+        text = f"{type(error).__name__}: {said}".replace("\x00", "").encode("utf-8", "backslashreplace").decode()
 
         def note() -> None:
             with transaction.atomic(using=self._database):
