@@ -498,6 +498,14 @@ class TestLate:
         assert conversation.memory.apply_compaction(plan, "sum") is not None
         assert memory(conversation) == ["q1", "[sum]", "q4", "a4"]
 
+    def test_a_system_message_that_changed_meanwhile_stays_first(self) -> None:
+        conversation = talk(6, always_keep_system_message_first=True)
+        plan = conversation.memory.plan_compaction(keep=0)
+        assert plan is not None
+        conversation.memory.add(SystemMessage("Be brief."))
+        assert conversation.memory.apply_compaction(plan, "sum") is not None
+        assert memory(conversation) == ["Be", "[sum]", "q5", "a5"]
+
     def test_a_smaller_window_meanwhile(self) -> None:
         conversation = talk(8, limit=4000)
         plan = conversation.memory.plan_compaction(keep=0)
@@ -800,6 +808,19 @@ class TestErasing:
         conversation.memory.set([message for message in conversation.memory.messages() if short([message]) != ["q1"]])
         purge(conversation, 2)
         assert not Message.objects.filter(text__contains="secret").exists()
+
+    def test_what_an_earlier_one_stands_for_is_not_told_again(self) -> None:
+        """The window had evicted it, so nothing but the earlier summary's range says that it is told."""
+        conversation = talk(6, limit=900)
+        conversation.memory.set_window(limit=4000)
+        summarised(conversation, "clean")
+        conversation.memory.add(*turn(6), *turn(7), *turn(8))
+        summarised(conversation, "secret")
+        purge(conversation, 13)
+        plan = conversation.memory.plan_compaction(keep=0)
+        assert plan is not None
+        assert plan.previous == "clean"
+        assert short(plan.messages) == ["q5", "a5", "a6", "q7", "a7"]
 
     def test_what_was_taken_out_with_its_summary_does_not_come_back(self) -> None:
         conversation = talk(5)
