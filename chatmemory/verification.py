@@ -135,7 +135,7 @@ def _examine(page: list[Conversation], accept_missing: bool) -> list[Finding]:
         last_moved=Max("added_in", filter=NOT_AT_THE_END),
         whole=Count("pk", filter=_WHOLE),
         covers=Count("pk", filter=_COVERS),
-        summarised=Max("covers_from", filter=Q(origin=Origin.SUMMARY) & _RETAINED),
+        summaries=Count("pk", filter=Q(origin=Origin.SUMMARY) & _RETAINED),
     )
     found: dict[UUID, dict[str, Any]] = {one["conversation_id"]: dict(one) for one in sums}
     findings = _examine_pins(by_key, rows, found)
@@ -162,7 +162,7 @@ _NOTHING = {
     "last_moved": None,
     "whole": 0,
     "covers": 0,
-    "summarised": None,
+    "summaries": 0,
 }
 
 
@@ -205,8 +205,7 @@ def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: b
     yield from counter("version", max(rows["last_added"] or 0, rows["last_evicted"] or 0, last_pinned), None)
     changed = max(rows["last_moved"] or 0, rows["last_evicted"] or 0)
     yield from counter("prefix_version", changed, max(changed, conversation.version))
-    least = 0 if rows["summarised"] is None else rows["summarised"] + 1
-    yield from counter("compacted_to", least, max(conversation.next_position, end))
+    yield from counter("compacted_to", min(rows["summaries"], 1), max(conversation.next_position, end))
     if rows["first_version"] == 0:
         yield _finding(conversation, "added_in of the first message", "at least 1", 0)
     if rows["orders"] != rows["retained"]:

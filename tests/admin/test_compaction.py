@@ -33,6 +33,21 @@ def shortest(messages: Any, previous: str | None) -> str:
     return SHORT
 
 
+class WordlessError(Exception):
+    """An error that fails even when it is to be told."""
+
+    def __str__(self) -> str:
+        raise KeyError("reason")
+
+
+def failing_wordless(messages: Any, previous: str | None) -> str:
+    raise WordlessError
+
+
+def failing_in_halves(messages: Any, previous: str | None) -> str:
+    raise ValueError("\ud800")
+
+
 def failing(messages: Any, previous: str | None) -> str:
     """A summarizer of which nothing comes."""
     raise TimeoutError("the model did not answer about plantedWord")
@@ -194,6 +209,17 @@ class TestSummarisingNow:
         assert "Somebody else is making a summary now." in two_at_once.seen  # type: ignore[attr-defined]
         assert "Yes, summarise them" not in two_at_once.seen  # type: ignore[attr-defined]
         assert summary_of(conversation).covers_to == 8
+
+    @pytest.mark.parametrize(
+        ("name", "told"),
+        [("failing_wordless", "WordlessError: without a text"), ("failing_in_halves", r"ValueError: \ud800")],
+    )
+    def test_an_error_that_no_page_can_hold(
+        self, admin_client: Client, conversation: Conversation, summarizer: Any, name: str, told: str
+    ) -> None:
+        summarizer(name)
+        done = words(confirm(admin_client, conversation))
+        assert f"The project's function failed: {told}" in done
 
 
 class TestFailures:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -147,6 +148,14 @@ class TestTranscript:
             "</result",
             "</transcript",
         ]
+
+    def test_much_white_space_takes_no_time(self) -> None:
+        """Tried in all ways it would take minutes, and a regular expression holds up all threads meanwhile."""
+        text = f"<{' ' * 30_000}Hi"
+        began = time.process_time()
+        [request] = requests_for([UserMessage(text)], input_tokens=100_000)
+        assert time.process_time() - began < 10
+        assert text in request
 
     def test_long_conversations_come_in_parts_with_the_summary_so_far(self) -> None:
         said = [UserMessage(f"number {number} " + "word " * 400) for number in range(6)]

@@ -160,6 +160,28 @@ class TestRange:
         assert plan is not None
         assert short(plan.messages)[:3] == ["now", "call0", "result0"]
 
+    def test_nothing_where_no_summary_has_room(self) -> None:
+        """Else a model would be paid again and again for texts that are refused."""
+        conversation = talk(6, window="messages", limit=1, compact_at=80)
+        assert uncovered(conversation).exists()
+        assert conversation.memory.plan_compaction() is None
+        conversation = talk(6, window="messages", limit=8, whole_turns=False)
+        for position in 4, 5, 6, 7:
+            assert conversation.memory.plan_compaction(keep=0) is not None
+            conversation.memory.pin(position)
+        assert conversation.memory.plan_compaction(keep=0) is None
+
+    def test_a_pinned_summary_takes_no_room_from_the_next(self) -> None:
+        conversation = talk(6, window="messages", limit=2, whole_turns=False)
+        conversation.memory.set_window(limit=6)
+        conversation.memory.add(*turn(6))
+        summary = summarised(conversation, "first").added[0]
+        conversation.memory.pin(summary.position)
+        conversation.memory.add(*turn(7), *turn(8))
+        conversation.memory.set_window(limit=2)
+        summarised(conversation, "second")
+        assert memory(conversation) == ["[second]", "a8"]
+
     def test_no_system_message_and_no_pins(self) -> None:
         conversation = ConversationFactory(limit=2000, whole_turns=True)
         conversation.memory.add(SystemMessage("rules"), *turn(0), *turn(1), *turn(2), *turn(3))
@@ -476,6 +498,14 @@ class TestLate:
         assert conversation.memory.apply_compaction(plan, "sum") is not None
         assert memory(conversation) == ["q1", "[sum]", "q4", "a4"]
 
+    def test_a_system_message_that_changed_meanwhile_stays_first(self) -> None:
+        conversation = talk(6, always_keep_system_message_first=True)
+        plan = conversation.memory.plan_compaction(keep=0)
+        assert plan is not None
+        conversation.memory.add(SystemMessage("Be brief."))
+        assert conversation.memory.apply_compaction(plan, "sum") is not None
+        assert memory(conversation) == ["Be", "[sum]", "q5", "a5"]
+
     def test_a_smaller_window_meanwhile(self) -> None:
         conversation = talk(8, limit=4000)
         plan = conversation.memory.plan_compaction(keep=0)
@@ -582,6 +612,21 @@ class TestFailures:
         assert Compaction.objects.get(conversation=conversation).failures == 1
 
     @pytest.mark.django_db(transaction=True)
+    def test_an_error_that_has_no_text_is_a_failure(self) -> None:
+        class NamelessError(Exception):
+            def __str__(self) -> str:
+                raise KeyError("reason")
+
+        def fail(messages: Any, previous: str | None) -> str:
+            raise NamelessError
+
+        conversation = talk(6)
+        with pytest.raises(NamelessError):
+            conversation.memory.compact(fail, keep=0)
+        noted = Compaction.objects.get()
+        assert (noted.failures, noted.error) == (1, "NamelessError: without a text")
+        assert noted.retry_at is not None
+
     def test_an_explicit_call_does_not_wait(self) -> None:
         conversation = talk(6)
         self.fails(conversation, UnusableSummaryError, summarizer=lambda messages, previous: "")
@@ -763,6 +808,50 @@ class TestErasing:
         conversation.memory.set([message for message in conversation.memory.messages() if short([message]) != ["q1"]])
         purge(conversation, 2)
         assert not Message.objects.filter(text__contains="secret").exists()
+
+    def test_what_an_earlier_one_stands_for_is_not_told_again(self) -> None:
+        """The window had evicted it, so nothing but the earlier summary's range says that it is told."""
+        conversation = talk(6, limit=900)
+        conversation.memory.set_window(limit=4000)
+        summarised(conversation, "clean")
+        conversation.memory.add(*turn(6), *turn(7), *turn(8))
+        summarised(conversation, "secret")
+        purge(conversation, 13)
+        plan = conversation.memory.plan_compaction(keep=0)
+        assert plan is not None
+        assert plan.previous == "clean"
+        assert short(plan.messages) == ["q5", "a5", "a6", "q7", "a7"]
+
+    def test_what_was_taken_out_with_its_summary_does_not_come_back(self) -> None:
+        conversation = talk(5)
+        summarised(conversation, "unwanted")
+        conversation.memory.set([AiMessage(f"edited{WORDS}"), *conversation.memory.messages()[2:]])
+        conversation.memory.add(*turn(5), *turn(6), *turn(7))
+        purge(conversation, 1)
+        plan = conversation.memory.plan_compaction(keep=0)
+        assert plan is not None
+        assert plan.previous is None
+        assert short(plan.messages) == ["edited", "a4", "q5", "a5", "q6", "a6"]
+
+    def test_nor_the_summary_before_it(self) -> None:
+        conversation = talk(8)
+        summarised(conversation, "unwanted", keep=60)
+        summarised(conversation, "also unwanted", keep=30)
+        assert memory(conversation) == ["[also unwanted]", "q6", "a6", "q7", "a7"]
+        conversation.memory.set(conversation.memory.messages()[1:])
+        purge(conversation, 6)
+        plan = plan_compaction(conversation, keep=0, summary_tokens=1)
+        assert plan is not None
+        assert plan.previous is None
+        assert short(plan.messages) == ["q6", "a6"]
+
+    def test_a_summary_of_what_was_put_before_all_others(self) -> None:
+        conversation = talk(1)
+        conversation.memory.set([*turn(-3), *turn(-2), *turn(-1), *conversation.memory.messages()])
+        summarised(conversation, "secret")
+        assert memory(conversation) == ["[secret]", "q0", "a0"]
+        purge(conversation)
+        assert memory(conversation) == ["q0", "a0"]
 
     def test_in_one_transaction(self) -> None:
         conversation = talk(6)

@@ -28,6 +28,7 @@ from chatmemory.admin.views.logged_change import back_to_timeline
 from chatmemory.compaction import project_summarizer
 from chatmemory.core.summaries import Summarizer
 from chatmemory.database.change import Change
+from chatmemory.database.operations.compaction.lease import error_text
 from chatmemory.database.operations.compaction.plan import USUAL_KEEP, CompactionPlan, uncovered
 from chatmemory.models import Conversation, Message
 
@@ -121,7 +122,7 @@ def _summarise(
         kind = type(error).__name__
         _log(model_admin, request, conversation, lambda: _("No summary was made: %(error)s.") % {"error": kind})
         with_text = model_admin.has_read_text_permission(request, conversation)
-        words = f"{kind}: {error}"[:500] if with_text and str(error) else kind
+        words = error_text(error).removesuffix(": ") if with_text else kind
         said = _("No summary was made, and nothing has changed. The project's function failed: %(error)s")
         return back_to_timeline(model_admin, request, conversation, said % {"error": words}, level=messages.ERROR)
     if change is None:

@@ -184,7 +184,8 @@ def _apply(change: Change, plan: CompactionPlan, new: NewMessages) -> bool:
     fitted = Retained(rest, total=window.overhead + sum(entry.cost for entry in rest), window=window)
     _check_room(fitted, rest[place], window)
     fitted.evict()
-    conversation.compacted_to = max(conversation.compacted_to, plan.compacted_to)
+    # Not 0, even if what was said first stands behind what was put before it: a 0 says that there was no summary.
+    conversation.compacted_to = max(conversation.compacted_to, plan.compacted_to, 1)
     added = [row, *placed_rows(fitted, row.position + 1, window)]
     conversation.next_position += len(added)
     write(change, added, gone + evicted_rows(fitted))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django.db.models import Max
+
 from chatmemory.core.entries import EvictionReason
 from chatmemory.database.batches import chunks, rows_of
 from chatmemory.database.operations.compaction.plan import EVICTED, GO_ON
@@ -80,10 +82,21 @@ def _go_back(conversation: Conversation, summaries: list[Message], gone: set[int
     latest = summaries[-1]
     if latest.pk not in gone or latest.position < conversation.compacted_to:
         return  # those that are deleted are of the past
+    if latest.evicted_in is not None and latest.eviction_reason not in GO_ON:
+        _stay_behind_taken_out(conversation)
+        return
     first, last = _range_of(latest)
     stay = [row for row in summaries if row.pk not in gone and row.eviction_reason in GO_ON]
     ends = [end for begin, end in map(_range_of, stay) if first <= begin and end <= last]
     conversation.compacted_to = min(conversation.compacted_to, ends[-1] + 1 if ends else first)
+
+
+def _stay_behind_taken_out(conversation: Conversation) -> None:
+    """Let no later summary bring back what one stood for that somebody took out of the memory."""
+    told = rows_of(conversation).filter(eviction_reason=EvictionReason.SUMMARIZED.value)
+    last = told.filter(position__gte=conversation.compacted_to).aggregate(last=Max("position"))["last"]
+    if last is not None:
+        conversation.compacted_to = last + 1
 
 
 def _range_of(summary: Message) -> tuple[int, int]:

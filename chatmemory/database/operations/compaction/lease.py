@@ -13,10 +13,20 @@ from chatmemory.database.retry import retry
 from chatmemory.models import Compaction, Conversation
 from chatmemory.models.compaction import LONGEST_ERROR
 
-__all__ = ["BACK_OFF", "Lease"]
+__all__ = ["BACK_OFF", "Lease", "error_text"]
 
 BACK_OFF = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
 """The pauses after the first, the second, and each further failure in a row."""
+
+
+def error_text(error: BaseException) -> str:
+    """Return the class and the text of an exception, as every database and page can hold them."""
+    try:
+        said = str(error)
+    except Exception:  # a package's own exception may fail at that, and its failure counts all the same
+        said = "without a text"
+    text = f"{type(error).__name__}: {said}".replace("\x00", "")
+    return text.encode("utf-8", "backslashreplace").decode()[:LONGEST_ERROR]
 
 
 class Lease:
@@ -75,7 +85,6 @@ class Lease:
 
     def note_failure(self, error: BaseException) -> None:
         """Note a failure, and when to try again at the earliest."""
-        text = f"{type(error).__name__}: {error}".replace("\x00", "").encode("utf-8", "backslashreplace").decode()
 
         def note() -> None:
             with transaction.atomic(using=self._database):
@@ -84,7 +93,7 @@ class Lease:
                     return
                 pause: Any = UtcNow() + BACK_OFF[min(row.failures, len(BACK_OFF) - 1)]
                 self._rows().update(
-                    failures=F("failures") + 1, failed_at=UtcNow(), retry_at=pause, error=text[:LONGEST_ERROR]
+                    failures=F("failures") + 1, failed_at=UtcNow(), retry_at=pause, error=error_text(error)
                 )
 
         retry(self._database, note)

@@ -100,7 +100,8 @@ def plan_compaction(
             :data:`~chatmemory.core.summaries.USUAL_SUMMARY_TOKENS`, and at most a tenth of a limit in tokens.
 
     Returns:
-        None if there is nothing that is worth a summary: fewer than twice the tokens that it is expected to have.
+        None if there is nothing that is worth a summary: fewer than twice the tokens that it is expected to have. Also
+        if none has room, because pinned messages take half of the limit, or because the limit is one message.
 
     Raises:
         Conversation.DoesNotExist: the conversation has been erased.
@@ -114,6 +115,8 @@ def plan_compaction(
         row = Conversation.objects.using(database).get(pk=conversation.pk)
         window = window_of(row)
         memory = read_memory(row, window)
+        if not _has_room(memory, window):
+            return None
         plan = plan_of(row, memory, first_kept(memory.entries(), window.limit * keep / 100))
         if plan is None:
             return None
@@ -254,6 +257,12 @@ def _next_start(conversation: Conversation, kept: Sequence[Entry]) -> int:
     positions = (entry.row.position for entry in stay if entry.type is not ChatMessageType.SYSTEM)
     first = min(positions, default=conversation.next_position)
     return first if question is None else min(first, question)
+
+
+def _has_room(memory: Retained[Entry], window: Window) -> bool:
+    """Return whether there is room for the smallest summary beside what is pinned: nobody is asked for one in vain."""
+    pinned = sum(entry.cost for entry in memory.entries() if entry.is_summary and entry.pinned)
+    return (memory.pinned_cost() - pinned + 1) * 2 <= window.limit
 
 
 def _expected_tokens(plan: CompactionPlan, window: Window) -> int:
