@@ -8,7 +8,6 @@ from functools import partial
 from typing import cast
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.module_loading import import_string
 
@@ -19,6 +18,7 @@ from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.summaries import Summarizer, check_keep
 from chatmemory.database.batches import on_primary, pages
 from chatmemory.database.change import Change
+from chatmemory.database.connections import require_no_transaction
 from chatmemory.database.operations.compaction import (
     USUAL_KEEP,
     CompactionPlan,
@@ -38,8 +38,13 @@ __all__ = [
     "project_summarizer",
 ]
 
-# The conversations that are found by one statement. A model takes seconds for each, and others may be at it as well.
+# The conversations that one statement finds: few, for a model takes seconds for each, and others may be at it as well.
 _PAGE = 20
+
+_IN_TRANSACTION = (
+    "Summaries cannot be made within a transaction: conversations would be locked while the model works. Call "
+    "compact_due() outside of transaction.atomic()."
+)
 
 
 def project_summarizer() -> Summarizer:
@@ -62,15 +67,15 @@ def project_summarizer() -> Summarizer:
 
 @dataclass(frozen=True, kw_only=True)
 class Compacted:
-    """The account of one conversation, or with ``dry_run`` of what is due in it.
+    """The account of one conversation: the summary that was made, the failure, or, of a dry run, what is due.
 
-    Without a plan, a change and an error nothing was to be done: another is at it, or there is too little to summarise.
+    If it has none of the three, there was nothing to do: another is at it, or there is too little to summarise.
     """
 
     conversation: Conversation
 
     plan: CompactionPlan | None = None
-    """What is due, of a dry run; else None."""
+    """What is due; None if it was no dry run."""
 
     change: Change | None = None
     """The account of the change that put a summary into the memory."""
@@ -87,7 +92,7 @@ def compact_due(
     keep: int = USUAL_KEEP,
     dry_run: bool = False,
 ) -> Iterator[Compacted]:
-    """Summarise each conversation in which that is due, and yield an account of it.
+    """Summarise each conversation in which a summary is due, and yield an account of it.
 
     Any number of processes may do so at once: each conversation is summarised by one of them.
 
@@ -136,7 +141,7 @@ def _accounts(
 ) -> Iterator[Compacted]:
     found = due_conversations(on_primary(conversations))
     if summarizer is not None:
-        _require_no_transaction(found.db)
+        require_no_transaction(found.db, _IN_TRANSACTION)
     for page in pages(found, _PAGE):
         for conversation in page:
             yield _account(conversation, summarizer, keep)
@@ -153,19 +158,8 @@ def _account(conversation: Conversation, summarizer: Summarizer | None, keep: in
         return Compacted(conversation=conversation, error=error)
 
 
-def _require_no_transaction(database: str) -> None:
-    try:
-        with transaction.atomic(using=database, durable=True):
-            pass
-    except RuntimeError:
-        raise RuntimeError(
-            "Summaries cannot be made within a transaction: conversations would be locked while the model works. Call "
-            "compact_due() outside of transaction.atomic()."
-        ) from None
-
-
 def _at_most(accounts: Iterator[Compacted], limit: int) -> Iterator[Compacted]:
-    """Yield accounts until so many conversations were summarised, or failed, or are due.
+    """Yield accounts until ``limit`` conversations were summarised, or failed, or are due.
 
     Those in which nothing was to be done do not count: at each call they would keep others from their turn.
     """

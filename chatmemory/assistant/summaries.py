@@ -70,7 +70,7 @@ _threads = _Threads()
 
 
 class Summaries:
-    """The summaries that one assistant lets make."""
+    """The summaries that one assistant has asked for."""
 
     def __init__(self, summarizer: Summarizer) -> None:
         self._summarizer = summarizer
@@ -80,9 +80,9 @@ class Summaries:
         self._left = 0
 
     def add(self, turn: Turn) -> None:
-        """Let a summary be made after a turn, if one is due; do not wait for it.
+        """Have a summary made after a turn, if one is due, and do not wait for it.
 
-        If very many wait already, it is left to a later turn.
+        If very many are waiting already, it is left to a later turn.
         """
         key = turn.summary_key()
         if key is None:
@@ -92,14 +92,14 @@ class Summaries:
                 return
             self._waiting.add(key)
             self._left += 1
-        # The context tells the project's database router, for example, whose conversation it is.
+        # A database router, for example, may read from the context whose conversation it is.
         if not _threads.add(partial(copy_context().run, self._make, turn, key)):
             with self._changed:
                 self._waiting.discard(key)
             self._end()
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until no summary is left to make, and return whether that is so."""
+        """Wait until all summaries are made or have failed, and return whether that is so."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._left, timeout)
 

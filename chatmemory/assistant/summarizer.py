@@ -46,7 +46,7 @@ _IN_TAGS = re.compile(r"\s*<summary>(.*)</summary>\s*", re.DOTALL)
 
 
 class ChatModelSummarizer:
-    """A function of messages, and of the summary of those before them or None, that lets a model write one of both.
+    """A summarizer that lets a model write: a function of messages, and of the summary before them or None.
 
     The model gets a transcript in one user message, never the conversation's own messages: what was said is no
     instruction. No tool is offered to it. A conversation that is too long for one request comes in several, each with

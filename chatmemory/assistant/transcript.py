@@ -28,7 +28,7 @@ _MESSAGE, _CALL, _RESULT = "message", "call", "result"
 _TAGS = "|".join((TRANSCRIPT, SO_FAR, _MESSAGE, _CALL, _RESULT))
 _TAG = re.compile(rf"<(\\*)(?=\s*(?:/\s*)?(?:{_TAGS})\b)", re.IGNORECASE)
 
-# Of a name in a tag, of which providers allow fewer, and of the address of an image.
+# Of a name in a tag (providers allow no longer ones), and of the address of an image.
 _MOST_CHARS = 100
 _MOST_OF_ADDRESS = 300
 
@@ -54,15 +54,15 @@ def framed(tag: str, text: str) -> str:
 def transcripts(
     messages: Iterable[ChatMessage], *, tool_result_chars: int, most: int, count: Callable[[str], int]
 ) -> list[str]:
-    """Return the messages as transcripts, so many that none is too long; at least one.
+    """Return the messages as one transcript, or as several if one would be too long.
 
-    All texts are there, but thinking, and what tool results have beyond ``tool_result_chars``. A text that is too long
-    for one transcript goes on in the next. No text can end its own tag, or begin another.
+    They have all texts, except thinking and what tool results have beyond ``tool_result_chars``. A text that is too
+    long for one transcript goes on in the next. No text can end its own tag, or begin another.
 
     Args:
         messages: the messages, in order.
         tool_result_chars: the characters after which the text of a tool's result is cut, with a mark that says so.
-        most: the tokens of a transcript.
+        most: the most tokens of a transcript.
         count: counts the tokens of a text.
     """
     whole: list[str] = []
@@ -86,7 +86,7 @@ def _pieces(part: _Part, most: int, count: Callable[[str], int]) -> list[str]:
 
 
 def _halves(part: _Part, most: int, count: Callable[[str], int]) -> Iterator[str]:
-    # As if of very many: the tag must fit, too.
+    # The tag must fit, too, even if it says that there are very many parts.
     if len(part.text) < 2 or count(part.written(9999, 9999)) <= most:
         yield part.text
         return
@@ -132,7 +132,7 @@ def _text_of(contents: Sequence[Content]) -> str:
 
 
 def _note(content: Content) -> str:
-    """Return a note in the place of what is no text."""
+    """Return a note in the place of an image, a file or another content that is no text."""
     kind = content.type.value.lower().replace("_", " ")
     media = next((one for one in vars(content).values() if isinstance(one, Media)), None)
     told = [] if media is None else [media.mime_type, _address(media.url or "")]
@@ -140,7 +140,7 @@ def _note(content: Content) -> str:
 
 
 def _address(url: str) -> str:
-    """Return a URL, without the data of one that holds them."""
+    """Return the beginning of a URL; of a ``data:`` URL what stands before the data."""
     return url.partition(",")[0] if url.startswith("data:") else _shortened(url, _MOST_OF_ADDRESS)
 
 

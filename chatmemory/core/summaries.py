@@ -1,4 +1,4 @@
-"""Summaries: the messages that stand for others, and what makes their texts."""
+"""Summaries: the messages that stand for others, and the functions that write them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 Summarizer: TypeAlias = Callable[[Sequence[ChatMessage], "str | None"], str]
-"""A function of messages and of the summary of those before them, if there is one. It returns one summary of both."""
+"""A function of messages, and of the summary before them or None. It returns one summary of both."""
 
 USUAL_SUMMARY_TOKENS = 200
 """The tokens that a first summary is expected to have: a range of fewer than twice as many is not worth one."""
@@ -43,8 +43,8 @@ def summary_message(text: str) -> UserMessage:
 
 
 def summary_text(message: ChatMessage) -> str:
-    """Return the text that :func:`summary_message` got."""
-    text = message.text or "" if isinstance(message, UserMessage) else ""
+    """Return the text of a summary, as :func:`summary_message` got it."""
+    text = (message.text or "") if isinstance(message, UserMessage) else ""
     return _ESCAPED_TAG.sub(r"<\1", text.removeprefix(_OPENING).removesuffix(_CLOSING))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from django.db import Error, connections
+from django.db import Error, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "close_if_dead",
     "give_back",
     "is_in_transaction",
+    "require_no_transaction",
     "without_dead_connection",
 ]
 
@@ -22,6 +23,25 @@ __all__ = [
 def is_in_transaction(connection: BaseDatabaseWrapper) -> bool:
     """Return whether the caller may have a transaction open; then the connection must stay."""
     return connection.in_atomic_block or not connection.get_autocommit()
+
+
+def require_no_transaction(database: str, problem: str) -> None:
+    """Check that the caller has no transaction open, but for that of a test case.
+
+    Args:
+        database: the alias.
+        problem: what is wrong with a transaction here, and what to do.
+
+    Raises:
+        RuntimeError: there is one; its text is ``problem``.
+    """
+    if not connections[database].in_atomic_block:
+        return
+    try:
+        with transaction.atomic(using=database, durable=True):  # Django knows which transactions are test cases'
+            pass
+    except RuntimeError:
+        raise RuntimeError(problem) from None
 
 
 def give_back() -> None:

@@ -1,4 +1,4 @@
-"""Summaries: the bodies of requests for one, and what is answered about them."""
+"""The body of a request for a summary, and what is answered about summaries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chatmemory.rest.strict import StrictSerializer
 __all__ = [
     "OUTCOMES",
     "CompactionSerializer",
-    "failures_of",
+    "compaction_of",
     "failures_to_data",
     "is_under_way",
     "last_summary_to_data",
@@ -26,11 +26,11 @@ __all__ = [
 
 
 OUTCOMES = ("summarized", "nothing_to_do", "under_way")
-"""What may come of a request for a summary."""
+"""The outcomes of a request for a summary that did not fail."""
 
 
 class CompactionSerializer(StrictSerializer):
-    """A summary to make, or one that the client made."""
+    """The request for a summary by the project's function, or with one that the client made."""
 
     keep = serializers.IntegerField(
         required=False,
@@ -103,7 +103,7 @@ def failures_to_data(conversation: Conversation, *, with_words: bool) -> dict[st
         conversation: its conversation.
         with_words: whether the answer may have the whole error; else it has its class.
     """
-    row = failures_of(conversation)
+    row = compaction_of(conversation)
     error = row.error if with_words else row.error.partition(":")[0]
     return {"count": row.failures, "failed_at": row.failed_at, "retry_at": row.retry_at, "error": error}
 
@@ -114,7 +114,7 @@ def is_under_way(conversation: Conversation) -> bool:
     return rows.filter(conversation=conversation, leased_until__gt=UtcNow()).exists()
 
 
-def failures_of(conversation: Conversation) -> Compaction:
-    """Return the row that has the failures since the last summary; an unsaved one if none was ever asked for."""
+def compaction_of(conversation: Conversation) -> Compaction:
+    """Return the row of leases and failures; an unsaved one if nobody ever began a summary."""
     row = Compaction.objects.using(conversation._state.db).filter(conversation=conversation).first()
     return row or Compaction(conversation=conversation)

@@ -1,4 +1,4 @@
-"""How it stands with the summaries of a conversation: whether one is due, and what failed."""
+"""The state of a conversation's summaries: whether one is due or being made, and what failed."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from chatmemory.models import Compaction, Conversation, Message, Origin
 
 __all__ = ["CompactionStatus"]
 
-_MOST_COUNTED = 1000
+_MOST_COUNTED = 1000  # compaction.html has the same number
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionStatus:
-    """The summaries of a conversation that were made, failed, or are due."""
+    """What the pages of a conversation tell about its summaries, but for what they say."""
 
     is_used: bool
-    """Whether a summary is ever due by itself."""
+    """Whether a summary is ever due by itself: the conversation has a ``compact_at``."""
 
     latest: Message | None
     """The latest summary, without what it says; None if there is none, or the memory was cleared since."""
 
     may_be_due: bool
-    """Whether one is due by itself, if there is enough to summarise. Whether there is, only a plan knows."""
+    """Whether a summary is due by itself, unless there is too little to summarise, which only a plan knows."""
 
     uncovered: int
     """The number of messages that left for want of room and are in no summary, at most a thousand."""
@@ -51,14 +51,19 @@ class CompactionStatus:
 
     @classmethod
     def read(cls, conversation: Conversation, *, with_text: bool) -> CompactionStatus:
-        """Read it; ``with_text`` is whether this reader may read what messages say, which an error may quote."""
+        """Read the state of the summaries of a conversation.
+
+        Args:
+            conversation: the conversation.
+            with_text: whether this reader may read what messages say, which an error may quote.
+        """
         lacking = uncovered(conversation)[: _MOST_COUNTED + 1].count() if uses_summaries(conversation) else 0
         return cls(
             is_used=conversation.compact_at is not None,
             latest=_latest(conversation),
             may_be_due=conversation.compact_at is not None and (lacking > 0 or is_full(conversation)),
             uncovered=lacking,
-            **_work(conversation, with_text=with_text),
+            **_attempts(conversation, with_text=with_text),
         )
 
     @property
@@ -80,7 +85,7 @@ def _latest(conversation: Conversation) -> Message | None:
     return latest
 
 
-def _work(conversation: Conversation, *, with_text: bool) -> dict[str, Any]:
+def _attempts(conversation: Conversation, *, with_text: bool) -> dict[str, Any]:
     def now_before(field: str) -> ExpressionWrapper[Q]:
         return ExpressionWrapper(Q((f"{field}__gt", UtcNow())), output_field=BooleanField())
 

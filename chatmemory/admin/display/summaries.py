@@ -15,7 +15,7 @@ from chatmemory.admin.display.message import ShownMessage, shown
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database.batches import CHARS
-from chatmemory.database.operations.compaction.plan import EVICTED
+from chatmemory.database.operations.compaction.plan import COVERABLE, EVICTED
 from chatmemory.models import Conversation, Message, Origin
 
 __all__ = ["MOST_COUNTED", "SummaryCard", "is_uncovered", "standing_for", "summary_cards", "uses_summaries"]
@@ -25,8 +25,6 @@ MOST_COUNTED = 10_000
 
 _MOST_LISTED = 10
 _LONGEST_BEGINNING = 161  # a character more than an excerpt has, to know whether there are more
-
-_NOT_COVERED = (Origin.CLEARED, Origin.SUMMARY)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +71,7 @@ def uses_summaries(conversation: Conversation) -> bool:
 
 def is_uncovered(conversation: Conversation, row: Message) -> bool:
     """Return whether a message left for want of room, and no summary stands for it."""
-    return row.position >= conversation.compacted_to and row.eviction_reason in EVICTED and _may_be_covered(row)
+    return row.position >= conversation.compacted_to and row.eviction_reason in EVICTED and _is_coverable(row)
 
 
 def summary_cards(conversation: Conversation, rows: list[Message], *, with_text: bool) -> dict[int, SummaryCard]:
@@ -96,7 +94,7 @@ def standing_for(conversation: Conversation, rows: list[Message], added_in: dict
     evicted = [row for row in rows if row.eviction_reason in EVICTED and row.position < conversation.compacted_to]
     latest: Message | None = None
     for row in evicted:
-        if not (_may_be_covered(row) or _is_summary(row)):
+        if not (_is_coverable(row) or _is_summary(row)):
             continue
         if latest is None or not _reaches(latest, row):
             latest = _first_reaching(conversation, row)
@@ -112,7 +110,7 @@ def _card(conversation: Conversation, row: Any, *, with_text: bool) -> SummaryCa
         evicted_in__lte=row.added_in,
         eviction_reason__in=[*EVICTED, EvictionReason.SUMMARIZED.value],
     )
-    covered &= ~Q(origin__in=_NOT_COVERED) & ~Q(type=ChatMessageType.SYSTEM.value)
+    covered &= COVERABLE
     counts: dict[str, Any] = {}
     is_counted = row.position - first <= MOST_COUNTED
     if is_counted:
@@ -136,8 +134,9 @@ def _is_summary(row: Message) -> bool:
     return row.origin == Origin.SUMMARY and row.covers_from is not None and row.covers_to is not None
 
 
-def _may_be_covered(row: Message) -> bool:
-    return row.origin not in _NOT_COVERED and row.type != ChatMessageType.SYSTEM.value
+def _is_coverable(row: Message) -> bool:
+    """Return whether a row fulfils the condition ``COVERABLE``."""
+    return row.origin not in (Origin.CLEARED, Origin.SUMMARY) and row.type != ChatMessageType.SYSTEM.value
 
 
 def _first_reaching(conversation: Conversation, row: Message) -> Message | None:

@@ -1,4 +1,4 @@
-"""Summarising older turns now: what it would stand for is shown, and the project's function writes it once confirmed.
+"""The page that summarises older turns: it shows which, and once confirmed the project's function writes the summary.
 
 The views run outside of any transaction: a model may take a minute, and the conversation goes on meanwhile.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -38,7 +39,7 @@ _logger = logging.getLogger("chatmemory.admin")
 
 
 class KeepForm(forms.Form):
-    """The turns that stay."""
+    """The part of the limit whose turns stay."""
 
     keep = forms.IntegerField(
         label=gettext_lazy("Keep, in percent"),
@@ -53,7 +54,7 @@ class KeepForm(forms.Form):
 
     @classmethod
     def of(cls, data: Any) -> KeepForm:
-        """Return the form for what was sent, by default for half of the limit."""
+        """Return the form for what was sent; if that has no ``keep``, the form with the usual one."""
         return cls(data if "keep" in data else {"keep": USUAL_KEEP})
 
 
@@ -65,42 +66,40 @@ def without_transaction(view: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compact(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-    """Show what a summary would stand for, and have it written once confirmed.
+    """Show what a summary would stand for, and have it written once that is confirmed.
 
-    If other messages are to be summarised than were shown, it is shown again.
+    If a summary would stand for other messages now than those that were confirmed, the page is shown again.
     """
     conversation = conversation_or_404(model_admin, request, object_id, also="compact")
     with_text = model_admin.has_read_text_permission(request, conversation)
     status = CompactionStatus.read(conversation, with_text=with_text)
-    form = KeepForm.of(request.POST if request.method == "POST" else request.GET)
-    context: dict[str, Any] = {"form": form, "status": status}
+    is_post = request.method == "POST"
+    form = KeepForm.of(request.POST if is_post else request.GET)
+    title = _("Summarise older turns")
+    page = partial(conversation_page, model_admin, request, conversation, "compact", title, form=form, status=status)
     try:
         summarizer = project_summarizer()
     except (ImproperlyConfigured, ImportError) as error:
-        context["is_not_set"] = str(error)
-    else:
-        if are_too_long(conversation.messages.retained()) or are_too_long(uncovered(conversation)):
-            context["is_too_long"] = True
-        elif form.is_valid() and not status.is_running:
-            keep = form.cleaned_data["keep"]
-            try:
-                plan = conversation.memory.plan_compaction(keep)
-            except Conversation.DoesNotExist as error:
-                raise Http404 from error
-            except UNREADABLE:
-                context["unreadable"] = unreadable(
-                    [*conversation.messages.retained(), *uncovered(conversation)],
-                )
-                if not context["unreadable"]:
-                    raise
-            else:
-                if request.method == "POST" and plan is not None and request.POST.get("seen") == _range(plan):
-                    return _summarise(model_admin, request, conversation, summarizer, plan, keep)
-                context["has_changed"] = request.method == "POST"
-                context |= _outcome(conversation, plan)
-        elif request.method == "POST" and status.is_running:
-            context["has_changed"] = True
-    return conversation_page(model_admin, request, conversation, "compact", _("Summarise older turns"), **context)
+        return page(is_not_set=str(error))
+    if are_too_long(conversation.messages.retained()) or are_too_long(uncovered(conversation)):
+        return page(is_too_long=True)
+    if status.is_running:
+        return page(has_changed=is_post)
+    if not form.is_valid():
+        return page()
+    keep = form.cleaned_data["keep"]
+    try:
+        plan = conversation.memory.plan_compaction(keep)
+    except Conversation.DoesNotExist as error:
+        raise Http404 from error
+    except UNREADABLE:
+        positions = unreadable([*conversation.messages.retained(), *uncovered(conversation)])
+        if not positions:
+            raise
+        return page(unreadable=positions)
+    if is_post and plan is not None and request.POST.get("seen") == _range(plan):
+        return _summarise(model_admin, request, conversation, summarizer, plan, keep)
+    return page(has_changed=is_post, **_outcome(conversation, plan))
 
 
 def _summarise(

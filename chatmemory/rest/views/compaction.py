@@ -21,7 +21,7 @@ from chatmemory.models import Conversation
 from chatmemory.rest.access import may_read_words, require
 from chatmemory.rest.compactions import (
     CompactionSerializer,
-    failures_of,
+    compaction_of,
     failures_to_data,
     is_under_way,
     last_summary_to_data,
@@ -98,13 +98,13 @@ class CompactionViewSet(ChatMemoryViewSet):
         require_summarizable(conversation)
         # Beforehand, because the summarizer gets words even if no summary comes of it.
         record_change(self.request, conversation, {"keep": keep})
-        before = failures_of(conversation).failures
+        before = compaction_of(conversation).failures
         try:
             return conversation.memory.compact(summarizer, keep=keep)
         except (Conversation.DoesNotExist, DatabaseError, InterfaceError, InvalidMessageError):
             raise  # not the summarizer's
         except Exception as error:
-            noted = failures_of(conversation)
+            noted = compaction_of(conversation)
             if noted.failures == before:
                 raise  # it happened before the summarizer was asked
             _logger.exception("A summary of a conversation failed")

@@ -36,7 +36,7 @@ __all__ = ["CoveredError", "apply_compaction", "apply_text"]
 def apply_compaction(target: Target, plan: CompactionPlan, text: str) -> Change | None:
     """Put a summary in the place of the messages that ``plan`` covers, as far as they are still in the memory.
 
-    What was added since stays, and what was evicted since has no other place any more.
+    What was added since stays. What was evicted since stays evicted, and the summary stands for it, too.
 
     Args:
         target: the conversation.
@@ -77,12 +77,12 @@ def apply_text(target: Target, through: int, text: str, *, idempotency_key: str 
         target: the conversation.
         through: the position of the last message that the summary stands for: the end of a turn, and not of the last.
         text: the summary; it takes in the one before.
-        idempotency_key: a second call with it returns the account of the first.
+        idempotency_key: a second call with the same key returns the account of the first.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
         CoveredError: there is nothing up to ``through`` that no summary stands for.
-        IdempotencyConflictError: the key came before, with another request.
+        IdempotencyConflictError: the key was used before, for another request.
         UnusableSummaryError: as :func:`apply_compaction` says.
         ValueError: no turn ends at ``through``.
     """
@@ -110,7 +110,7 @@ class _AnotherOwnerError(Exception):
 
 
 class CoveredError(ValueError):
-    """A position up to which a summary stands for all messages already."""
+    """An error about a position up to which there is nothing left to summarise."""
 
 
 def _covered(conversation: Conversation, through: int) -> CoveredError:
@@ -121,7 +121,7 @@ def _covered(conversation: Conversation, through: int) -> CoveredError:
 
 
 def _new_summary(target: Target, text: str) -> NewMessages:
-    """Return a summary as a message, counted before any lock."""
+    """Return the message of a summary, whose tokens are counted before any lock."""
     new = NewMessages([summary_message(check_summary(text))])
     new.token_counts(estimator_of(None, target.likely_model))
     return new
@@ -132,7 +132,7 @@ def _kept_behind(memory: Retained[Entry], through: int, conversation: Conversati
 
     Raises:
         CoveredError: ``through`` is before all that no summary stands for.
-        ValueError: no turn ends at ``through``, or only the last.
+        ValueError: no turn ends at ``through``, or the last one does.
     """
     if through < conversation.compacted_to:
         raise _covered(conversation, through)
@@ -209,7 +209,7 @@ def _still_holds(conversation: Conversation, memory: Retained[Entry], plan: Comp
 
 
 def _leaving(memory: Retained[Entry], plan: CompactionPlan) -> set[Entry]:
-    """Return the entries that the summary takes the place of: not those that have been pinned since."""
+    """Return the entries that the summary takes the place of; those that have been pinned since stay."""
     covered, entries = {*plan.positions}, memory.entries()
     leave = {entry for entry in entries if entry.is_summary}
     for start, end in memory.units(0):

@@ -23,7 +23,7 @@ from chatmemory.models import Conversation
 __all__ = ["USUAL_LEASE", "compact"]
 
 USUAL_LEASE = 600.0
-"""The seconds for which nobody else begins a summary of the same conversation."""
+"""The seconds for which nobody else begins a summary of the same conversation, unless this one is done before."""
 
 
 def compact(
@@ -34,14 +34,16 @@ def compact(
     if_due: bool = False,
     lease: float = USUAL_LEASE,
 ) -> Change | None:
-    """Summarise the turns before those that stay. While ``summarizer`` works, no transaction is open and no turn waits.
+    """Summarise the older turns of a conversation.
+
+    While ``summarizer`` works, no transaction is open and no turn waits.
 
     Args:
-        conversation: is read anew.
+        conversation: the conversation; its row is read anew.
         summarizer: a function, sync or async, of messages and of the summary before them or None, that returns a text.
         keep: the percent of the limit that stays in whole turns.
         if_due: whether to do nothing before ``compact_at`` is reached or the window has evicted messages that no
-            summary stands for, nor while a pause after a failure lasts.
+            summary stands for, and while a pause after a failure lasts.
         lease: the seconds for which nobody else begins a summary of this conversation.
 
     Returns:
@@ -53,7 +55,7 @@ def compact(
         RuntimeError: the caller is within a transaction.
         UnusableSummaryError: the text cannot take the place of the messages.
         ValueError: ``keep`` is no percentage.
-        Exception: what ``summarizer`` raised. Nothing has changed, but that the failure is noted.
+        Exception: what ``summarizer`` raised. The failure is noted; nothing else has changed.
     """
     database = router.db_for_write(Conversation, instance=conversation)
     own = Lease(conversation, database, lease)

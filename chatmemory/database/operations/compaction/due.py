@@ -5,22 +5,25 @@ from __future__ import annotations
 from django.db.models import BigIntegerField, Exists, F, OuterRef, Q
 from django.db.models.functions import Cast
 
-from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import WindowKind
 from chatmemory.database.clock import UtcNow
-from chatmemory.database.operations.compaction.plan import EVICTED, USUAL_KEEP, CompactionPlan, plan_compaction
-from chatmemory.models import Conversation, ConversationQuerySet, Message, Origin
+from chatmemory.database.operations.compaction.plan import (
+    COVERABLE,
+    EVICTED,
+    USUAL_KEEP,
+    CompactionPlan,
+    plan_compaction,
+)
+from chatmemory.models import Conversation, ConversationQuerySet, Message
 
 __all__ = ["UNCOVERED", "due_conversations", "due_plan", "is_due", "is_full"]
 
-UNCOVERED = (
-    Q(position__gte=F("conversation__compacted_to"), eviction_reason__in=EVICTED)
-    & ~Q(origin__in=[Origin.CLEARED, Origin.SUMMARY])
-    & ~Q(type=ChatMessageType.SYSTEM.value)
-)
+_EVICTED_FOR_ROOM = Q(eviction_reason__in=EVICTED) & COVERABLE
+
+UNCOVERED = Q(position__gte=F("conversation__compacted_to")) & _EVICTED_FOR_ROOM
 """The condition that a message left the memory for want of room, and that no summary stands for it."""
 
-_LIMIT = Cast("limit", BigIntegerField())  # a product with it may be larger than the column holds
+_LIMIT = Cast("limit", BigIntegerField())  # a product with the column itself may be larger than it holds
 _IS_FULL = Q(window=WindowKind.TOKENS.value, retained_tokens__gte=_LIMIT * F("compact_at") / 100) | Q(
     window=WindowKind.MESSAGES.value, retained_count__gte=_LIMIT * F("compact_at") / 100
 )
@@ -31,7 +34,9 @@ def due_conversations(conversations: ConversationQuerySet) -> ConversationQueryS
 
     Those where a summary failed a moment ago, or is being made, are not among them.
     """
-    evicted = Message.objects.filter(UNCOVERED, conversation=OuterRef("pk"), position__gte=OuterRef("compacted_to"))
+    evicted = Message.objects.filter(
+        _EVICTED_FOR_ROOM, conversation=OuterRef("pk"), position__gte=OuterRef("compacted_to")
+    )
     waits = Q(compaction__retry_at__gt=UtcNow()) | Q(compaction__leased_until__gt=UtcNow())
     return conversations.filter(_IS_FULL | Exists(evicted), compact_at__isnull=False).exclude(waits)
 

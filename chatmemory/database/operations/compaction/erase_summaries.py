@@ -8,7 +8,7 @@ from django.db.models import Max
 
 from chatmemory.core.entries import EvictionReason
 from chatmemory.database.batches import chunks, rows_of
-from chatmemory.database.operations.compaction.plan import EVICTED, GO_ON
+from chatmemory.database.operations.compaction.plan import CONTINUED, EVICTED
 from chatmemory.models import Conversation, Message, Origin
 
 __all__ = ["erase_summaries"]
@@ -18,16 +18,16 @@ _Source = tuple[int, int | None, str]
 
 
 def erase_summaries(conversation: Conversation, keys: Sequence[int]) -> int:
-    """Delete every summary that stands for one of the messages with the primary keys ``keys``, evicted or not.
+    """Delete every summary, retained or evicted, that stands for one of the messages with the primary keys ``keys``.
 
-    What the other messages said may go into the next summary.
+    The next summary takes in the other messages for which it stood.
 
     Args:
         conversation: the locked conversation; its counters are changed and not saved.
         keys: of rows that are being deleted in the same transaction.
 
     Returns:
-        the number of summaries, also of those that are among ``keys``.
+        the number of deleted summaries, with those that are among ``keys``.
     """
     if not conversation.compacted_to:
         return 0
@@ -72,11 +72,11 @@ def _was_made_from(summary: Message, source: _Source) -> bool:
 
 
 def _go_back(conversation: Conversation, summaries: list[Message], gone: set[int]) -> None:
-    """Let the next summary go on behind the latest one that stays, or from the beginning of what is not told any more.
+    """Let the next summary go on behind the latest one that stays, or where the range of the deleted one begins.
 
     Args:
-        conversation: whose counters are changed.
-        summaries: by position.
+        conversation: the conversation; its counter ``compacted_to`` is changed.
+        summaries: its summaries, by position.
         gone: the primary keys of those that are being deleted.
     """
     latest = summaries[-1]
@@ -86,7 +86,7 @@ def _go_back(conversation: Conversation, summaries: list[Message], gone: set[int
         _stay_behind_taken_out(conversation)
         return
     first, last = _range_of(latest)
-    stay = [row for row in summaries if row.pk not in gone and row.eviction_reason in GO_ON]
+    stay = [row for row in summaries if row.pk not in gone and row.eviction_reason in CONTINUED]
     ends = [end for begin, end in map(_range_of, stay) if first <= begin and end <= last]
     conversation.compacted_to = min(conversation.compacted_to, ends[-1] + 1 if ends else first)
 

@@ -1,14 +1,15 @@
-"""The lease of whoever makes a summary of a conversation, by the database's clock, and what it notes of failures."""
+"""The lease of whoever makes a summary of a conversation, by the database's clock, and the notes of failures."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
 
-from django.db import connections, transaction
+from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
 from chatmemory.database.clock import UtcNow
+from chatmemory.database.connections import require_no_transaction
 from chatmemory.database.retry import retry
 from chatmemory.models import Compaction, Conversation
 from chatmemory.models.compaction import LONGEST_ERROR
@@ -17,6 +18,12 @@ __all__ = ["BACK_OFF", "Lease", "error_text"]
 
 BACK_OFF = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
 """The pauses after the first, the second, and each further failure in a row."""
+
+_IN_TRANSACTION = (
+    "A summary cannot be made within a transaction: nobody else would see the lease, and its row would be locked while "
+    "the model works. Call compact() outside of transaction.atomic(). If the setting ATOMIC_REQUESTS opened the "
+    "transaction, mark the view with @transaction.non_atomic_requests."
+)
 
 
 def error_text(error: BaseException) -> str:
@@ -35,8 +42,8 @@ class Lease:
     def __init__(self, conversation: Conversation, database: str, seconds: float) -> None:
         """
         Args:
-            conversation: whose summary it is.
-            database: the alias of the one that is written to.
+            conversation: the conversation that is summarised.
+            database: the alias of the database that has its row.
             seconds: how long the lease lasts unless it is released.
         """
         self._conversation = conversation
@@ -53,8 +60,7 @@ class Lease:
         Raises:
             RuntimeError: the caller is within a transaction.
         """
-        if connections[self._database].in_atomic_block:
-            self._require_no_transaction()
+        require_no_transaction(self._database, _IN_TRANSACTION)
         rows = self._rows()
         is_free = rows.filter(Q(leased_until__isnull=True) | Q(leased_until__lte=UtcNow()))
         if not also_after_failure:
@@ -100,14 +106,3 @@ class Lease:
 
     def _rows(self) -> QuerySet[Compaction]:
         return Compaction.objects.using(self._database).filter(conversation=self._conversation)
-
-    def _require_no_transaction(self) -> None:
-        try:
-            with transaction.atomic(using=self._database, durable=True):
-                pass
-        except RuntimeError:
-            raise RuntimeError(
-                "A summary cannot be made within a transaction: nobody else would see the lease, and its row would be "
-                "locked while the model works. Call compact() outside of transaction.atomic(). If the setting "
-                "ATOMIC_REQUESTS opened the transaction, mark the view with @transaction.non_atomic_requests."
-            ) from None

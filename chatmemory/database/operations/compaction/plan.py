@@ -22,11 +22,11 @@ from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
 
 __all__ = [
+    "CONTINUED",
+    "COVERABLE",
     "EVICTED",
-    "GO_ON",
     "USUAL_KEEP",
     "CompactionPlan",
-    "leaving",
     "plan_compaction",
     "plan_of",
     "read_memory",
@@ -39,9 +39,14 @@ USUAL_KEEP = 50
 EVICTED = (EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value, EvictionReason.TOOL_CLEARED.value)
 """The reasons of messages that left for want of room: a summary may stand for them later."""
 
+CONTINUED = (EvictionReason.WINDOW.value, EvictionReason.SUMMARIZED.value)
+"""The reasons for which the latest summary may have left, and the next one takes it in nevertheless.
 
-GO_ON = (EvictionReason.WINDOW.value, EvictionReason.SUMMARIZED.value)
-"""The reasons of a latest summary that the next one takes in: there was no room, or the one after it was erased."""
+There was no room for it, or the summary that took its place has been erased.
+"""
+
+COVERABLE = ~Q(origin__in=[Origin.CLEARED, Origin.SUMMARY]) & ~Q(type=ChatMessageType.SYSTEM.value)
+"""The condition that a summary may stand for a message. What a placeholder stands for is covered itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +60,7 @@ class CompactionPlan:
     """The position of the last message."""
 
     messages: tuple[ChatMessage, ...]
-    """What was said since the summary before, in memory order: also what the window has evicted."""
+    """What was said since the summary before, in memory order, with what the window has evicted of it."""
 
     previous: str | None
     """The text of the summary before, which the new one takes in; None if there is none."""
@@ -79,7 +84,7 @@ class CompactionPlan:
     """The positions of the summaries before, mostly one."""
 
     owner: Any
-    """The primary key of the conversation's owner: nobody else's conversation, nor nobody's, gets what they said."""
+    """The primary key of the conversation's owner: if it has another one later, or none, the plan is void."""
 
     compacted_from: int
     """``compacted_to`` of the conversation when it was planned."""
@@ -94,9 +99,9 @@ def plan_compaction(
     """Plan a summary of the turns before those that stay; nothing is written.
 
     Args:
-        conversation: is read anew.
+        conversation: the conversation; its row is read anew.
         keep: the percent of the limit, from 0 to 100, that stays in whole turns. The last turn always stays.
-        summary_tokens: the tokens that the summary is expected to have; by default those of the one before, or
+        summary_tokens: the tokens that the summary is expected to have; by default those of the summary before, or
             :data:`~chatmemory.core.summaries.USUAL_SUMMARY_TOKENS`, and at most a tenth of a limit in tokens.
 
     Returns:
@@ -141,21 +146,22 @@ def plan_of(
         conversation: the conversation.
         memory: its memory.
         kept: the index of the first entry that stays.
-        through: the position behind which the summary takes in nothing that was evicted; by default there is none.
+        through: the last position from which the summary takes in what was evicted; by default that before the
+            turns that stay.
 
     Returns:
         None if there is nothing new to summarise.
     """
     entries = memory.entries()
-    retained = [entry.row for entry in leaving(memory, kept)]
+    retained = [entry.row for entry in _leaving(memory, kept)]
     compacted_to = _next_start(conversation, entries[kept:])
     if through is not None:
         compacted_to = min(compacted_to, through + 1)
     summaries = [entry.row for entry in entries if entry.is_summary]
     latest = _latest_summary(conversation)
-    if not summaries and latest is not None and latest.eviction_reason in GO_ON:
+    if not summaries and latest is not None and latest.eviction_reason in CONTINUED:
         summaries = [latest]
-    # What was evicted after the memory was read is told once.
+    # What was evicted after the memory was read is in both.
     known = {row.position for row in retained}
     left = read_in_parts(_evicted(conversation, compacted_to, latest))
     evicted = [row for row in left if row.position not in known]
@@ -185,7 +191,7 @@ def plan_of(
     )
 
 
-def leaving(memory: Retained[Entry], kept: int) -> list[Entry]:
+def _leaving(memory: Retained[Entry], kept: int) -> list[Entry]:
     """Return the entries that a summary takes the place of.
 
     They are those before the index ``kept`` that are no system message, no summary, and not pinned.
@@ -209,15 +215,13 @@ def _evicted(conversation: Conversation, before: int, latest: Message | None) ->
     is_new = its & Q(position__gte=conversation.compacted_to, position__lt=before)
     left = Q(eviction_reason__in=EVICTED)
     if latest is None:
-        left |= Q(eviction_reason=EvictionReason.SUMMARIZED)  # by summaries that have been erased
+        left |= Q(eviction_reason=EvictionReason.SUMMARIZED)  # by a summary that has been erased
     else:
         # What was in the memory beside the latest summary was pinned then, or its own summary has been erased.
         is_new |= its & Q(evicted_in__gt=latest.added_in, position__lt=before)
         left |= Q(eviction_reason=EvictionReason.SUMMARIZED, evicted_in__gt=latest.added_in)
-    rows = Message.objects.using(conversation._state.db).filter(is_new, left, evicted_in__isnull=False)
-    # What a placeholder stands for is among the rows itself.
-    others = rows.exclude(origin__in=[Origin.CLEARED, Origin.SUMMARY]).exclude(type=ChatMessageType.SYSTEM.value)
-    return others.order_by("position")
+    rows = Message.objects.using(conversation._state.db)
+    return rows.filter(is_new, left, COVERABLE, evicted_in__isnull=False).order_by("position")
 
 
 def _latest_summary(conversation: Conversation) -> Message | None:
@@ -227,14 +231,14 @@ def _latest_summary(conversation: Conversation) -> Message | None:
 
 
 def _first_position(row: Message) -> int:
-    """Return where the range begins that a row stands for; a rewritten one has a place of its own beside it."""
+    """Return where the range begins that a row stands for. All but a summary stand for their own position, too."""
     if row.covers_from is None:
         return row.position
     return row.covers_from if row.origin == Origin.SUMMARY else min(row.position, row.covers_from)
 
 
 def _last_position(row: Message) -> int:
-    """Return where that range ends."""
+    """Return where the range ends that a row stands for."""
     if row.covers_to is None:
         return row.position
     return row.covers_to if row.origin == Origin.SUMMARY else max(row.position, row.covers_to)

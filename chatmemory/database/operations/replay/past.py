@@ -22,7 +22,7 @@ __all__ = ["PastMessage", "Version", "versions_of"]
 _ROWS = 2000
 _STATE = ("eviction_reason", "pins")
 _CALLS = '"toolExecutionRequests":[{'
-_SUMMARY = '"type":"compaction"'
+_COMPACTION = '"type":"compaction"'
 
 
 class PastMessage(NamedTuple):
@@ -107,7 +107,7 @@ def _rows(conversation: Conversation) -> Iterator[tuple[PastMessage, str, str]]:
     """Yield the messages of a conversation by position, each with the reason and the pins of its row."""
     # The database looks into the payload, so that it need not be read.
     rows = rows_of(conversation).filter(added_in__lte=conversation.version).order_by("position")
-    columns = rows.annotate(has_calls=_has(_CALLS), holds_summary=_has(_SUMMARY)).values_list(
+    columns = rows.annotate(has_calls=_has(_CALLS), holds_summary=_has(_COMPACTION)).values_list(
         *PastMessage._fields, *_STATE
     )
     after = -1
