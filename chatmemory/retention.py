@@ -22,7 +22,7 @@ from chatmemory.database.change import Change
 from chatmemory.database.operations.compaction import erase_summaries
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
-from chatmemory.models import COUNTERS, Conversation, IdempotencyKey, Message, MessageQuerySet
+from chatmemory.models import COUNTERS, Compaction, Conversation, IdempotencyKey, Message, MessageQuerySet
 
 __all__ = [
     "Erased",
@@ -172,6 +172,8 @@ def _erase_messages(conversation: Conversation, old: MessageQuerySet, size: int)
         gone = erase_summaries(locked, keys)
         for chunk in chunks(keys):
             gone += rows_of(conversation).filter(pk__in=chunk).delete()[1].get(Message._meta.label, 0)
+        if gone:  # what failed may quote what is erased
+            Compaction.objects.using(locked._state.db).filter(conversation=locked).exclude(error="").update(error="")
         locked.purged_count += gone
         Conversation.objects.using(locked._state.db).filter(pk=locked.pk).update(
             **{name: getattr(locked, name) for name in COUNTERS}

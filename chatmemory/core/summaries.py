@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 from chatmemory.core.entries import Entry
@@ -22,15 +22,15 @@ __all__ = [
     "summary_text",
 ]
 
-Summarizer: TypeAlias = Callable[[Sequence[ChatMessage], "str | None"], str]
-"""A function of messages, and of the summary before them or None. It returns one summary of both."""
+Summarizer: TypeAlias = Callable[[Sequence[ChatMessage], "str | None"], "str | Awaitable[str]"]
+"""A function, sync or async, of messages, and of the summary before them or None. It returns one summary of both."""
 
 USUAL_SUMMARY_TOKENS = 200
 """The tokens that a first summary is expected to have: a range of fewer than twice as many is not worth one."""
 
 _OPENING, _CLOSING = "<summary>\n", "\n</summary>"
-_TAG = re.compile(r"<(\\*)(?=/summary)", re.IGNORECASE)
-_ESCAPED_TAG = re.compile(r"<\\(\\*)(?=/summary)", re.IGNORECASE)
+_TAG = re.compile(r"<(\\*)(?=\s*/\s*summary)", re.IGNORECASE)
+_ESCAPED_TAG = re.compile(r"<\\(\\*)(?=\s*/\s*summary)", re.IGNORECASE)
 
 
 def summary_message(text: str) -> UserMessage:

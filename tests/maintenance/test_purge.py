@@ -15,7 +15,7 @@ from django.utils import timezone
 from chatmemory import UserMessage
 from chatmemory.database import operations
 from chatmemory.database.target import Target
-from chatmemory.models import Conversation, IdempotencyKey, Message, Origin
+from chatmemory.models import Compaction, Conversation, IdempotencyKey, Message, Origin
 from chatmemory.retention import purge_conversations, purge_evicted, purge_keys
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory
@@ -264,3 +264,39 @@ def test_days_must_be_given() -> None:
 def test_before_the_calendar() -> None:
     with pytest.raises(CommandError, match="before the first year"):
         call_command("chatmemory_purge", "--older-than", "99999999")
+
+
+class TestSummaries:
+    """What a purge does to summaries; more is in ``tests/database/test_compaction.py``."""
+
+    def test_what_failed_is_not_quoted_any_more(self) -> None:
+        conversation = made(31)
+        Compaction.objects.create(conversation=conversation, failures=2, error="ValueError: u0")
+        run("--older-than", "40", "--evicted-only")
+        assert Compaction.objects.get().error == "ValueError: u0"
+        run("--older-than", "30", "--evicted-only")
+        assert (Compaction.objects.get().error, Compaction.objects.get().failures) == ("", 2)
+
+    @pytest.mark.parametrize("kept", [True, False])
+    def test_none_that_is_being_made_brings_back_what_is_erased(self, kept: bool, settings: Any) -> None:
+        conversation = ConversationFactory(window="messages", limit=4)
+        conversation.memory.add(*[UserMessage(f"A secret, number {number}. " * 20) for number in range(9)])
+        settings.CHATMEMORY = {"KEEP_HISTORY": kept}
+        plan = conversation.memory.plan_compaction(keep=0)
+        assert plan is not None
+        aged(conversation, 31)
+        run("--older-than", "30", "--evicted-only")
+        assert conversation.memory.apply_compaction(plan, "Many secrets.") is None
+        assert list(verify()) == []
+
+    def test_without_history_what_the_window_evicts_meanwhile_is_in_it(self, settings: Any) -> None:
+        settings.CHATMEMORY = {"KEEP_HISTORY": False}
+        conversation = ConversationFactory(window="messages", limit=8)
+        conversation.memory.add(*[UserMessage(f"Number {number}. " * 40) for number in range(8)])
+        plan = conversation.memory.plan_compaction(keep=0)
+        assert plan is not None
+        conversation.memory.add(UserMessage("Meanwhile"))
+        assert positions(conversation) == [1, 2, 3, 4, 5, 6, 7, 8]
+        assert conversation.memory.apply_compaction(plan, "Seven numbers.") is not None
+        assert [row.position for row in conversation.messages.retained()] == [9, 7, 8]
+        assert list(verify()) == []

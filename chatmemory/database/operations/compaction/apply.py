@@ -204,8 +204,10 @@ def _still_holds(conversation: Conversation, memory: Retained[Entry], plan: Comp
     reasons = {*EVICTED, EvictionReason.SUMMARIZED.value}
     if any(left is not None and reason not in reasons for left, reason in states.values()):
         return False
-    # Where history is not kept, what is missing was evicted: if somebody took it out, ``compacted_to`` says so.
-    return len(states) == len(plan.positions) + len(plan.summaries) or not setting("KEEP_HISTORY")
+    missing = {*plan.positions, *plan.summaries} - states.keys()
+    # Where history is not kept, what was in the memory and is missing was evicted: if somebody took it out,
+    # ``compacted_to`` says so. What had left before was erased.
+    return not missing or (not setting("KEEP_HISTORY") and missing.isdisjoint(plan.evicted))
 
 
 def _leaving(memory: Retained[Entry], plan: CompactionPlan) -> set[Entry]:

@@ -9,6 +9,7 @@ from asgiref.sync import async_to_sync
 from django.db import router
 
 from chatmemory import signals
+from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.summaries import Summarizer
 from chatmemory.database.change import Change
 from chatmemory.database.connections import give_back
@@ -68,17 +69,24 @@ def compact(
             return None
         try:
             give_back()
-            change = apply_compaction(Target.of(conversation), plan, _text_of(summarizer, plan))
-        except Conversation.DoesNotExist:
-            raise
+            text = _text_of(summarizer, plan)
         except Exception as error:
-            own.note_failure(error)
-            signals.compaction_failed.send_robust(Conversation, conversation=conversation, plan=plan, error=error)
+            _note(own, conversation, plan, error)
+            raise
+        try:
+            change = apply_compaction(Target.of(conversation), plan, text)
+        except UnusableSummaryError as error:  # other errors are not the summarizer's
+            _note(own, conversation, plan, error)
             raise
         own.note_success()
         return change
     finally:
         own.release()
+
+
+def _note(own: Lease, conversation: Conversation, plan: CompactionPlan, error: Exception) -> None:
+    own.note_failure(error)
+    signals.compaction_failed.send_robust(Conversation, conversation=conversation, plan=plan, error=error)
 
 
 def _text_of(summarizer: Summarizer, plan: CompactionPlan) -> str:

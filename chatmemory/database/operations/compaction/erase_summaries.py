@@ -82,7 +82,7 @@ def _go_back(conversation: Conversation, summaries: list[Message], gone: set[int
     latest = summaries[-1]
     if latest.pk not in gone or latest.position < conversation.compacted_to:
         return  # those that are deleted are of the past
-    if latest.evicted_in is not None and latest.eviction_reason not in GO_ON:
+    if latest.evicted_in is not None and latest.eviction_reason not in CONTINUED:
         _stay_behind_taken_out(conversation)
         return
     first, last = _range_of(latest)

@@ -74,8 +74,8 @@ class CompactionPlan:
     version: int
     """The version of the memory that was planned on."""
 
-    has_evicted: bool
-    """Whether the window has evicted any of the messages, so that the model lacks them until there is a summary."""
+    evicted: tuple[int, ...]
+    """The positions of the messages, and of a summary before, that had left the memory for want of room."""
 
     positions: tuple[int, ...]
     """The positions of the rows that the summary takes the place of: :attr:`messages`, and placeholders."""
@@ -91,6 +91,11 @@ class CompactionPlan:
 
     compacted_to: int
     """The position from which the next summary goes on."""
+
+    @property
+    def has_evicted(self) -> bool:
+        """Whether the model lacks some of what was said until there is a summary."""
+        return bool(self.evicted)
 
 
 def plan_compaction(
@@ -182,7 +187,7 @@ def plan_of(
         tokens=previous_tokens + sum(row.token_count for row in said),
         previous_tokens=previous_tokens,
         version=conversation.version,
-        has_evicted=bool(evicted) or any(row.evicted_in is not None for row in summaries),
+        evicted=tuple(row.position for row in (*evicted, *summaries) if row.evicted_in is not None),
         positions=tuple(sorted({row.position for row in (*said, *retained)})),
         summaries=tuple(row.position for row in summaries),
         owner=conversation.owner_id,
