@@ -75,7 +75,7 @@ class Compacted:
     conversation: Conversation
 
     plan: CompactionPlan | None = None
-    """What is due; None if it was no dry run."""
+    """The plan of the summary that is due; None if it was no dry run."""
 
     change: Change | None = None
     """The account of the change that put a summary into the memory."""

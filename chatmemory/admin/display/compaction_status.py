@@ -21,7 +21,7 @@ _MOST_COUNTED = 1000  # compaction.html has the same number
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionStatus:
-    """What the pages of a conversation tell about its summaries, but for what they say."""
+    """The state of a conversation's summaries for its pages, without the words of any summary."""
 
     is_used: bool
     """Whether a summary is ever due by itself: the conversation has a ``compact_at``."""

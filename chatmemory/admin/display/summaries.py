@@ -29,7 +29,7 @@ _LONGEST_BEGINNING = 161  # a character more than an excerpt has, to know whethe
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryCard:
-    """What a summary stands for, as far as the rows still say it."""
+    """The messages that a summary stands for, as far as their rows are still there."""
 
     first: int
     """The position of the first message that it stands for."""

@@ -61,7 +61,7 @@ class TimelineEntry:
     """The position of the placeholder that took its place, if it is a cleared tool result."""
 
     card: SummaryCard | None = None
-    """What it stands for, if it is a summary."""
+    """The messages that it stands for, if it is a summary; else None."""
 
     summary: int | None = None
     """The position of the summary that stands for it."""

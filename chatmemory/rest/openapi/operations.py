@@ -47,7 +47,7 @@ class Operation:
 
     answer_headers: tuple[str, ...] = ()
     accepted: str = ""
-    """What an answer 202 means; empty: there is none."""
+    """The meaning of an answer 202; empty if there is none."""
 
     problems: frozenset[str] = frozenset()
     """The names of errors that only this operation has."""

@@ -60,7 +60,7 @@ class CompactionPlan:
     """The position of the last message."""
 
     messages: tuple[ChatMessage, ...]
-    """What was said since the summary before, in memory order, with what the window has evicted of it."""
+    """The messages since the summary before, in memory order; those that the window has evicted are among them."""
 
     previous: str | None
     """The text of the summary before, which the new one takes in; None if there is none."""
