@@ -120,11 +120,11 @@ def answered(page: Any, count: int) -> None:
 
 
 def bubbles(page: Any) -> Any:
-    return page.locator("#history .bubble")
+    return page.locator("[data-part='history'] .chatmemory-bubble")
 
 
 def cards(page: Any) -> Any:
-    return page.locator("#retained .card")
+    return page.locator("[data-part='retained'] .chatmemory-card")
 
 
 def slide(page: Any, limit: int, *, release: bool = True) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from chatmemory.models import Conversation
 from demo_project.chat import speakers
 from tests.support.factories import ConversationFactory
 from tests.support.paths import ROOT
+from tests.support.turns import chunks_of, stream
 
 __all__ = ["conversation", "demo_chat", "events_of", "history", "kinds", "types"]
 
@@ -21,6 +21,12 @@ __all__ = ["conversation", "demo_chat", "events_of", "history", "kinds", "types"
 def demo_chat(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The demo's addresses and templates, no model of the developer's, and no pauses."""
     settings.ROOT_URLCONF = "demo_project.urls"
+    settings.CHATMEMORY = {
+        **settings.CHATMEMORY,
+        "ASSISTANT": "demo_project.chat.assistant.assistant",
+        "SUMMARIZER": "demo_project.chat.summarizer.summarize",
+    }
+    settings.LOGIN_URL = "sign-in"
     settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [ROOT / "templates"]}]
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "CHATMEMORY_DEMO_MODEL"):
         monkeypatch.delenv(name, raising=False)
@@ -34,11 +40,22 @@ def conversation(user: Any) -> Conversation:
     return conversation
 
 
-def events_of(client: Client, conversation: Conversation) -> list[dict[str, Any]]:
-    response: Any = client.post(f"/chat/{conversation.pk}/reply/")
-    assert response.status_code == 200
-    assert response["Content-Type"] == "application/x-ndjson"
-    return [json.loads(line) for line in b"".join(response.streaming_content).splitlines()]
+def events_of(client: Client, conversation: Conversation, message: str | None = None) -> list[dict[str, Any]]:
+    """What happens in a turn that says something, or goes on from where the conversation stands."""
+    return [event for chunk in chunks_of(stream(client, conversation, message)) for event in _events(chunk)]
+
+
+def _events(chunk: dict[str, Any]) -> list[dict[str, Any]]:
+    match chunk["type"]:
+        case "text-delta":
+            return [{"event": "delta", "text": chunk["delta"]}]
+        case "data-memory":
+            return [{"event": "change", **chunk["data"]}]
+        case "error":
+            return [{"event": "error", "detail": chunk["errorText"]}]
+        case "finish":
+            return [{"event": "done"}]
+    return []
 
 
 def kinds(events: list[dict[str, Any]]) -> list[str]:

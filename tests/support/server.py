@@ -10,15 +10,16 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from django.db import connection
 
-__all__ = ["Answer", "HttpClient", "run_server", "uvicorn"]
+__all__ = ["Answer", "HttpClient", "run_server", "start_server", "uvicorn", "workers_of"]
 
 _WORKERS = 3
 _PATIENCE = 60  # seconds, for what takes milliseconds
@@ -110,34 +111,55 @@ def uvicorn(listener: int) -> list[str]:
 
 
 @contextmanager
-def run_server(log: Path, settings: str = "tests.settings.server", *, asgi: bool = False) -> Iterator[int]:
+def run_server(
+    log: Path,
+    settings: str = "tests.settings.server",
+    *,
+    asgi: bool = False,
+    options: Sequence[str] = (),
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[int]:
     """Gunicorn on the test database, as long as the context lasts; gives its port.
 
     Args:
         log: the file for what it prints.
         settings: the module.
         asgi: uvicorn instead.
+        options: more of the command line; what comes last counts.
+        environment: more variables.
     """
-    environment = os.environ | {
+    given = {
         "DJANGO_SETTINGS_MODULE": settings,
         "CHATMEMORY_TEST_NAME": str(connection.settings_dict["NAME"]),
+        **environment,
     }
+    with start_server(log, given, asgi=asgi, options=options) as (port, process):
+        yield port
+        assert process.poll() is None, log.read_text()
+
+
+@contextmanager
+def start_server(
+    log: Path, environment: Mapping[str, str], *, asgi: bool, options: Sequence[str] = ()
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """Gunicorn or uvicorn, as long as the context lasts; gives its port and its first process."""
     # The server inherits a socket that listens already: the port is free for sure, and whoever connects before the
     # workers are up waits in the queue.
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listener, log.open("wb") as output:
+        # Connections inherit it. A server that is given a listener does not see that it is TCP.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         port = listener.getsockname()[1]
         command = uvicorn(listener.fileno()) if asgi else _gunicorn(listener.fileno())
         process = subprocess.Popen(
-            command,
-            env=environment,
+            [*command, *options],
+            env={**os.environ, **environment},
             stdout=output,
             stderr=subprocess.STDOUT,
             pass_fds=[listener.fileno()],
             start_new_session=True,
         )
     try:
-        yield port
-        assert process.poll() is None, log.read_text()
+        yield port, process
     finally:
         process.terminate()
         try:
@@ -146,3 +168,14 @@ def run_server(log: Path, settings: str = "tests.settings.server", *, asgi: bool
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(timeout=_PATIENCE)
+
+
+def workers_of(server: subprocess.Popen[bytes]) -> list[int]:
+    """The processes that a server's first one has for requests."""
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+    found = []
+    for child in children:
+        with suppress(FileNotFoundError, ProcessLookupError):  # it ended just now
+            if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes():  # multiprocessing's own
+                found.append(int(child))
+    return found
