@@ -17,6 +17,7 @@ from chatmemory.conf import setting
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.serialization.reader import read_messages
 from chatmemory.core.serialization.writer import message_to_data
+from chatmemory.formats.ai_sdk import each_to_ai_sdk, from_ai_sdk, to_ai_sdk
 from chatmemory.formats.anthropic import from_anthropic, to_anthropic
 from chatmemory.formats.gemini import from_gemini, to_gemini
 from chatmemory.formats.openai import from_openai, to_openai
@@ -105,6 +106,8 @@ BUILT_IN = {
     "openai-responses": MessageFormat(title="OpenAI Responses", write=to_responses, read=from_responses),
     "anthropic": MessageFormat(title="Anthropic", write=to_anthropic, binds_thinking=True, read=from_anthropic),
     "gemini": MessageFormat(title="Gemini", write=to_gemini, read=from_gemini),
+    # Not the format of an API either, but that of pages.
+    "ai-sdk": MessageFormat(title="AI SDK", write=to_ai_sdk, write_each=each_to_ai_sdk, read=from_ai_sdk),
 }
 
 

@@ -30,7 +30,10 @@ class StrictJSONParser(BaseParser):
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
         most = setting("MAX_BODY_BYTES")
-        body = stream.read(most + 1)
+        try:
+            body = stream.read(most + 1)
+        except ValueError as error:  # under ASGI Django closes the body of a client that has gone
+            raise ParseError("The request cannot be read.") from error
         if len(body) > most:
             raise TooLarge(f"The body has more than {most} bytes. Send less at once.")
         # Values may take thirty times as many bytes as their JSON, so they are counted before the body is parsed. The

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Literal
 
 from rest_framework import serializers
@@ -197,7 +198,14 @@ def change_to_data(change: Change, format_name: str) -> dict[str, Any]:
 
 
 def _rendered(items: Any) -> Any:
-    return MessageSerializer(items, many=True).data
+    serializer = _message_serializer()
+    return [serializer.to_representation(item) for item in items]
+
+
+@cache
+def _message_serializer() -> MessageSerializer:
+    """Return the one serializer of all items: to make its fields takes far longer than to render an item."""
+    return MessageSerializer()
 
 
 def memory_to_data(rows: list[Message], messages: Any, conversation: Conversation, version: int) -> dict[str, Any]:

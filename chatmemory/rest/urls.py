@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django.urls import path, register_converter
 
+from chatmemory.assistant.project import has_assistant
+from chatmemory.rest.turns.views import TurnViewSet
 from chatmemory.rest.views.compaction import CompactionViewSet
 from chatmemory.rest.views.conversations import ConversationViewSet
 from chatmemory.rest.views.memory import MemoryViewSet
@@ -86,3 +88,17 @@ api_urlpatterns = [
     ),
 ]
 """All but the OpenAPI document and its page, which are an extra."""
+
+if has_assistant():
+    api_urlpatterns += [
+        path(
+            "conversations/<str:conversation_id>/turns/",
+            TurnViewSet.as_view({"get": "retrieve", "post": "take", "delete": "stop"}),
+            name="turns",
+        ),
+        path(
+            "conversations/<str:conversation_id>/turns/stream/",
+            TurnViewSet.as_view({"get": "follow"}),
+            name="turn-stream",
+        ),
+    ]

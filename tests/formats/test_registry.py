@@ -107,6 +107,12 @@ class TestInPython:
         assert [message["type"] for message in written] == ["TOOL_EXECUTION_RESULT"]
         assert repaired == []
 
+    def test_ai_sdk_has_whole_turns(self, repaired: list[Any]) -> None:
+        call = AiMessage(None, [ToolExecutionRequest("1", "look_up", "{}")])
+        written = _conversation(HI, call, ORPHAN, AiMessage("Meow")).memory.to_format("ai-sdk")
+        assert [message["role"] for message in written] == ["user", "assistant"]
+        assert repaired == []
+
     def test_what_cannot_be_expressed(self) -> None:
         with pytest.raises(UnsupportedContentError, match=r"message 0 \(CUSTOM\)"):
             _conversation(CustomMessage()).memory.to_format("gemini")
@@ -133,6 +139,15 @@ class TestOverRest:
         assert item["message"] == {"role": "tool", "tool_call_id": "1", "content": "A cat."}
         assert repaired == []
 
+    def test_ai_sdk_both_ways(self, api: Client, user: Any) -> None:
+        conversation = _conversation(owner=user)
+        call = {"type": "dynamic-tool", "toolName": "f", "toolCallId": "1", "state": "output-available", "input": {}}
+        message = {"id": "x", "role": "assistant", "parts": [{**call, "output": "noon"}]}
+        added = post(api, url(conversation, "messages/?format=ai-sdk"), {"messages": [message]}).json()["added"]
+        assert [item["type"] for item in added] == ["AI", "TOOL_EXECUTION_RESULT"]
+        found = api.get(url(conversation, "messages/?format=ai-sdk")).json()["results"]
+        assert [item["message"]["role"] for item in found] == ["assistant", "assistant"]
+
     def test_a_preview_is_what_would_be_sent(self, api: Client, user: Any, repaired: list[Any]) -> None:
         call = AiMessage(None, [ToolExecutionRequest("1", "look_up", "{}")])
         conversation = _conversation(call, ORPHAN, window="messages", limit=10, owner=user)
@@ -154,7 +169,7 @@ class TestOverRest:
         for answer in answers:
             assert answer.status_code == 400
             [error] = answer.json()["errors"]
-            problem = "is for GET conversations/{id}/memory/ only; expected one of langchain4j, openai"
+            problem = "is for GET conversations/{id}/memory/ only; expected one of langchain4j, openai, ai-sdk"
             assert error == {"place": "format", "detail": f"{name} {problem}"}
         assert conversation.memory.messages() == [HI]
 
@@ -173,7 +188,7 @@ class TestOwn:
 
     @pytest.mark.django_db(databases=["default", "other"])  # which Django's checks ask what they can do
     def test_known(self) -> None:
-        assert list(message_formats()) == ["langchain4j", *WRITERS, *OWN]
+        assert list(message_formats()) == ["langchain4j", *WRITERS, "ai-sdk", *OWN]
         assert [error for error in run_checks() if error.id.startswith("chatmemory.")] == []
 
     def test_one_of_the_same_name_takes_the_place(self, settings: Any) -> None:
@@ -198,7 +213,7 @@ class TestOwn:
         assert item["message"] == "HI"
         answer = post(api, url(conversation, "messages/?format=unreadable"), ["x"])
         assert answer.status_code == 400
-        assert "langchain4j, openai, shouted" in answer.json()["detail"]
+        assert "langchain4j, openai, ai-sdk, shouted" in answer.json()["detail"]
 
     def test_described(self) -> None:
         def formats(path: str, method: str) -> list[str]:
@@ -207,5 +222,5 @@ class TestOwn:
 
         history = "/conversations/{conversation_id}/messages/"
         assert formats("/conversations/{conversation_id}/memory/", "get") == list(message_formats())
-        assert formats(history, "get") == ["langchain4j", "openai", "shouted", "unreadable"]
-        assert formats(history, "post") == ["langchain4j", "openai", "shouted"]
+        assert formats(history, "get") == ["langchain4j", "openai", "ai-sdk", "shouted", "unreadable"]
+        assert formats(history, "post") == ["langchain4j", "openai", "ai-sdk", "shouted"]

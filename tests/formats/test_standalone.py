@@ -11,7 +11,7 @@ import pytest
 from tests.support.paths import ROOT
 
 
-@pytest.mark.parametrize("name", ["anthropic", "gemini", "openai", "responses"])
+@pytest.mark.parametrize("name", ["ai_sdk", "ai_sdk.stream", "anthropic", "gemini", "openai", "responses"])
 def test_imports_neither_django_nor_an_sdk(name: str) -> None:
     code = f"""
 import sys

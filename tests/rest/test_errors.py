@@ -6,16 +6,19 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from io import BytesIO
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
 from django.test import Client
 from rest_framework.settings import api_settings
+from rest_framework.test import APIRequestFactory, force_authenticate
 
 from chatmemory import UserMessage
 from chatmemory.models import Conversation, Message
 from chatmemory.rest.problems import problem_response
+from chatmemory.rest.views.messages import MessageViewSet
 from tests.support.api import USER, patch, post, send, url, user_message
 from tests.support.factories import ConversationFactory
 
@@ -407,3 +410,15 @@ def test_a_retry_is_offered_only_where_it_may_help(trouble: str, helps: bool) ->
     error.__cause__ = caught.value
     answer = problem_response(error, {})
     assert (answer is not None and answer.status_code == 503) is helps
+
+
+def test_the_body_of_a_client_that_has_gone_is_no_defect(user: Any) -> None:
+    """Under ASGI Django closes it, perhaps before the view reads it."""
+    conversation = ConversationFactory(owner=user)
+    request = APIRequestFactory().post("/", b"{}", content_type="application/json")
+    force_authenticate(request, user)
+    request._stream = BytesIO(b"{}")
+    request._stream.close()
+    answer = MessageViewSet.as_view({"post": "create"})(request, conversation_id=str(conversation.pk))
+    assert answer.status_code == 400
+    assert conversation.messages.count() == 0

@@ -63,7 +63,7 @@ def acts(api: Client, conversation: Conversation) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("name", ["DjangoModelPermissions", "DjangoObjectPermissions"])
 def test_model_permissions(api: Client, user: Any, settings: Any, grant: Any, name: str) -> None:
-    settings.CHATMEMORY = {"PERMISSION_CLASSES": [f"rest_framework.permissions.{name}"]}
+    settings.CHATMEMORY = {**settings.CHATMEMORY, "PERMISSION_CLASSES": [f"rest_framework.permissions.{name}"]}
     conversation = ConversationFactory(owner=user)
     conversation.memory.add(UserMessage("u"))
     assert {status for act, status in acts(api, conversation) if not act.startswith("GET")} <= {403, 405}

@@ -40,9 +40,14 @@ CONFIG = schemathesis.Config.from_dict(
             "negative_data_rejection": {"expected-statuses": ["400", "404", "406", "412", "413", "415", "422"]},
         },
         "operations": [
-            # Emptied, not erased: what is read afterwards is an empty list.
+            # Emptied or stopped, not erased: what is read afterwards is an empty list, or that no turn runs.
             {"include-path": path, "checks": {"use_after_free": {"enabled": False}}}
-            for path in ("/stores/{memory_id}/", "/conversations/{conversation_id}/memory/")
+            for path in (
+                "/stores/{memory_id}/",
+                "/conversations/{conversation_id}/memory/",
+                "/conversations/{conversation_id}/turns/",
+                "/conversations/{conversation_id}/turns/stream/",
+            )
         ]
         + [
             # Which positions end a turn, OpenAPI cannot say.
@@ -81,16 +86,16 @@ def agree(case: schemathesis.Case) -> None:
         make_whole(case.body)
         for window in case.body.get("variants", ()):
             make_whole(window)
-    messages = case.body.get("messages", [case.body]) if isinstance(case.body, dict) else []
+    messages = case.body.get("messages", [case.body.get("message", case.body)]) if isinstance(case.body, dict) else []
     for message in messages:
         parts = message.get("content") if isinstance(message, dict) else None
         if isinstance(parts, list) and any(part.get("type") == "refusal" for part in parts):
             message.pop("refusal", None)  # here or there, not both
         if isinstance(message, dict) and message.get("reasoning_content"):
             message.pop("reasoning", None)  # so is this
-    if any("role" in message for message in messages):
+    if any("role" in message for message in messages if isinstance(message, dict)):
         query["format"] = "openai"
-    elif any("type" in message for message in messages):
+    elif any("type" in message for message in messages if isinstance(message, dict)):
         query.pop("format", None)
     case.query = query
     if case.headers and '"' not in case.headers.get("If-Match", '"'):

@@ -25,7 +25,7 @@ class TestTenants:
 
     @pytest.fixture(params=["acme", "repeated"], autouse=True)
     def rule(self, settings: Any, request: Any) -> None:
-        settings.CHATMEMORY = {"STAFF_CONVERSATIONS": f"tests.support.tenants.{request.param}"}
+        settings.CHATMEMORY = {**settings.CHATMEMORY, "STAFF_CONVERSATIONS": f"tests.support.tenants.{request.param}"}
 
     @pytest.fixture
     def client(self) -> Client:
@@ -77,7 +77,7 @@ def _is_said(conversation: Conversation) -> bool:
 class TestCreatingForTenants:
     @pytest.fixture(autouse=True)
     def rule(self, settings: Any) -> None:
-        settings.CHATMEMORY = {"STAFF_CONVERSATIONS": "tests.support.tenants.acme"}
+        settings.CHATMEMORY = {**settings.CHATMEMORY, "STAFF_CONVERSATIONS": "tests.support.tenants.acme"}
 
     def test_only_for_owners_whose_conversations_they_reach(self) -> None:
         client = signed_in(member())
@@ -110,7 +110,7 @@ class TestCreatingForTenants:
 
 @pytest.mark.parametrize("name", ["listed", "sliced"])
 def test_a_rule_that_returns_no_queryset_says_so(settings: Any, name: str) -> None:
-    settings.CHATMEMORY = {"STAFF_CONVERSATIONS": f"tests.support.tenants.{name}"}
+    settings.CHATMEMORY = {**settings.CHATMEMORY, "STAFF_CONVERSATIONS": f"tests.support.tenants.{name}"}
     planted(owner=UserFactory(username="acme-1"))
     client = signed_in(member())
     for path in ("/api/conversations/?owner=*", "/admin/chatmemory/conversation/"):

@@ -9,6 +9,7 @@ from chatmemory.models import WINDOW_SETTINGS
 from chatmemory.rest.openapi.compaction_schemas import compaction_schemas
 from chatmemory.rest.openapi.serializer_fields import fields_of
 from chatmemory.rest.openapi.shapes import COUNT, Schema, closed, list_of, number, or_null, ref, whole
+from chatmemory.rest.openapi.turn_schemas import turn_schemas
 from chatmemory.rest.replays import FIGURES, MOST_VARIANTS, REPLAYED_SETTINGS, VariantSerializer
 from chatmemory.rest.serializers import ConversationSerializer, MessageSerializer
 from chatmemory.rest.tool_clearing import ToolClearingSerializer
@@ -16,7 +17,7 @@ from chatmemory.rest.tool_clearing import ToolClearingSerializer
 __all__ = ["resource_schemas"]
 
 _MESSAGES = {
-    "anyOf": [list_of(ref("ChatMessage")), list_of(ref("OpenAiMessage"))],
+    "anyOf": [list_of(ref(name)) for name in ("ChatMessage", "OpenAiMessage", "UIMessage")],
     "description": "What the model gets, in order, in the format that was asked for.",
 }
 
@@ -84,11 +85,17 @@ def resource_schemas(inspector: AutoSchema) -> dict[str, Schema]:
     figures = {name: _FIGURES[name] for name in FIGURES}
     item = fields_of(inspector, MessageSerializer())
     item["message"] = {
-        "anyOf": [ref("ChatMessage"), ref("OpenAiMessage"), {"type": "null"}],
+        "anyOf": [ref("ChatMessage"), ref("OpenAiMessage"), ref("UIMessage"), {"type": "null"}],
         "description": item["message"]["description"],
     }
     size = {name: conversation[name] for name in ("window", "limit")}
     memory_size = closed({**size, "messages": COUNT, "tokens": _TOKENS})
+    addition = {
+        "added": _items("Without what changes nothing: a system message that is there already."),
+        "evicted": _items("What had to leave."),
+        "memory": memory_size,
+        "version": conversation["version"],
+    }
     memory = {
         "messages": _MESSAGES,
         "tokens": {**whole(0), "description": "Of these messages."},
@@ -113,15 +120,8 @@ def resource_schemas(inspector: AutoSchema) -> dict[str, Schema]:
         },
         "MessageBatch": _batch("ChatMessage", batch, 1),
         "OpenAiMessageBatch": _batch("OpenAiMessage", batch, 1),
-        "Addition": closed(
-            {
-                "added": _items("Without what changes nothing: a system message that is there already."),
-                "evicted": _items("What had to leave."),
-                "memory": memory_size,
-                "version": conversation["version"],
-            },
-            description="What an addition did.",
-        ),
+        "Addition": closed(addition, description="What an addition did."),
+        **turn_schemas(addition),
         "ChangedPin": closed(
             {"item": ref("HistoryItem"), "memory": memory_size, "version": conversation["version"]},
             description="A message that was pinned or unpinned.",

@@ -172,6 +172,44 @@ EXAMPLES: dict[str, dict[str, Any]] = {
             "version": 2,
         }
     },
+    "NewTurn": {
+        "Text": {"message": "Hello! My name is Ann."},
+        "Message": {"message": _LOOK},
+        "Go on": {},
+        "useChat": {
+            "id": _ID,
+            "trigger": "submit-message",
+            "messages": [{"id": "aB3dE6gH9jK2mN5p", "role": "user", "parts": [{"type": "text", "text": "Hello!"}]}],
+        },
+    },
+    "Turn": {
+        "Answer": {
+            "answer": {"text": "Hello, Ann!", "toolExecutionRequests": [], "attributes": {}, "type": "AI"},
+            "added": [_HELLO_ITEM],
+            "evicted": [],
+            "memory": {"window": "messages", "limit": 2, "messages": 2, "tokens": 23},
+            "version": 2,
+            "usage": {"input_tokens": 31, "output_tokens": 6, "cached_input_tokens": 0, "reasoning_tokens": None},
+        }
+    },
+    "EventStream": {
+        "Text": {"data": '{"type":"text-delta","id":"text-0","delta":"Hello, Ann!"}'},
+        "End": {"data": "[DONE]"},
+    },
+    "UIMessages": {
+        "Latest": {
+            "messages": [
+                {"id": "0", "role": "user", "parts": [{"type": "text", "text": "Hello! My name is Ann."}]},
+                {
+                    "id": "answer-0",
+                    "role": "assistant",
+                    "parts": [{"type": "step-start"}, {"type": "text", "text": "Hello, Ann!", "state": "done"}],
+                },
+            ],
+            "before": None,
+            "running": False,
+        }
+    },
     "ChangedPin": {
         "Pinned": {
             "item": {**_HELLO_ITEM, "pinned": True},

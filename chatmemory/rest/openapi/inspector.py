@@ -17,7 +17,8 @@ from chatmemory.rest.openapi.conversation_schemas import resource_schemas
 from chatmemory.rest.openapi.examples import EXAMPLES
 from chatmemory.rest.openapi.langchain4j_schemas import LANGCHAIN4J
 from chatmemory.rest.openapi.openai_schemas import OPENAI
-from chatmemory.rest.openapi.operations import OPERATIONS, TAGS, Operation
+from chatmemory.rest.openapi.operation import Operation
+from chatmemory.rest.openapi.operations import OPERATIONS, TAGS
 from chatmemory.rest.openapi.parameters import (
     ANSWER_HEADERS,
     PARAMETERS,
@@ -116,6 +117,9 @@ class ChatMemorySchema(AutoSchema):
         if described.links:
             answer["links"] = described.links
         responses = {str(status.value): answer}
+        if described.stream:
+            streamed = responses.setdefault("200", {"description": HTTPStatus.OK.phrase})
+            streamed["content"] = {**streamed.get("content", {}), **_content(described.stream, "text/event-stream")}
         if described.accepted:
             responses["202"] = {**answer, "description": described.accepted}
         if "If-None-Match" in described.headers:
@@ -130,6 +134,6 @@ def _takes_nothing(schema: Schema) -> bool:
     return schema.get("type") == "object" and not schema.get("required")
 
 
-def _content(schema: str) -> Schema:
+def _content(schema: str, media_type: str = "application/json") -> Schema:
     examples = {name: {"value": value} for name, value in EXAMPLES[schema].items()}
-    return {"application/json": {"schema": ref(schema), "examples": examples}}
+    return {media_type: {"schema": ref(schema), "examples": examples}}

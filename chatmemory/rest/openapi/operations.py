@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from chatmemory.rest.openapi.shapes import Schema
+from chatmemory.rest.openapi.operation import IF_SEEN, SAME, Operation, links
+from chatmemory.rest.openapi.turn_operations import TURN_OPERATIONS
+from chatmemory.rest.turns.views import TurnViewSet
 from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.rest.views.compaction import CompactionViewSet
 from chatmemory.rest.views.conversations import ConversationViewSet
@@ -12,7 +12,7 @@ from chatmemory.rest.views.memory import MemoryViewSet
 from chatmemory.rest.views.messages import MessageViewSet
 from chatmemory.rest.views.stores import StoreViewSet
 
-__all__ = ["OPERATIONS", "TAGS", "Operation"]
+__all__ = ["OPERATIONS", "TAGS"]
 
 TAGS: dict[type[ChatMemoryViewSet], tuple[str, str]] = {
     ConversationViewSet: (
@@ -22,45 +22,9 @@ TAGS: dict[type[ChatMemoryViewSet], tuple[str, str]] = {
     MessageViewSet: ("messages", "The history: every message that was said, in the memory or no longer."),
     MemoryViewSet: ("memory", "The messages that the model gets."),
     CompactionViewSet: ("compaction", "Summaries, which take the place of older turns in the memory."),
+    TurnViewSet: ("turns", "A user says something, and the site's assistant answers."),
     StoreViewSet: ("stores", "LangChain4j's ChatMemoryStore over HTTP: the three methods, by memory ID."),
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Operation:
-    """One method of one route."""
-
-    id: str
-    summary: str
-    description: str = ""
-    body: str | None = None
-    """The schema of the request."""
-
-    answer: str | None = None
-    """The schema of the answer; none: it has no body."""
-
-    formatted: bool = True
-    """Whether messages come in or go out, so that a format can be asked for."""
-
-    headers: tuple[str, ...] = ()
-    """The headers of the request."""
-
-    answer_headers: tuple[str, ...] = ()
-    accepted: str = ""
-    """The meaning of an answer 202; empty if there is none."""
-
-    problems: frozenset[str] = frozenset()
-    """The names of errors that only this operation has."""
-
-    links: dict[str, Schema] = field(default_factory=dict)
-
-
-def _links(description: str, *operations: str, **parameters: str) -> dict[str, Schema]:
-    return {name: {"operationId": name, "description": description, "parameters": parameters} for name in operations}
-
-
-_SAME = {"conversation_id": "$request.path.conversation_id"}
-_IF_SEEN = {"If-Match": "$response.header.ETag"}
 
 OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
     (ConversationViewSet, "list"): Operation(
@@ -81,7 +45,7 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
         answer_headers=("Location",),
         problems=frozenset({"MemoryIdTaken"}),
         links={
-            **_links(
+            **links(
                 "By its id.",
                 "getConversation",
                 "updateConversation",
@@ -96,9 +60,12 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
                 "replayMemory",
                 "getCompaction",
                 "compactMemory",
+                "takeTurn",
+                "getTurns",
+                "stopTurn",
                 conversation_id="$response.body#/id",
             ),
-            **_links(
+            **links(
                 "By its memory_id.", "getStore", "updateStore", "deleteStore", memory_id="$response.body#/memory_id"
             ),
         },
@@ -110,7 +77,7 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
         formatted=False,
         headers=("If-None-Match",),
         answer_headers=("ETag",),
-        links=_links("Unless it was changed.", "updateConversation", "deleteConversation", **_SAME, **_IF_SEEN),
+        links=links("Unless it was changed.", "updateConversation", "deleteConversation", **SAME, **IF_SEEN),
     ),
     (ConversationViewSet, "partial_update"): Operation(
         id="updateConversation",
@@ -146,8 +113,8 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
         headers=("Idempotency-Key", "If-Match"),
         answer_headers=("ETag",),
         links={
-            **_links("The first that was added.", "getMessage", **_SAME, position="$response.body#/added/0/position"),
-            **_links("As it is then.", "getMemory", **_SAME, at="$response.body#/version"),
+            **links("The first that was added.", "getMessage", **SAME, position="$response.body#/added/0/position"),
+            **links("As it is then.", "getMemory", **SAME, at="$response.body#/version"),
         },
     ),
     (MessageViewSet, "retrieve"): Operation(
@@ -185,7 +152,7 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
         headers=("If-None-Match",),
         answer_headers=("ETag",),
         problems=frozenset({"TooLarge"}),
-        links=_links("Unless it was changed.", "rewriteMemory", "clearMemory", "addMessages", **_SAME, **_IF_SEEN),
+        links=links("Unless it was changed.", "rewriteMemory", "clearMemory", "addMessages", **SAME, **IF_SEEN),
     ),
     (MemoryViewSet, "update"): Operation(
         id="rewriteMemory",
@@ -246,7 +213,7 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
         answer="Compaction",
         formatted=False,
         problems=frozenset({"TooLarge"}),
-        links=_links("As long as nothing changes.", "compactMemory", **_SAME),
+        links=links("As long as nothing changes.", "compactMemory", **SAME),
     ),
     (CompactionViewSet, "compact"): Operation(
         id="compactMemory",
@@ -263,8 +230,9 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
         answer_headers=("ETag",),
         accepted="Another summary of this conversation is being made. Nothing was done.",
         problems=frozenset({"NotSummarized", "SummarizerFailed"}),
-        links=_links("As it is then.", "getMemory", **_SAME, at="$response.body#/version"),
+        links=links("As it is then.", "getMemory", **SAME, at="$response.body#/version"),
     ),
+    **TURN_OPERATIONS,
     (StoreViewSet, "retrieve"): Operation(
         id="getStore",
         summary="getMessages",
@@ -273,7 +241,7 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
         headers=("If-None-Match",),
         answer_headers=("ETag",),
         problems=frozenset({"TooLarge"}),
-        links=_links("Unless it was changed.", "updateStore", memory_id="$request.path.memory_id", **_IF_SEEN),
+        links=links("Unless it was changed.", "updateStore", memory_id="$request.path.memory_id", **IF_SEEN),
     ),
     (StoreViewSet, "update"): Operation(
         id="updateStore",

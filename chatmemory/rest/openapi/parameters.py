@@ -54,6 +54,13 @@ _PARAMETERS = [
         COUNT,
         "The position of a message: the memory right after it was added. Not together with `at`.",
     ),
+    _parameter("before", "query", COUNT, "Only what was said before this position."),
+    _parameter(
+        "on_disconnect",
+        "query",
+        text(enum=["finish", "interrupt"], default="finish"),
+        "What becomes of a streamed turn whose client goes away: the assistant finishes the answer, or stops.",
+    ),
     _parameter(
         "Idempotency-Key",
         "header",

@@ -16,6 +16,7 @@ from chatmemory.models import MAX_LIMIT
 from chatmemory.rest import problems
 from chatmemory.rest.openapi.parameters import ANSWER_HEADERS
 from chatmemory.rest.openapi.shapes import MOMENT, Schema, closed, list_of, or_null, ref, text, whole
+from chatmemory.rest.turns.problems import ModelFailed, TurnUnderWay
 
 __all__ = ["PROBLEM", "PROBLEM_RESPONSES"]
 
@@ -24,8 +25,9 @@ PROBLEM = closed(
         "type": text(
             "about:blank, or what kind of problem it is: `urn:chatmemory:problem:` and then invalid, not-retained, "
             "pinned-too-much, memory-id-taken, already-summarized, no-summarizer, version-moved, too-large, "
-            "memory-too-large, idempotency-key-reused, not-expressible, summarizer-failed, database-unavailable or "
-            "not-migrated."
+            "memory-too-large, idempotency-key-reused, not-expressible, summarizer-failed, database-unavailable, "
+            "not-migrated; of turns: turn-under-way, turn-interrupted, turn-overtaken, answer-deleted, "
+            "window-too-small, nothing-said or model-failed."
         ),
         "title": text("The words of the status."),
         "status": whole(400, 599),
@@ -108,6 +110,12 @@ with override("en"):  # REST framework translates what it says
             "This site's summarizer failed, or its text is of no use. Nothing was changed.",
             problems.SummarizerFailed(TimeoutError(), None),
         ),
+        "TurnUnderWay": (
+            "Another turn of this conversation is under way; or this one was interrupted, or has a message that does "
+            "not fit the window, or was overtaken by others, or whose answer was deleted since.",
+            TurnUnderWay(),
+        ),
+        "ModelFailed": ("The model failed. What was said is kept, and the turn can be retried.", ModelFailed()),
         "DatabaseUnavailable": (
             "The database does not answer, or is too busy. It may have made the change all the same.",
             problems.Unavailable(),
@@ -117,7 +125,9 @@ with override("en"):  # REST framework translates what it says
 
 def _response(name: str, description: str, error: APIException) -> Schema:
     example = {"schema": ref("Problem"), "examples": {name: {"value": problems.problem_body(error)}}}
-    headers = {"headers": {"Retry-After": ANSWER_HEADERS["Retry-After"]}} if hasattr(error, "wait") else {}
+    # Of the conflicts of a turn only one is over after a while.
+    retry_after = {**ANSWER_HEADERS["Retry-After"], "required": not isinstance(error, TurnUnderWay)}
+    headers = {"headers": {"Retry-After": retry_after}} if hasattr(error, "wait") else {}
     return {"description": description, **headers, "content": {problems.PROBLEM_JSON: example}}
 
 

@@ -24,6 +24,7 @@ from rest_framework.views import APIView
 import chatmemory
 from chatmemory.rest.openapi.inspector import ChatMemorySchema
 from chatmemory.rest.openapi.operations import TAGS
+from chatmemory.rest.openapi.pruning import without_missing_calls
 from chatmemory.rest.urls import api_urlpatterns
 from chatmemory.rest.views.problem_view import ProblemView
 
@@ -85,7 +86,8 @@ class _Generator(SchemaGenerator):
             "tags": [{"name": name, "description": description} for name, description in TAGS.values()],
             "paths": self.parse(request, public),
         }
-        return normalize_result_object({**document, "components": self.registry.build({})})
+        described = {**document, "components": self.registry.build({})}
+        return normalize_result_object(without_missing_calls(described))
 
 
 def openapi_document(request: Request | None = None) -> Any:

@@ -1,0 +1,140 @@
+"""The parts of user messages and tool results, both ways; see :mod:`chatmemory.formats.ai_sdk`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from chatmemory.core.contents import (
+    AudioContent,
+    Content,
+    DetailLevel,
+    ImageContent,
+    Media,
+    PdfFileContent,
+    TextContent,
+    VideoContent,
+)
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.messages import UserMessage
+from chatmemory.core.serialization.fields import Fields, expected
+from chatmemory.core.serialization.reader import read_message
+from chatmemory.core.serialization.writer import message_to_data
+from chatmemory.formats.ai_sdk.rest import KEY, kept, rest_of
+from chatmemory.formats.media import WEB, data_of, data_uri, is_at, is_base64
+
+__all__ = ["content_part", "read_file", "read_text"]
+
+_FIELDS = {"IMAGE": "image", "AUDIO": "audio", "VIDEO": "video", "PDF": "pdfFile"}
+_ANY_OF = {"IMAGE": "image", "AUDIO": "audio", "VIDEO": "video", "PDF": "application/pdf"}
+"""The media type of media that do not say theirs."""
+
+_NOTHING = "data:,"
+"""The URL of media that have none, and no data."""
+
+
+def content_part(content: Content) -> dict[str, Any]:
+    """Return the part for one content: a text, or a file with a ``data:`` URL or the URL that it has."""
+    if isinstance(content, TextContent):
+        return {"type": "text", "text": content.text}
+    data = _data(content)
+    media: Mapping[str, Any] | None = data.get(_FIELDS[content.type])
+    part = {"type": "file", **_address(content, _media_of(content) or Media())}
+    try:
+        says_all = _data(_file(part["mediaType"], part["url"], "")) == data
+    except ValueError:
+        says_all = False
+    if says_all:
+        return part
+    rest: dict[str, Any] = {"type": data["type"]}
+    if "detailLevel" in data:
+        rest["detailLevel"] = data["detailLevel"]
+    if media is not None:
+        there = _there(part["url"])
+        # True is what the part has: data may be long.
+        rest["media"] = {key: True if value == there.get(key) else value for key, value in media.items()}
+    return {**part, "providerMetadata": kept(rest)}
+
+
+def read_text(fields: Fields) -> TextContent:
+    """Read a text part."""
+    text = fields.text("text")
+    fields.leave_all()
+    return TextContent(text)
+
+
+def read_file(fields: Fields) -> Content:
+    """Read a file part."""
+    media_type, url = fields.text("mediaType"), fields.text("url")
+    place = fields.at("url")
+    rest = rest_of(fields, "providerMetadata")
+    where = f"{fields.at('providerMetadata')}.{KEY}"
+    fields.leave_all()
+    return _file(media_type, url, place) if rest is None else _remembered(rest, url, where)
+
+
+def _data(content: Content) -> dict[str, Any]:
+    data: dict[str, Any] = message_to_data(UserMessage(contents=[content]))["contents"][0]
+    return data
+
+
+def _media_of(content: Content) -> Media | None:
+    return cast("Media | None", getattr(content, {"PDF": "pdf_file"}.get(content.type, content.type.lower())))
+
+
+def _address(content: Content, media: Media) -> dict[str, str]:
+    data = data_of(media)
+    url = media.url or _NOTHING
+    mime_type = media.mime_type or data_uri(url)[0] or _ANY_OF[content.type]
+    if data is not None and not is_at(url, WEB):
+        url = f"data:{data.mime_type};base64,{data.base64}"
+    return {"mediaType": mime_type, "url": url}
+
+
+def _there(url: str) -> dict[str, Any]:
+    """Return the fields of media that a URL gives: itself, and the data in it."""
+    data = data_uri(url)[1]
+    return {"url": url} if data is None else {"url": url, "base64Data": data, "binaryData": data}
+
+
+def _file(media_type: str, url: str, place: str) -> Content:
+    """Return the content of a file part that somebody else has written."""
+    kind = media_type.partition("/")[0].strip().lower()
+    mime_type = media_type if "/" in media_type and not media_type.endswith("/*") else None
+    in_url, data = data_uri(url)
+    if data is not None:
+        if not data or not is_base64(data):
+            raise InvalidMessageError("expected data:…;base64, and then Base64", place)
+        media: dict[str, Any] = {"base64_data": data, "mime_type": mime_type or in_url}
+    elif is_at(url, WEB):
+        media = {"url": url, "mime_type": mime_type}
+    else:
+        raise InvalidMessageError("expected a URL of http or https, or data:…;base64,…", place)
+    match kind:
+        case "image":
+            # The AI SDK does not say how closely to look.
+            return ImageContent(**media, detail_level=DetailLevel.AUTO)
+        case "audio":
+            return AudioContent(**media)
+        case "video":
+            return VideoContent(**media)
+    if media_type.partition(";")[0].strip().lower() == "application/pdf":
+        return PdfFileContent(**media)
+    raise InvalidMessageError(
+        f"a file of the type {media_type[:100]!r} cannot be kept, only images, audio, video and PDF files; "
+        "give its text as a text part",
+        place.removesuffix("url") + "mediaType",
+    )
+
+
+def _remembered(rest: Mapping[str, Any], url: str, place: str) -> Content:
+    """Return the content of a file part that :func:`content_part` has written."""
+    data = {key: value for key, value in rest.items() if key != "media"}
+    if "media" in rest:
+        if not isinstance(rest["media"], Mapping):
+            raise expected("an object", rest["media"], f"{place}.media")
+        there = _there(url)
+        field = _FIELDS.get(str(data.get("type")), "media")
+        data[field] = {key: there.get(key) if value is True else value for key, value in rest["media"].items()}
+    message = read_message({"type": "USER", "contents": [data]}, place)
+    return cast(UserMessage, message).contents[0]

@@ -1,0 +1,143 @@
+"""The delivery of a stream: the turn goes on in a thread or a task of its own, whoever reads it or leaves.
+
+That is so for two reasons. While the model is silent the connection needs a sign of life, and a client that goes away
+must not take the answer along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextvars import Context, copy_context
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from asgiref.sync import AsyncToSync, SyncToAsync, async_to_sync
+
+from chatmemory.database.connections import close_all
+
+__all__ = ["COMMENT", "SILENCE", "TurnInTask", "TurnInThread"]
+
+SILENCE = 15.0
+"""The seconds without a part after which a comment is sent, so that no proxy takes the connection for dead."""
+
+COMMENT = b": the turn goes on\n\n"
+
+Leave = Callable[[], object]
+"""A function that is called when the client has gone away before the end."""
+
+
+class TurnInThread:
+    """An iterator of a stream whose turn runs in a thread, for WSGI."""
+
+    def __init__(self, parts: Iterator[bytes], on_leave: Leave | None) -> None:
+        """
+        Args:
+            parts: the stream; the thread runs it to its end.
+            on_leave: what to do if the client goes away before.
+        """
+        self._parts = parts
+        self._on_leave = on_leave
+        self._queue: SimpleQueue[bytes | None] = SimpleQueue()
+        self._has_reader = True
+        self._has_ended = False
+        # Not a daemon: a process that ends in order lets the model finish.
+        threading.Thread(target=copy_context().run, args=(self._run,), name="chatmemory-turn").start()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            part = self._queue.get(timeout=SILENCE)
+        except Empty:
+            return COMMENT
+        if part is None:
+            raise StopIteration
+        return part
+
+    def close(self) -> None:
+        """Note that nobody reads any more. Django calls it at the end of each response."""
+        self._has_reader = False
+        if self._on_leave is not None and not self._has_ended:
+            self._on_leave()
+
+    def _run(self) -> None:
+        try:
+            for part in self._parts:
+                if self._has_reader and part:
+                    self._queue.put(part)
+        finally:
+            self._has_ended = True
+            self._queue.put(None)
+            close_all()
+
+
+class TurnInTask:
+    """An async iterable of a stream whose turn runs in a task of the server's event loop, for ASGI."""
+
+    _tasks: set[asyncio.Task[None]] = set()
+    """The tasks that run: an event loop itself would let them be collected as garbage."""
+
+    def __init__(self, parts: AsyncIterator[bytes], on_leave: Leave | None) -> None:
+        """
+        Args:
+            parts: the stream; the task runs it to its end.
+            on_leave: what to do if the client goes away before.
+        """
+        self._parts = parts
+        self._on_leave = on_leave
+        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._has_reader = True
+        self._has_ended = False
+        self._loop = async_to_sync(_running_loop)()
+        context = _context_of_its_own()
+        self._loop.call_soon_threadsafe(self._start, self._run, context)
+
+    def _start(self, work: Callable[[], Coroutine[Any, Any, None]], context: Context) -> None:
+        task = self._loop.create_task(work(), context=context)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        part: asyncio.Task[bytes | None] = asyncio.ensure_future(self._queue.get())
+        try:
+            while True:
+                done, _ = await asyncio.wait({part}, timeout=SILENCE)
+                if not done:
+                    yield COMMENT
+                    continue
+                if (found := part.result()) is None:
+                    return
+                yield found
+                part = asyncio.ensure_future(self._queue.get())
+        finally:
+            part.cancel()
+
+    def close(self) -> None:
+        """Note that nobody reads any more. Django calls it at the end of each response, in a thread of the request."""
+        self._has_reader = False
+        if self._on_leave is not None and not self._has_ended:
+            self._on_leave()
+
+    async def _run(self) -> None:
+        try:
+            async for part in self._parts:
+                if self._has_reader and part:
+                    self._queue.put_nowait(part)
+        finally:
+            self._has_ended = True
+            self._queue.put_nowait(None)
+
+
+async def _running_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+def _context_of_its_own() -> Context:
+    """Return a copy of this context without the thread of the request, which ends before the turn does."""
+    context = copy_context()
+    context.run(setattr, AsyncToSync.executors, "current", None)
+    context.run(SyncToAsync.thread_sensitive_context.set, None)  # type: ignore[arg-type]
+    return context

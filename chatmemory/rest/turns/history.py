@@ -1,0 +1,95 @@
+"""Turns that were had, as UI messages."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from chatmemory.assistant.turns.opening import running_turn
+from chatmemory.conf import setting
+from chatmemory.core.messages import ToolExecutionResultMessage
+from chatmemory.database.batches import CHARS
+from chatmemory.formats.ai_sdk import to_ai_sdk
+from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
+from chatmemory.rest.turns.rows import is_answer, is_question, spoken_rows
+
+__all__ = ["turns_to_data"]
+
+_TURNS_AT_ONCE = 50
+_ROWS_AT_ONCE = 1000
+
+
+def turns_to_data(conversation: Conversation, before: int | None) -> dict[str, Any]:
+    """Return a page of turns: ``{"messages": [UIMessage, …], "before": position | None, "running": bool}``.
+
+    ``before`` is the position before which there are older messages. The answer of a turn that runs now is left out,
+    and ``running`` is True: its stream begins with that answer.
+
+    Args:
+        conversation: its row.
+        before: only messages before this position.
+    """
+    running = running_turn(conversation)
+    rows, start = _read(conversation, before)
+    if running is None and before is None and (running := running_turn(conversation)) is not None:
+        rows, start = _read(conversation, before)  # it has begun meanwhile, perhaps before the rows were read
+    is_awaited = running is not None and before is None and bool(rows) and not is_answer(rows[-1].message)
+    if is_awaited:
+        asked = [index for index, row in enumerate(rows) if is_question(row.type)]
+        rows = rows[: asked[-1] + 1] if asked else []
+    return {"messages": _to_ui_messages(rows, start), "before": start, "running": is_awaited}
+
+
+def _read(conversation: Conversation, before: int | None) -> tuple[list[Message], int | None]:
+    """Return the rows of a page in order, and the position of the first if there are older ones, else None."""
+    rows = spoken_rows(conversation)
+    if before is not None:
+        rows = rows.filter(position__lt=before)
+    first = _first_of_page(rows)
+    if first is None:
+        return [], None
+    page = list(rows.filter(position__gte=first).defer("native").order_by("position"))
+    return page, first if rows.filter(position__lt=first).exists() else None
+
+
+def _first_of_page(rows: MessageQuerySet) -> int | None:
+    """Return where a page begins that ends with the last row: with a turn, unless its last turn is too long."""
+    sizes = rows.order_by("-position").values_list("position", "type", CHARS)
+    turns, chars = 0, 0
+    begins: int | None = None
+    within: int | None = None
+    for index, (position, type, length) in enumerate(sizes[: _ROWS_AT_ONCE + 1]):
+        chars += length
+        if index and (index == _ROWS_AT_ONCE or chars > setting("MAX_PAGE_CHARS")):
+            return within if begins is None else begins
+        if is_question(type):
+            begins = position
+            turns += 1
+            if turns == _TURNS_AT_ONCE:
+                return begins
+        if within is None or type != ToolExecutionResultMessage.type:  # a result stays with its call
+            within = position
+    return within
+
+
+def _to_ui_messages(rows: list[Message], start: int | None) -> list[dict[str, Any]]:
+    """Return the messages of a page. A copy is not shown: what answers it is a message of its own, as in its stream."""
+    written: list[dict[str, Any]] = []
+    turn = 0
+
+    def number(row: Message) -> int:
+        nonlocal turn
+        turn += is_question(row.type)
+        return turn
+
+    for _, group in groupby(rows, number):
+        first, *others = group
+        spoken = others if first.origin == Origin.COPY else [first, *others]
+        messages = to_ai_sdk([row.message for row in spoken], ids=[str(row.position) for row in spoken])
+        if messages and messages[0]["id"] == "answer":
+            if first.origin == Origin.COPY:
+                messages[0]["id"] = f"answer-{first.position}"
+            elif start is not None:  # the rest of a turn that is too long for a page
+                messages[0]["id"] = f"answer-from-{first.position}"
+        written += messages
+    return written
