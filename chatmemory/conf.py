@@ -36,6 +36,9 @@ DEFAULTS: dict[str, Any] = {
     # function of messages, and of the summary before them or None, that returns a summary of both.
     "DEFAULT_COMPACT_AT": None,
     "SUMMARIZER": None,
+    # The dotted path of the Assistant that answers over HTTP, or of a function of the request that returns one (None:
+    # nobody answers).
+    "ASSISTANT": None,
     # The encoding for models that tiktoken does not know: "o200k_base" or "cl100k_base".
     "FALLBACK_ENCODING": "o200k_base",
     # False deletes a message when it is evicted, instead of keeping it in the history.
@@ -57,7 +60,7 @@ DEFAULTS: dict[str, Any] = {
     "MAX_PAGE_SIZE": 200,
     "MAX_PAGE_CHARS": 1_000_000,
     # The requests of each user that read, write, preview and search, such as "100/minute"; None is no limit.
-    "THROTTLE_RATES": {"reads": None, "writes": None, "previews": None, "searches": None},
+    "THROTTLE_RATES": {"reads": None, "writes": None, "previews": None, "searches": None, "turns": None},
     # Dotted path of a function that takes a member of staff and returns a queryset of the conversations that they reach
     # in the admin and over REST; None: all.
     "STAFF_CONVERSATIONS": None,

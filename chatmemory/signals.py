@@ -16,6 +16,7 @@ __all__ = [
     "memory_rewritten",
     "messages_added",
     "messages_evicted",
+    "model_called",
     "purging_evicted",
 ]
 
@@ -46,6 +47,15 @@ compaction_failed = Signal()
 """``conversation``, ``plan`` (a ``CompactionPlan``) and ``error``: no summary was made, and nothing has changed.
 
 It is sent outside of any transaction, right after the failure.
+"""
+
+model_called = Signal()
+"""``conversation``, ``usage``, ``model``, ``seconds`` and ``error``: an assistant called its model.
+
+It is sent after each call, also after one that failed or was interrupted. ``conversation`` is None for a memory that is
+not in the database, ``usage`` is a :class:`chatmemory.assistant.Usage`, or None if the model did not say what it used,
+``model`` its name, ``seconds`` the time from the request to the end of the answer, and ``error`` the exception that
+ended the call, or None: ``GeneratorExit`` or ``CancelledError`` if the caller went away.
 """
 
 exporting_conversation = Signal()

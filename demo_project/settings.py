@@ -64,9 +64,15 @@ DATABASES = {
 
 # No model, so that the demo needs none: it repeats the first words of what the user said. A summary is due only in
 # conversations that say so, because the others are there to show how a model forgets.
-CHATMEMORY = {"SUMMARIZER": "demo_project.chat.summarizer.summarize"}
+CHATMEMORY = {
+    "ASSISTANT": "demo_project.chat.assistant.assistant",
+    "SUMMARIZER": "demo_project.chat.summarizer.summarize",
+}
+
+LOGIN_URL = "sign-in"
 
 STATIC_URL = "static/"
+LOCALE_PATHS = [BASE_DIR / "demo_project" / "locale"]
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"

@@ -78,6 +78,9 @@ def test_defaults_are_fine(settings: Any) -> None:
         ({"STAFF_CONVERSATIONS": len}, "E022"),
         ({"STAFF_CONVERSATIONS": "nobody"}, "E022"),
         ({"STAFF_CONVERSATIONS": ["tests.support.tenants.acme"]}, "E022"),
+        ({"ASSISTANT": len}, "E032"),
+        ({"ASSISTANT": "nobody"}, "E032"),
+        ({"ASSISTANT": "tests.support.tenants.not_callable"}, "E032"),
     ],
     ids=str,
 )
@@ -126,6 +129,7 @@ def test_the_right_key_is_suggested(settings: Any, key: Any, hint: str) -> None:
             "['PERMISSION_CLASSES'][1]",
         ),
         (lambda path: {"FORMATS": {"mine": path}}, "['FORMATS']['mine']"),
+        (lambda path: {"ASSISTANT": path}, "['ASSISTANT']"),
     ],
 )
 @pytest.mark.parametrize(
@@ -155,6 +159,12 @@ def test_a_wrong_format_does_not_keep_the_check_from_saying_so(settings: Any, fo
     # The addresses are made while a project starts, so after the setting was made.
     assert any("export/openai" in str(address.pattern) for address in site.get_model_admin(Conversation).get_urls())
     assert ids() == ["chatmemory.E018"]
+
+
+@pytest.mark.parametrize("name", ["TEA_SHOP", "by_host"])
+def test_an_assistant_or_a_function_of_the_request_answers(settings: Any, name: str) -> None:
+    settings.CHATMEMORY = {"ASSISTANT": f"tests.assistant.test_with_conversations.{name}"}
+    assert ids() == []
 
 
 def test_settings_are_read_on_every_access(settings: Any) -> None:

@@ -216,6 +216,8 @@ def visible(page: str) -> str:
     """What a page says where our templates and columns are, its labels for screen readers included."""
     part = page[page.index('id="content-main"') : page.rindex('id="footer"')]
     part = re.sub(r"<(textarea|script).*?</\1>", " ", part, flags=re.DOTALL)
+    # Django's own headings, which it has not translated into each language.
+    part = re.sub(r'<thead class="visually-hidden">.*?</thead>', " ", part, flags=re.DOTALL)
     part = re.sub(r'\s(?:aria-label|title|placeholder)="([^"]*)"', r">\1<i ", part)
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", part)).split())
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import aclosing, closing
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
+from chatmemory.assistant.afterwards import Afterwards, Afterwork, Summaries
+from chatmemory.assistant.begun import BegunTurn
 from chatmemory.assistant.driver import Driver
+from chatmemory.assistant.memories import Memories, MemoryProvider
 from chatmemory.assistant.model import ChatModel, ModelFunction, as_chat_model
+from chatmemory.assistant.pieces import Thinking
 from chatmemory.assistant.steps import Plan, turn_steps
-from chatmemory.assistant.summaries import Summaries
-from chatmemory.assistant.tools import Tool, Toolbox
+from chatmemory.assistant.titles import Titles
+from chatmemory.assistant.tools import OnToolError, Tool, Toolbox
 from chatmemory.assistant.turns.base import Added
-from chatmemory.assistant.turns.local import LocalTurn
 from chatmemory.assistant.turns.opening import before_turn, open_turn
 from chatmemory.core.asynchronous import as_async_change, in_thread_for_functions
 from chatmemory.core.memory import ChatMemory
@@ -23,8 +25,6 @@ from chatmemory.core.messages import AiMessage, SystemMessage, UserMessage
 from chatmemory.core.summaries import Summarizer
 
 __all__ = ["Assistant"]
-
-MemoryProvider: TypeAlias = Callable[[Any], ChatMemory]
 
 
 class Assistant:
@@ -51,42 +51,50 @@ class Assistant:
         self,
         model: ChatModel | ModelFunction,
         *,
-        memory: ChatMemory | MemoryProvider,
+        memory: ChatMemory | MemoryProvider | None = None,
         system_message: str | Callable[[Any], str | None] | None = None,
         tools: Iterable[Tool | Callable[..., Any]] = (),
         max_sequential_tools_invocations: int = 100,
         max_tool_result_chars: int = 100_000,
+        on_tool_error: OnToolError | None = None,
         turn_timeout: float = 120.0,
         wait_timeout: float = 30.0,
         summarizer: Summarizer | None = None,
+        title: bool = False,
     ) -> None:
         """
         Args:
             model: a :class:`ChatModel`, or a function of the messages and the tools' specifications that returns an
                 ``AiMessage``.
             memory: one for all, or a callable of the memory ID that returns the memory. It is kept for the ID, unless
-                it is in Django's database.
-            system_message: instructions, or a callable of the memory ID that returns them. They go into
-                the memory, and replace others.
+                it is in Django's database. A ``Conversation`` that is given in place of an ID has its own memory; None
+                takes nothing else.
+            system_message: instructions, or a callable of the memory ID, or of the ``Conversation`` given in its place,
+                that returns them. They go into the memory, and replace others.
             tools: functions that the model may call.
             max_sequential_tools_invocations: how often in a row the model may call tools.
             max_tool_result_chars: the characters after which a tool's result is cut, with a line that says so. Keep it
                 below the setting ``MAX_MESSAGE_CHARS``, or REST refuses a rewrite of that memory.
+            on_tool_error: a function of the exception that a tool raised, which returns what the model reads in place
+                of a result; by default the model reads only the class of the exception. It is not called for a
+                ``ToolError``. What it raises ends the turn.
             turn_timeout: seconds that one call of the model, a pause between two pieces of its answer, or a tool may
                 take at most. After that time without a sign of life, a waiting turn takes over: a killed process
                 blocks its conversations no longer than this.
             wait_timeout: seconds that a turn waits for the one before it.
             summarizer: a function, sync or async, of messages and of the summary before them or None, such as a
                 :class:`ChatModelSummarizer`. It is for memories in Django's database only.
+            title: whether the model names conversations in Django's database that have no title, after the answer.
 
         Raises:
-            TypeError: the model, the memory, a tool, a number or the summarizer is something else.
+            TypeError: the model, the memory, a tool, a function or a number is something else.
+            ImportError: a tool needs pydantic (extra ``assistant``), which is not installed.
             ValueError: a number is not above zero, ``turn_timeout`` is infinite, or two tools have one name.
         """
-        if not callable(memory) and not isinstance(memory, ChatMemory):
-            raise TypeError(f"memory must be a ChatMemory or a callable, but is: {_kind_of(memory)}")
         if summarizer is not None and not callable(summarizer):
             raise TypeError(f"summarizer must be a function, but is: {type(summarizer).__name__}")
+        if on_tool_error is not None and not callable(on_tool_error):
+            raise TypeError(f"on_tool_error must be a function, but is: {type(on_tool_error).__name__}")
         counts = {
             "max_sequential_tools_invocations": max_sequential_tools_invocations,
             "max_tool_result_chars": max_tool_result_chars,
@@ -101,59 +109,51 @@ class Assistant:
                 "turn_timeout must be finite: so long a process that is killed keeps its conversations busy"
             )
         self._model = as_chat_model(model)
-        self._memory = memory
+        self._memories = Memories(memory, turn_timeout)
         self._system_message = system_message
-        self._tools = Toolbox(tools, max_tool_result_chars)
+        self._tools = Toolbox(tools, max_tool_result_chars, on_tool_error)
         self._max_invocations = max_sequential_tools_invocations
         self._turn_timeout = turn_timeout
         self._wait_timeout = wait_timeout
-        self._summaries = None if summarizer is None else Summaries(summarizer)
-        self._memories: dict[Any, ChatMemory] = {}
-        self._memories_lock = threading.Lock()
+        kinds: list[Afterwork] = [] if summarizer is None else [Summaries(summarizer)]
+        if title:
+            kinds.append(Titles(self._model))
+        self._afterwards = Afterwards(kinds)
 
     def memory(self, memory_id: Any) -> ChatMemory:
-        """Return the memory of an ID.
+        """Return the memory of an ID, or of a ``Conversation``.
 
         Raises:
             ValueError: there is one memory for all, and it has another ID.
-            TypeError: what the provider returned is no memory.
+            TypeError: there is no memory for IDs, or what the provider returned is no memory.
         """
-        if isinstance(self._memory, ChatMemory):
-            if memory_id != self._memory.id:
-                raise ValueError(
-                    f"there is one memory for all, whose ID is {self._memory.id!r}, but the ID given is {memory_id!r}; "
-                    "for one memory per ID give a callable: memory=lambda memory_id: …"
-                )
-            return self._memory
-        with self._memories_lock:
-            if memory_id in self._memories:
-                return self._memories[memory_id]
-        memory = self._memory(memory_id)
-        if not isinstance(memory, ChatMemory):
-            raise TypeError(f"the memory of {memory_id!r} must be a ChatMemory, but is: {_kind_of(memory)}")
-        if not isinstance(open_turn(memory, self._turn_timeout), LocalTurn):
-            return memory
-        with self._memories_lock:
-            return self._memories.setdefault(memory_id, memory)
+        return self._memories.of(memory_id)
 
     def forget(self, memory_id: Any) -> None:
         """Drop the memory object of an ID; the messages in its store stay."""
-        with self._memories_lock:
-            self._memories.pop(memory_id, None)
+        self._memories.forget(memory_id)
 
     def chat(
-        self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
+        self,
+        memory_id: Any,
+        message: str | UserMessage | None = None,
+        *,
+        idempotency_key: str | None = None,
+        context: Any = None,
+        wait_timeout: float | None = None,
     ) -> AiMessage:
         """Take a turn and return its answer.
 
         Args:
-            memory_id: whose conversation.
+            memory_id: the ID of a memory, or a ``Conversation``.
             message: what the user says. None goes on from where the conversation stands, say after a failure; if it
                 stands at an answer, that is returned.
             idempotency_key: with a memory in Django's database, a second call with the same key and message adds
                 nothing: it returns the answer of the first, or goes on if there is none. If another message was said
-                and answered since, it asks the model again, behind a synthetic copy of the message; later calls return
+                since, it asks the model again, behind a synthetic copy of the message; later calls return
                 that answer.
+            context: whatever tools may need to know of this call: ``ToolContext.data``.
+            wait_timeout: seconds to wait for another turn; by default the assistant's. With 0 it does not wait.
 
         Raises:
             ConversationBusyError: another turn took too long.
@@ -168,30 +168,47 @@ class Assistant:
             RuntimeError: the caller is within a transaction.
             Exception: what the model raised.
         """
-        with closing(self._driver(memory_id, message, idempotency_key, streaming=False).run()) as events:
+        driver = self._driver(memory_id, message, idempotency_key, context, wait_timeout, streaming=False)
+        with closing(driver.run()) as events:
             for event in events:
                 last = event
         assert isinstance(last, AiMessage)
         return last
 
     def stream(
-        self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
-    ) -> Generator[str | Added, None, None]:
+        self,
+        memory_id: Any,
+        message: str | UserMessage | None = None,
+        *,
+        idempotency_key: str | None = None,
+        context: Any = None,
+        wait_timeout: float | None = None,
+    ) -> Generator[str | Thinking | Added, None, None]:
         """Take a turn like :meth:`chat`, and yield the answer's text in pieces, and an ``Added`` for what was stored.
 
-        Text may come before calls of tools, too: then these are in the next ``Added``. An answer whose generator is
-        closed before it is whole is not stored. If there is an answer already, its text is the only piece.
+        Thinking comes in pieces as well, as ``Thinking``, if the model gives it out. Text may come before calls of
+        tools, too: then these are in the next ``Added``. An answer whose generator is closed before it is whole is not
+        stored. If there is an answer already, its text is the only piece.
         """
-        with closing(self._driver(memory_id, message, idempotency_key, streaming=True).run()) as events:
+        driver = self._driver(memory_id, message, idempotency_key, context, wait_timeout, streaming=True)
+        with closing(driver.run()) as events:
             for event in events:
                 if not isinstance(event, AiMessage):
                     yield event
 
     async def achat(
-        self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
+        self,
+        memory_id: Any,
+        message: str | UserMessage | None = None,
+        *,
+        idempotency_key: str | None = None,
+        context: Any = None,
+        wait_timeout: float | None = None,
     ) -> AiMessage:
         """Async twin of :meth:`chat`. A cancelled task leaves what was added before, and releases its turn."""
-        driver = await as_async_change(self._driver)(memory_id, message, idempotency_key, streaming=False)
+        driver = await as_async_change(self._driver)(
+            memory_id, message, idempotency_key, context, wait_timeout, streaming=False
+        )
         async with aclosing(driver.arun()) as events:
             async for event in events:
                 last = event
@@ -199,20 +216,60 @@ class Assistant:
         return last
 
     async def astream(
-        self, memory_id: Any, message: str | UserMessage | None = None, *, idempotency_key: str | None = None
-    ) -> AsyncGenerator[str | Added, None]:
+        self,
+        memory_id: Any,
+        message: str | UserMessage | None = None,
+        *,
+        idempotency_key: str | None = None,
+        context: Any = None,
+        wait_timeout: float | None = None,
+    ) -> AsyncGenerator[str | Thinking | Added, None]:
         """Async twin of :meth:`stream`. Close it if you leave it early: ``contextlib.aclosing``."""
-        driver = await as_async_change(self._driver)(memory_id, message, idempotency_key, streaming=True)
+        driver = await as_async_change(self._driver)(
+            memory_id, message, idempotency_key, context, wait_timeout, streaming=True
+        )
         async with aclosing(driver.arun()) as events:
             async for event in events:
                 if not isinstance(event, AiMessage):
                     yield event
 
+    def begin(
+        self,
+        memory_id: Any,
+        message: str | UserMessage | None = None,
+        *,
+        idempotency_key: str | None = None,
+        context: Any = None,
+        wait_timeout: float | None = None,
+    ) -> BegunTurn:
+        """Take a turn and add the message, and return before the model is asked.
+
+        It is for views: whether the conversation is free, and the message was added, is known before the response
+        begins. Arguments and errors are those of :meth:`chat`. Run the turn to its end, or release it.
+        """
+        driver = self._driver(memory_id, message, idempotency_key, context, wait_timeout, streaming=True)
+        return BegunTurn(driver, driver.begin())
+
+    async def abegin(
+        self,
+        memory_id: Any,
+        message: str | UserMessage | None = None,
+        *,
+        idempotency_key: str | None = None,
+        context: Any = None,
+        wait_timeout: float | None = None,
+    ) -> BegunTurn:
+        """Async twin of :meth:`begin`."""
+        begin = as_async_change(self.begin)
+        return await begin(
+            memory_id, message, idempotency_key=idempotency_key, context=context, wait_timeout=wait_timeout
+        )
+
     def interrupt(self, memory_id: Any) -> None:
         """End the turn that is under way, in whatever process, for a button to stop, say.
 
-        The conversation is free at once. The turn itself ends with ``TurnLostError`` when it next adds something; what
-        it added before stays.
+        The conversation is free at once. The turn itself ends with a ``TurnLostError``, whose ``interrupted`` is True:
+        a stream at a piece some seconds later, any other turn when it next adds something. What it added before stays.
         """
         before_turn()
         open_turn(self.memory(memory_id), self._turn_timeout).interrupt()
@@ -222,42 +279,49 @@ class Assistant:
         await as_async_change(self.interrupt)(memory_id)
 
     def wait_for_summaries(self, timeout: float | None = None) -> bool:
-        """Wait for the summaries of turns that have ended, and return whether all are done, for scripts and tests.
+        """Wait for the summaries and titles of turns that have ended, and return whether all are done.
 
-        A process that ends does not wait for them. What is not done then, a later turn or command does.
+        This is for scripts and tests. A process that ends does not wait for them: a later turn or command does what is
+        not done then.
 
         Args:
             timeout: seconds; by default for ever.
         """
-        return self._summaries is None or self._summaries.wait(timeout)
+        return self._afterwards.wait(timeout)
 
     async def await_for_summaries(self, timeout: float | None = None) -> bool:
         """Async twin of :meth:`wait_for_summaries`."""
         return await in_thread_for_functions(partial(self.wait_for_summaries, timeout), of_caller=False)
 
     def _driver(
-        self, memory_id: Any, message: str | UserMessage | None, idempotency_key: str | None, *, streaming: bool
+        self,
+        memory_id: Any,
+        message: str | UserMessage | None,
+        idempotency_key: str | None,
+        context: Any,
+        wait_timeout: float | None,
+        *,
+        streaming: bool,
     ) -> Driver:
         said = UserMessage(message) if isinstance(message, str) else message
         if said is not None and not isinstance(said, UserMessage):
             raise TypeError(f"message must be a text or a UserMessage, but is: {type(said).__name__}")
         if said is None and idempotency_key is not None:
             raise ValueError("idempotency_key needs a message")
+        if wait_timeout is not None and not wait_timeout >= 0:
+            raise ValueError(f"wait_timeout must not be negative, but is: {wait_timeout}")
         before_turn()
+        memory = self.memory(memory_id)
         system = self._system_message(memory_id) if callable(self._system_message) else self._system_message
-        turn = open_turn(self.memory(memory_id), self._turn_timeout)
+        turn = open_turn(memory, self._turn_timeout)
         plan = Plan(
             system_message=None if system is None else SystemMessage(system),
             message=said,
             idempotency_key=idempotency_key,
             max_invocations=self._max_invocations,
-            wait_timeout=self._wait_timeout,
+            wait_timeout=self._wait_timeout if wait_timeout is None else wait_timeout,
+            needs_context=self._tools.needs_context,
+            context=context,
         )
         steps = turn_steps(turn, plan)
-        return Driver(turn, steps, self._model, self._tools, streaming=streaming, summaries=self._summaries)
-
-
-def _kind_of(value: Any) -> str:
-    """Return the type of what is no memory, with a hint if it has one."""
-    hint = "; pass conversation.memory" if isinstance(getattr(value, "memory", None), ChatMemory) else ""
-    return f"{type(value).__name__}{hint}"
+        return Driver(turn, steps, self._model, self._tools, streaming=streaming, afterwards=self._afterwards)

@@ -8,10 +8,12 @@ from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from chatmemory.assistant.afterwards import Afterwards
+from chatmemory.assistant.calls import Call
 from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.model import ChatModel
+from chatmemory.assistant.pieces import Answered, Thinking, as_answered
 from chatmemory.assistant.steps import Ask, Do, Pause, RunTool, Steps
-from chatmemory.assistant.summaries import Summaries
 from chatmemory.assistant.tools import Toolbox
 from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.core.asynchronous import run_to_the_end
@@ -19,11 +21,15 @@ from chatmemory.core.messages import AiMessage, ChatMessage
 
 __all__ = ["Driver"]
 
+_LONGEST_DEAFNESS = 3.0
+"""Seconds after which an interrupted turn stops reading the model's pieces, in whatever process it is."""
+
 
 class Driver:
     """A loop that does the steps of one turn, and releases the turn however they end.
 
-    It yields text in pieces, an ``Added`` for each addition, and at last the answer. After that others may summarise.
+    It yields text and thinking in pieces, an ``Added`` for each addition, and at last the answer. After that others may
+    summarise, and find a title.
     """
 
     def __init__(
@@ -34,29 +40,67 @@ class Driver:
         tools: Toolbox,
         *,
         streaming: bool,
-        summaries: Summaries | None = None,
+        afterwards: Afterwards,
     ) -> None:
         self._turn = turn
         self._steps = steps
         self._model = model
         self._tools = tools
         self._streaming = streaming
-        self._summaries = summaries
+        self._afterwards = afterwards
         self._has_asked = False
+        self._begun: Ask | None = None
 
-    def run(self) -> Generator[str | Added | AiMessage, None, None]:
+        self.answer: AiMessage | None = None
+        """The answer that was there before, if :meth:`begin` found one."""
+
+    def begin(self) -> list[Added]:
+        """Do the steps before the model is asked, in this thread, and return the additions.
+
+        :meth:`run` or :meth:`arun` go on from there; until then the turn is held, unless there is an answer already.
+        """
+        added: list[Added] = []
+        try:
+            while True:
+                match self._advance(None):
+                    case Pause(seconds):
+                        self._turn.rest()
+                        time.sleep(seconds)
+                    case Added() as one:
+                        added.append(one)
+                    case Ask() as ask:
+                        self._begun = ask
+                        self._turn.rest()
+                        return added
+                    case answer:
+                        self.answer = answer
+                        self._turn.release()
+                        return added
+        except BaseException:
+            self._turn.release()
+            raise
+
+    def release(self) -> None:
+        """Release the turn without asking the model."""
+        self._turn.release()
+
+    def interrupt(self) -> None:
+        """End this turn, and no other, while another thread or task runs it."""
+        self._turn.interrupt_own()
+
+    def run(self) -> Generator[str | Thinking | Added | AiMessage, None, None]:
         """Do each step in this thread."""
         outcome: Any = None  # of the step before; those without one do not look at it
         try:
             try:
                 while True:
-                    match self._advance(outcome):
+                    match self._take_begun() or self._advance(outcome):
                         case Pause(seconds):
                             self._turn.rest()
                             time.sleep(seconds)
-                        case RunTool(request):
+                        case RunTool(request, context):
                             self._turn.rest()
-                            outcome = self._tools.run(request)
+                            outcome = self._tools.run(request, context)
                         case Ask(messages):
                             self._has_asked = True
                             self._turn.rest()
@@ -71,45 +115,47 @@ class Driver:
             yield from self._said_before(answer)
             yield answer
         finally:
-            self._leave_summary()
+            self._afterwards.add(self._turn)  # it is released, and its caller had all of it or left
 
-    async def arun(self) -> AsyncGenerator[str | Added | AiMessage, None]:
+    async def arun(self) -> AsyncGenerator[str | Thinking | Added | AiMessage, None]:
         """Async twin of :meth:`run`."""
         outcome: Any = None  # of the step before; those without one do not look at it
+        is_released = False
         try:
             try:
                 while True:
-                    match await self._aadvance(outcome):
+                    match self._take_begun() or await self._aadvance(outcome):
                         case Pause(seconds):
                             await asyncio.sleep(seconds)
-                        case RunTool(request):
-                            outcome = await self._tools.arun(request, self._renewal())
+                        case RunTool(request, context):
+                            outcome = await self._tools.arun(request, context, begin=self._renewal())
                         case Ask(messages):
                             self._has_asked = True
-                            # Closed here and now: the event loop would close the generator later, and in another task.
                             async with aclosing(self._aask(messages)) as pieces:
                                 async for outcome in pieces:
-                                    if isinstance(outcome, str):
+                                    if not isinstance(outcome, Answered):
                                         yield outcome
                         case Added() as added:
                             yield added
                         case answer:
+                            is_released = True
                             break
             finally:
-                await run_to_the_end(self._turn.release)
+                if not is_released:
+                    await run_to_the_end(self._turn.release)
             for piece in self._said_before(answer):
                 yield piece
             yield answer
         finally:
-            self._leave_summary()
+            self._afterwards.add(self._turn)  # it is released, and its caller had all of it or left
 
-    def _leave_summary(self) -> None:
-        """Let a summary be made if one may be due: the turn is released, and its caller had all of it or left."""
-        if self._summaries is not None:
-            self._summaries.add(self._turn)
+    def _take_begun(self) -> Ask | None:
+        """Return the step that :meth:`begin` left to do, once."""
+        begun, self._begun = self._begun, None
+        return begun
 
     def _advance(self, outcome: Any) -> Any:
-        """Do the steps that use the memory; return the first step that does not, or that the caller gets."""
+        """Do the steps that use the memory, until one that does not, or that the caller gets, and return that one."""
         step = self._steps.send(outcome)
         while isinstance(step, Do) or (isinstance(step, Added) and not self._streaming):
             step = self._steps.send(self._do(step.work) if isinstance(step, Do) else None)
@@ -118,7 +164,9 @@ class Driver:
     async def _aadvance(self, outcome: Any) -> Any:
         def advance_and_rest() -> Any:
             step = self._advance(outcome)
-            if not isinstance(step, AiMessage):  # then the turn is released at once
+            if isinstance(step, AiMessage):
+                self._turn.release()  # here and now: another thread would take another connection
+            else:
                 self._turn.rest()
             return step
 
@@ -134,7 +182,7 @@ class Driver:
         self._turn.rest()
 
     def _renewal(self) -> Callable[[], None]:
-        """Return what the thread of a tool calls first, so that the time for which the tool waited does not count."""
+        """Return a function for a tool's thread to call first, so that the tool's time of waiting is not counted."""
         pulse = _Pulse(self._turn.timeout)
         return lambda: self._renew() if pulse.is_due() else None
 
@@ -142,37 +190,70 @@ class Driver:
         """Return the text to stream if the answer was stored before and the model is not asked again."""
         return [answer.text] if self._streaming and not self._has_asked and answer.text else []
 
-    def _ask(self, messages: list[ChatMessage]) -> Generator[str, None, AiMessage]:
+    def _ask(self, messages: list[ChatMessage]) -> Generator[str | Thinking, None, Answered]:
+        call = Call(self._model, self._turn)
+        answered, failed = None, None
+        try:
+            answered = yield from self._answer(messages)
+        except BaseException as error:
+            failed = error
+            raise
+        finally:
+            if call.end():
+                call.tell(None if answered is None else answered.usage, failed)
+        return answered
+
+    async def _aask(self, messages: list[ChatMessage]) -> AsyncGenerator[str | Thinking | Answered, None]:
+        call = Call(self._model, self._turn)
+        answered, failed = None, None
+        try:
+            # Closed here and now: the event loop would close the generator later, and in another task.
+            async with aclosing(self._aanswer(messages)) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, Answered):
+                        answered = piece
+                    else:
+                        yield piece
+        except BaseException as error:
+            failed = error
+            raise
+        finally:
+            if call.end():
+                await run_to_the_end(call.tell, None if answered is None else answered.usage, failed)
+        if answered is not None:
+            yield answered
+
+    def _answer(self, messages: list[ChatMessage]) -> Generator[str | Thinking, None, Answered]:
         if not self._streaming:
-            return self._model.chat(messages, self._tools.specifications)
+            return as_answered(self._model.chat(messages, self._tools.specifications))
         pieces = self._model.stream(messages, self._tools.specifications)
         pulse = _Pulse(self._turn.timeout)
         last: Any = None
         try:
             for last in pieces:
-                if isinstance(last, str):
+                if isinstance(last, (str, Thinking)):
                     if pulse.is_due():
                         self._renew()
-                    if last:
+                    if _is_something(last):
                         yield last
         finally:
             if (close := getattr(pieces, "close", None)) is not None:
                 close()
         return _whole(last)
 
-    async def _aask(self, messages: list[ChatMessage]) -> AsyncGenerator[str | AiMessage, None]:
+    async def _aanswer(self, messages: list[ChatMessage]) -> AsyncGenerator[str | Thinking | Answered, None]:
         if not self._streaming:
-            yield await self._model.achat(messages, self._tools.specifications)
+            yield as_answered(await self._model.achat(messages, self._tools.specifications))
             return
         pieces = self._model.astream(messages, self._tools.specifications)
         pulse = _Pulse(self._turn.timeout)
         last: Any = None
         try:
             async for last in pieces:
-                if isinstance(last, str):
+                if isinstance(last, (str, Thinking)):
                     if pulse.is_due():
                         await run_to_the_end(self._renew)
-                    if last:
+                    if _is_something(last):
                         yield last
         finally:
             if (close := getattr(pieces, "aclose", None)) is not None:
@@ -181,10 +262,13 @@ class Driver:
 
 
 class _Pulse:
-    """A clock for the renewals of a turn while an answer comes in pieces."""
+    """A clock for the renewals of a turn while an answer comes in pieces.
+
+    A renewal also shows whether the turn was interrupted, which somebody waits for.
+    """
 
     def __init__(self, timeout: float) -> None:
-        self._interval = timeout / 4
+        self._interval = min(timeout / 4, _LONGEST_DEAFNESS)
         self._last = time.monotonic()
 
     def is_due(self) -> bool:
@@ -195,8 +279,11 @@ class _Pulse:
         return True
 
 
-def _whole(last: Any) -> AiMessage:
-    if isinstance(last, str) or last is None:
+def _is_something(piece: str | Thinking) -> bool:
+    return bool(piece.text if isinstance(piece, Thinking) else piece)
+
+
+def _whole(last: Any) -> Answered:
+    if isinstance(last, (str, Thinking)) or last is None:
         raise ModelError("The model's stream ended before the answer was whole.")
-    answer: AiMessage = last
-    return answer
+    return as_answered(last)

@@ -7,6 +7,7 @@ __all__ = [
     "AssistantError",
     "ConversationBusyError",
     "ModelError",
+    "NothingSaidError",
     "TooManyToolInvocationsError",
     "ToolError",
     "TurnLostError",
@@ -28,6 +29,13 @@ class TurnLostError(AssistantError):
     Nothing more of this turn was added.
     """
 
+    interrupted: bool
+    """Whether it is certain that the turn was interrupted: nobody could have taken it over yet."""
+
+    def __init__(self, *args: object, interrupted: bool = False) -> None:
+        super().__init__(*args)
+        self.interrupted = interrupted
+
 
 class AnswerDeletedError(AssistantError):
     """The message was added before with the same idempotency key, and its answer may have been deleted since."""
@@ -39,6 +47,10 @@ class TooManyToolInvocationsError(AssistantError):
 
 class WindowTooSmallError(AssistantError):
     """The message that the model is to answer does not fit the window, or left it, so the model would not see it."""
+
+
+class NothingSaidError(AssistantError, ValueError):
+    """The turn has no message, and the memory has none that could be answered."""
 
 
 class ModelError(AssistantError):

@@ -10,14 +10,15 @@ from typing import TypeAlias
 
 from asgiref.sync import async_to_sync
 
+from chatmemory.assistant.pieces import Answered, Thinking, as_answered
 from chatmemory.assistant.tools import ToolSpecification
 from chatmemory.core.asynchronous import in_thread_for_functions
 from chatmemory.core.messages import AiMessage, ChatMessage
 
-__all__ = ["ChatModel", "ModelFunction", "as_chat_model"]
+__all__ = ["ChatModel", "ModelFunction", "as_chat_model", "name_of"]
 
 ModelFunction: TypeAlias = Callable[
-    [Sequence[ChatMessage], Sequence[ToolSpecification]], "AiMessage | Awaitable[AiMessage]"
+    [Sequence[ChatMessage], Sequence[ToolSpecification]], "AiMessage | Answered | Awaitable[AiMessage | Answered]"
 ]
 """A function, sync or async, that is a model without streaming."""
 
@@ -29,51 +30,74 @@ class ChatModel(ABC):
     :mod:`chatmemory.formats` repair that. An exception of the model ends the turn and reaches the caller.
     """
 
-    @abstractmethod
-    def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
-        """Return the answer to ``messages``: text, or calls of some of the ``tools``."""
+    name: str = ""
+    """The name of the model for the signal ``model_called``; if it is empty, that of the class."""
 
-    def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Iterator[str | AiMessage]:
-        """Yield the text of the answer in pieces as they come, and at last the whole answer.
+    @abstractmethod
+    def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage | Answered:
+        """Return the answer to ``messages``: text, or calls of some of the ``tools``.
+
+        With what the call used it is an ``Answered``.
+        """
+
+    def stream(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
+    ) -> Iterator[str | Thinking | AiMessage | Answered]:
+        """Yield the thinking and the text of the answer in pieces as they come, and at last the whole answer.
 
         An empty piece is a sign of life: yield some while there is no text yet, and the turn is not taken over.
         """
-        answer = self.chat(messages, tools)
-        if answer.text:
-            yield answer.text
-        yield answer
+        yield from _in_pieces(self.chat(messages, tools))
 
-    async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
+    async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage | Answered:
         """Async twin of :meth:`chat`; here in a thread of its own."""
         return await in_thread_for_functions(partial(self.chat, messages, tools), of_caller=False)
 
     async def astream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
-    ) -> AsyncIterator[str | AiMessage]:
+    ) -> AsyncIterator[str | Thinking | AiMessage | Answered]:
         """Async twin of :meth:`stream`; here the text of :meth:`achat` in one piece."""
-        answer = await self.achat(messages, tools)
-        if answer.text:
-            yield answer.text
-        yield answer
+        for piece in _in_pieces(await self.achat(messages, tools)):
+            yield piece
 
 
 class _Function(ChatModel):
-    def __init__(self, function: Callable[..., AiMessage]) -> None:
+    def __init__(self, function: Callable[..., AiMessage | Answered]) -> None:
         self._function = function
+        self.name = _name_of_function(function)
 
-    def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
+    def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage | Answered:
         return self._function(messages, tools)
 
 
 class _AsyncFunction(ChatModel):
-    def __init__(self, function: Callable[..., Awaitable[AiMessage]]) -> None:
+    def __init__(self, function: Callable[..., Awaitable[AiMessage | Answered]]) -> None:
         self._function = function
+        self.name = _name_of_function(function)
 
-    def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
+    def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage | Answered:
         return async_to_sync(self._function)(messages, tools)
 
-    async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
+    async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage | Answered:
         return await self._function(messages, tools)
+
+
+def _in_pieces(answer: AiMessage | Answered) -> Iterator[str | Thinking | AiMessage | Answered]:
+    message = as_answered(answer).message
+    if message.thinking:
+        yield Thinking(message.thinking)
+    if message.text:
+        yield message.text
+    yield answer
+
+
+def name_of(model: ChatModel) -> str:
+    """Return the name of a model."""
+    return model.name or type(model).__name__
+
+
+def _name_of_function(function: Callable[..., object]) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def as_chat_model(model: ChatModel | ModelFunction) -> ChatModel:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+from chatmemory.assistant.answers import understood
+from chatmemory.assistant.loop_clients import LoopClients
 from chatmemory.assistant.model import ChatModel
-from chatmemory.assistant.openai_answer import StreamedAnswer, read_completion, understood
+from chatmemory.assistant.openai_answer import StreamedAnswer, read_completion
+from chatmemory.assistant.pieces import Answered, Thinking
 from chatmemory.assistant.tools import ToolSpecification
 from chatmemory.core.extras import extra
-from chatmemory.core.messages import AiMessage, ChatMessage
+from chatmemory.core.messages import ChatMessage
 from chatmemory.formats.openai import to_openai
 
 with extra("openai"):
-    from openai import AsyncOpenAI, OpenAI
+    from openai import APIResponseValidationError, APIStatusError, AsyncOpenAI, OpenAI
 
 __all__ = ["OpenAiChatModel"]
 
 _REFUSING = (".openai.com", ".azure.com")
 """The ends of the names of hosts that refuse the fields of other servers."""
+
+_USAGE = "stream_options"
+
+_logger = logging.getLogger("chatmemory.assistant")
 
 
 class OpenAiChatModel(ChatModel):
@@ -30,7 +37,12 @@ class OpenAiChatModel(ChatModel):
     that were cut off, an empty answer, a stream that breaks off, and an answer that cannot be understood are a
     ``ModelError``. Exceptions of ``openai`` are passed on as they are, and so is an ``UnsupportedContentError`` for
     what OpenAI has no place for.
+
+    Streams ask for the usage, too. A server that refuses ``stream_options`` is asked again, and from then on, without.
     """
+
+    name: str
+    """The model's name, for logs and figures."""
 
     def __init__(
         self,
@@ -55,74 +67,89 @@ class OpenAiChatModel(ChatModel):
                 API, as Gemini demands; by default to every server but OpenAI's own, which refuse them.
             options: further arguments of ``chat.completions.create()``, such as ``temperature=0``.
         """
-        self._model = model
+        self.name = model
         self._thinking_as = thinking_as
         self._extras = extras
         self._options = options
         if client is not None:
             self._client = client
-        self._given_async_client = async_client
-        self._async_clients: dict[asyncio.AbstractEventLoop, AsyncOpenAI] = {}
+        self._async_clients = LoopClients(AsyncOpenAI, async_client)
+        self._asks_for_usage = True
 
     @cached_property
     def _client(self) -> OpenAI:
         return OpenAI()
 
-    @property
-    def _async_client(self) -> AsyncOpenAI:
-        if self._given_async_client is not None:
-            return self._given_async_client
-        loop = asyncio.get_running_loop()
-        if (client := self._async_clients.get(loop)) is None:
-            client = AsyncOpenAI()
-            # Without loops that have ended: under WSGI each async view has one of its own.
-            open_ones = {one: its for one, its in list(self._async_clients.items()) if not one.is_closed()}
-            self._async_clients = {**open_ones, loop: client}
-        return client
-
-    def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
+    def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Answered:
         client, name = self._client, self._name(self._client)
-        with understood(name):
+        with understood(name, APIResponseValidationError):
             completion = client.chat.completions.create(**self._request(messages, tools, client))
         return read_completion(name, completion)
 
-    async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage:
-        client = self._async_client
+    async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Answered:
+        client = self._async_clients.current()
         name = self._name(client)
-        with understood(name):
+        with understood(name, APIResponseValidationError):
             completion = await client.chat.completions.create(**self._request(messages, tools, client))
         return read_completion(name, completion)
 
-    def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Iterator[str | AiMessage]:
+    def stream(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
+    ) -> Iterator[str | Thinking | Answered]:
         client = self._client
         answer = StreamedAnswer(self._name(client))
         request = self._request(messages, tools, client)
-        with client.chat.completions.create(**request, stream=True) as chunks, answer.watched():
+        try:
+            stream = client.chat.completions.create(**self._streaming(request))
+        except APIStatusError as error:
+            if not self._refuses_usage(error, request):
+                raise
+            stream = client.chat.completions.create(**self._streaming(request))
+        with stream as chunks, answer.watched():
             for chunk in chunks:
-                yield answer.take(chunk)
+                yield from answer.take(chunk)
         yield answer.whole()
 
     async def astream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
-    ) -> AsyncIterator[str | AiMessage]:
-        client = self._async_client
+    ) -> AsyncIterator[str | Thinking | Answered]:
+        client = self._async_clients.current()
         answer = StreamedAnswer(self._name(client))
         request = self._request(messages, tools, client)
-        async with await client.chat.completions.create(**request, stream=True) as chunks:
+        try:
+            stream = await client.chat.completions.create(**self._streaming(request))
+        except APIStatusError as error:
+            if not self._refuses_usage(error, request):
+                raise
+            stream = await client.chat.completions.create(**self._streaming(request))
+        async with stream as chunks:
             with answer.watched():
                 async for chunk in chunks:
-                    yield answer.take(chunk)
+                    for piece in answer.take(chunk):
+                        yield piece
         yield answer.whole()
 
+    def _streaming(self, request: dict[str, Any]) -> dict[str, Any]:
+        usage = {_USAGE: {"include_usage": True}} if self._asks_for_usage else {}
+        return {**usage, **request, "stream": True}
+
+    def _refuses_usage(self, error: APIStatusError, request: dict[str, Any]) -> bool:
+        """Return whether the server refused only to tell the usage of a stream; if so, do not ask for that any more."""
+        if _USAGE in request or error.status_code not in (400, 422) or _USAGE not in str(error):
+            return False
+        _logger.info("%s does not tell what a stream used: %s", self.name, error)
+        self._asks_for_usage = False
+        return True
+
     def _name(self, client: OpenAI | AsyncOpenAI) -> str:
-        return f"{self._model} at {client.base_url.host}"
+        return f"{self.name} at {client.base_url.host}"
 
     def _request(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification], client: OpenAI | AsyncOpenAI
     ) -> dict[str, Any]:
         extras = not client.base_url.host.endswith(_REFUSING) if self._extras is None else self._extras
         request = {
-            "model": self._model,
+            "model": self.name,
             "messages": to_openai(messages, thinking_as=self._thinking_as, extras=extras),
             **self._options,
         }

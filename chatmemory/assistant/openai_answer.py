@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from chatmemory.assistant.answers import (
+    as_it_came,
+    broken_off,
+    fields_of,
+    readable,
+    token_count,
+    unbroken,
+    understood,
+    whole_answer,
+)
 from chatmemory.assistant.errors import ModelError
+from chatmemory.assistant.pieces import Answered, Thinking
+from chatmemory.assistant.usage import Usage
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import AiMessage
@@ -19,7 +30,7 @@ from chatmemory.formats.openai.reader import ATTRIBUTE, OF_ANSWER, OF_CALL
 with extra("openai"):
     import openai
 
-__all__ = ["StreamedAnswer", "read_completion", "understood"]
+__all__ = ["StreamedAnswer", "read_completion"]
 
 _CUT_OFF = {"length": "the model's limit was reached", "content_filter": "a content filter stopped it"}
 """The finish reasons that leave an answer incomplete, in words."""
@@ -27,35 +38,9 @@ _CUT_OFF = {"length": "the model's limit was reached", "content_filter": "a cont
 _READ = ("content", "refusal", "annotations", "audio", "reasoning_content", "reasoning")
 """The fields of an answer that are read, beside its calls."""
 
-_MOST_SHOWN = 300
 
-_logger = logging.getLogger("chatmemory.assistant")
-
-
-def _as_it_came(answer: Any) -> str:
-    """Return the beginning of what a server answered, in its own words."""
-    if hasattr(answer, "model_dump"):
-        answer = answer.model_dump(exclude_none=True, warnings=False)
-    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
-    text = " ".join(text.split())
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
-
-
-@contextmanager
-def understood(name: str) -> Iterator[None]:
-    """Raise a ``ModelError`` for an answer in the ``with`` block that is not what its header says it is."""
-    try:
-        yield
-    except openai.APIResponseValidationError as error:
-        raise ModelError(f"{name} did not answer as its header says, but: {_as_it_came(error.body)}") from error
-    except json.JSONDecodeError as error:
-        raise ModelError(f"{name} answered with broken JSON: {_as_it_came(error.doc)}") from error
-    except UnicodeDecodeError as error:
-        raise ModelError(f"{name} answered with text that is not {error.encoding}: {error.object[:60]!r}") from error
-
-
-def read_completion(name: str, completion: Any) -> AiMessage:
-    """Return the answer in a completion.
+def read_completion(name: str, completion: Any) -> Answered:
+    """Return the answer in a completion, and what it used.
 
     Args:
         name: the name of the model, for errors.
@@ -68,13 +53,14 @@ def read_completion(name: str, completion: Any) -> AiMessage:
     if not choices or not isinstance(choices, list):
         raise ModelError(
             f"{name} did not answer with a chat completion. Check OPENAI_BASE_URL. It answered: "
-            f"{_as_it_came(completion)}"
+            f"{as_it_came(completion)}"
         )
-    with _readable(name, completion):
+    with readable(name, completion):
         said = choices[0].message.model_dump(warnings=False)
         calls = [call.model_dump(warnings=False) for call in choices[0].message.tool_calls or ()]
         known = {key: said[key] for key in _READ if said.get(key)}
-        return _answer(name, known, _others(said, OF_ANSWER), calls, choices[0].finish_reason)
+        answer = _answer(name, known, _others(said, OF_ANSWER), calls, choices[0].finish_reason)
+        return Answered(answer, _usage(getattr(completion, "usage", None)))
 
 
 class StreamedAnswer:
@@ -89,31 +75,24 @@ class StreamedAnswer:
         self._calls_by_index: dict[int | None, dict[str, Any]] = {}
         self._has_begun = False
         self._finish_reason: str | None = None
+        self._usage: Usage | None = None
 
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Raise a ``ModelError`` if the connection breaks in the ``with`` block, in which chunks are read."""
-        try:
-            with understood(self._name):
-                yield
-        except (ModelError, openai.APITimeoutError):
-            raise
-        except Exception as error:
-            # Some versions of the package let through exceptions of their HTTP library.
-            if isinstance(error, openai.OpenAIError) and not isinstance(error, openai.APIConnectionError):
-                raise
-            _logger.warning("The stream of %s broke off", self._name, exc_info=True)
-            raise self._broken_off() from error
+        with unbroken(self._name, _says_more), understood(self._name, openai.APIResponseValidationError):
+            yield
 
-    def take(self, chunk: Any) -> str:
-        """Take in a chunk and return its text.
+    def take(self, chunk: Any) -> list[str | Thinking]:
+        """Take in a chunk and return what it says: thinking, text, or an empty text as a sign of life.
 
         Raises:
             ModelError: it is no chunk of an answer.
         """
         self._has_begun = True
-        said = ""
-        with _readable(self._name, chunk):
+        thought = said = ""
+        with readable(self._name, chunk):
+            self._usage = _usage(getattr(chunk, "usage", None)) or self._usage
             for choice in (chunk.choices or [])[:1]:  # the last chunk may have none, but the usage
                 self._finish_reason = choice.finish_reason or self._finish_reason
                 delta = {} if choice.delta is None else choice.delta.model_dump(warnings=False)
@@ -124,12 +103,14 @@ class StreamedAnswer:
                     self._text[name] += piece
                     said += piece
                 for name in self._thinking:
-                    self._thinking[name] += delta.get(name) or ""
+                    piece = delta.get(name) or ""
+                    self._thinking[name] += piece
+                    thought = thought or piece  # the second is the same under another name
                 _merge(self._extra, _others(delta, OF_ANSWER))
-        return said
+        return [*([Thinking(thought)] if thought else []), *([said] if said or not thought else [])]
 
-    def whole(self) -> AiMessage:
-        """Return the whole answer.
+    def whole(self) -> Answered:
+        """Return the whole answer, and what it used.
 
         Raises:
             ModelError: the answer is not whole.
@@ -137,9 +118,9 @@ class StreamedAnswer:
         if not self._has_begun:  # such as a web page, which the package reads as no events
             raise ModelError(f"{self._name} did not answer as a stream of chat completions. Check OPENAI_BASE_URL.")
         if not self._finish_reason:
-            raise self._broken_off()
+            raise broken_off(self._name)
         known = {name: said for name, said in (self._text | self._thinking).items() if said}
-        return _answer(self._name, known, self._extra, self._calls, self._finish_reason)
+        return Answered(_answer(self._name, known, self._extra, self._calls, self._finish_reason), self._usage)
 
     def _add(self, piece: dict[str, Any]) -> None:
         function = piece.get("function") or {}
@@ -155,8 +136,11 @@ class StreamedAnswer:
         call["function"]["arguments"] += arguments
         _merge(call, _others(piece, OF_CALL))
 
-    def _broken_off(self) -> ModelError:
-        return ModelError(f"{self._name} broke off in the middle of its answer.")
+
+def _says_more(error: Exception) -> bool:
+    if isinstance(error, openai.APITimeoutError):
+        return True
+    return isinstance(error, openai.OpenAIError) and not isinstance(error, openai.APIConnectionError)
 
 
 def _is_other(call: dict[str, Any], id: str, name: str, arguments: str) -> bool:
@@ -207,24 +191,12 @@ def _is_kept(value: Any) -> bool:
     return True
 
 
-@contextmanager
-def _readable(name: str, answer: Any) -> Iterator[None]:
-    try:
-        yield
-    except ModelError:
-        raise
-    except InvalidMessageError as error:
-        raise ModelError(f"{name} gave an answer that cannot be kept: {error}") from error
-    except Exception as error:  # the package checks no types
-        raise ModelError(f"{name} gave an answer that cannot be understood: {_as_it_came(answer)}") from error
-
-
 def _answer(
     name: str, said: dict[str, Any], extra: dict[str, Any], calls: list[dict[str, Any]], finish_reason: str | None
 ) -> AiMessage:
     if said.get("reasoning_content"):
         said.pop("reasoning", None)  # the same under another name
-    with _readable(name, said | {"tool_calls": calls}):
+    with readable(name, said | {"tool_calls": calls}):
         [message] = from_openai([{"role": "assistant", **said, "tool_calls": list(map(_known_of, calls))}])
         assert isinstance(message, AiMessage)
         kept = dict(message.attributes.get(ATTRIBUTE, {}))
@@ -233,15 +205,13 @@ def _answer(
         if any(of_calls := [_others(call, OF_CALL) for call in calls]):
             kept["calls"] = of_calls
     why = _CUT_OFF.get(finish_reason) if isinstance(finish_reason, str) else None
-    if message.tool_execution_requests and why:
-        raise ModelError(f"The tool calls of {name} were cut off: {why}.")
-    if not (message.text or message.tool_execution_requests):
-        raise ModelError(f"{name} returned an empty answer{f': {why}' if why else ''}.")
-    # Beside the text, which stays what the model said.
-    attributes = ({ATTRIBUTE: kept} if kept else {}) | ({"cut_off": why} if why else {})
-    return AiMessage(
-        message.text, message.tool_execution_requests, thinking=message.thinking, attributes=attributes or None
+    message = AiMessage(
+        message.text,
+        message.tool_execution_requests,
+        thinking=message.thinking,
+        attributes={ATTRIBUTE: kept} if kept else None,
     )
+    return whole_answer(name, message, why)
 
 
 def _known_of(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -254,3 +224,16 @@ def _known_of(call: Mapping[str, Any]) -> dict[str, Any]:
             arguments = json.dumps(arguments, ensure_ascii=False)
         known["function"] = {"name": function.get("name"), "arguments": arguments or "{}"}
     return known
+
+
+def _usage(given: Any) -> Usage | None:
+    """Return what a server says that a call used. Whatever is missing or no number of tokens is not known."""
+    used = fields_of(given)
+    of_input, of_output = fields_of(used.get("prompt_tokens_details")), fields_of(used.get("completion_tokens_details"))
+    usage = Usage(
+        input_tokens=token_count(used.get("prompt_tokens")),
+        output_tokens=token_count(used.get("completion_tokens")),
+        cached_input_tokens=token_count(of_input.get("cached_tokens")),
+        reasoning_tokens=token_count(of_output.get("reasoning_tokens")),
+    )
+    return usage if usage != Usage() else None

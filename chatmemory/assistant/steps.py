@@ -6,7 +6,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any, TypeAlias
@@ -14,9 +14,12 @@ from typing import Any, TypeAlias
 from chatmemory.assistant.errors import (
     ConversationBusyError,
     ModelError,
+    NothingSaidError,
     TooManyToolInvocationsError,
     WindowTooSmallError,
 )
+from chatmemory.assistant.pieces import Answered
+from chatmemory.assistant.tool_context import ToolContext
 from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.core.messages import (
     AiMessage,
@@ -53,7 +56,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class Ask:
-    """Ask the model; the outcome is its answer."""
+    """Ask the model; the outcome is its answer, as ``Answered``."""
 
     messages: list[ChatMessage]
 
@@ -63,6 +66,9 @@ class RunTool:
     """Run a tool; the outcome is its result."""
 
     request: ToolExecutionRequest
+
+    context: ToolContext | None
+    """The caller, for the tool; None if the tool does not ask for it."""
 
 
 Steps: TypeAlias = Generator["Do | Pause | Ask | RunTool | Added | AiMessage", Any, None]
@@ -80,6 +86,11 @@ class Plan:
     idempotency_key: str | None
     max_invocations: int
     wait_timeout: float
+    needs_context: Callable[[ToolExecutionRequest], bool]
+    """Whether the tool that is called wants to know who calls."""
+
+    context: Any = None
+    """The data that the caller has for tools."""
 
 
 def turn_steps(turn: Turn, plan: Plan) -> Steps:
@@ -96,7 +107,8 @@ def turn_steps(turn: Turn, plan: Plan) -> Steps:
         question = _require_answerable(memory, question, results[-1] if results else None)
         if invocations:
             yield Do(turn.renew)
-        answer = yield Ask(memory)
+        answered: Answered = yield Ask(memory)
+        answer = answered.message
         if not isinstance(answer, AiMessage):
             raise TypeError(f"the model must return an AiMessage, but returned: {type(answer).__name__}")
         if not (answer.text or answer.tool_execution_requests):
@@ -104,15 +116,20 @@ def turn_steps(turn: Turn, plan: Plan) -> Steps:
         if answer.tool_execution_requests and invocations == plan.max_invocations:
             break
         if not answer.tool_execution_requests:
-            yield (yield Do(partial(turn.add, [answer], answers=opening.key)))
+            added: Added = yield Do(partial(turn.add, [answer], answers=opening.key, ends=True))
+            yield replace(added, usage=answered.usage)
             yield answer
             return
         # Before the tools run: without a record of the calls, their effects could be repeated.
-        yield (yield Do(partial(turn.add, [answer])))
+        added = yield Do(partial(turn.add, [answer]))
+        yield replace(added, usage=answered.usage)
         results = []
         for request in answer.tool_execution_requests:
             yield Do(turn.renew)
-            results.append((yield RunTool(request)))
+            context = None
+            if plan.needs_context(request):
+                context = yield Do(partial(turn.tool_context, plan.context))
+            results.append((yield RunTool(request, context)))
         yield (yield Do(partial(turn.add, results)))
     raise TooManyToolInvocationsError(
         f"The model called tools {plan.max_invocations} times in a row, and wants to again. "
@@ -192,14 +209,14 @@ def _interrupted(memory: Sequence[ChatMessage]) -> list[ToolExecutionResultMessa
 
 
 def _last_answer(memory: Sequence[ChatMessage]) -> AiMessage | None:
-    """Return the answer that the memory ends with; None if it does not end with one, or that calls tools.
+    """Return the answer that the memory ends with; None if it ends with something else, or with calls of tools.
 
     Raises:
-        ValueError: the memory is empty.
+        NothingSaidError: the memory is empty.
     """
     last = _last(memory)
     if last is None:
-        raise ValueError("nothing was said yet: give a message")
+        raise NothingSaidError("nothing was said yet: give a message")
     return last if isinstance(last, AiMessage) and not last.tool_execution_requests else None
 
 

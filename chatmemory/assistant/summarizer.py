@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chatmemory.assistant.model import ChatModel, ModelFunction, as_chat_model
+from chatmemory.assistant.pieces import as_answered
 from chatmemory.assistant.transcript import SO_FAR, framed, transcripts
 from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, UserMessage
 from chatmemory.core.tokens import OpenAiTokenCountEstimator, TokenCountEstimator
 
-__all__ = ["SUMMARY_PROMPT", "ChatModelSummarizer"]
+__all__ = ["SUMMARY_PROMPT", "ChatModelSummarizer", "without_thinking"]
 
 SUMMARY_PROMPT = """\
 You write summaries of conversations. An assistant continues the conversation, and has your summary in place of what \
@@ -113,9 +114,15 @@ class ChatModelSummarizer:
         for text in texts:
             before = "" if summary is None else f"{framed(SO_FAR, summary)}\n"
             asked = [self._instructions, UserMessage(f"{before}{text}{_TASK}")]
-            summary = _summary_in(self._model.chat(asked, ()))
+            summary = _summary_in(as_answered(self._model.chat(asked, ())).message)
         assert summary is not None
         return summary
+
+
+def without_thinking(text: str) -> str:
+    """Return a text without the thinking that some servers leave before it."""
+    thinking = _THINKING.match(text)
+    return text[thinking.end() :] if thinking else text
 
 
 def _summary_in(answer: Any) -> str:
@@ -132,9 +139,7 @@ def _summary_in(answer: Any) -> str:
         raise UnusableSummaryError(f"the summary is not whole: {reason}")
     if _has_refusal(answer.attributes):
         raise UnusableSummaryError("the model refused to write a summary")
-    text = answer.text or ""
-    if thinking := _THINKING.match(text):
-        text = text[thinking.end() :]
+    text = without_thinking(answer.text or "")
     if found := _IN_TAGS.fullmatch(text):
         text = found[1]
     if not text.strip():

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
-import json
 import logging
-import types
-import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from asgiref.sync import async_to_sync
 
 from chatmemory.assistant.errors import ToolError
-from chatmemory.assistant.schemas import ArgumentError, Schema, read_values, schema_of
+from chatmemory.assistant.tool_arguments import ArgumentError, Arguments, read_json
+from chatmemory.assistant.tool_context import ToolContext
+from chatmemory.assistant.tool_parameters import function_within, parameters_of
+from chatmemory.assistant.tool_results import bounded, failed, result_of
+from chatmemory.assistant.tool_schemas import Schema
 from chatmemory.core.asynchronous import in_thread_for_functions
-from chatmemory.core.exceptions import InvalidMessageError
-from chatmemory.core.json_text import loads
 from chatmemory.core.messages import ToolExecutionRequest, ToolExecutionResultMessage
-from chatmemory.core.serialization.storable import require_storable
 
-__all__ = ["Tool", "ToolSpecification", "Toolbox"]
+__all__ = ["OnToolError", "Tool", "ToolSpecification", "Toolbox"]
+
+OnToolError: TypeAlias = Callable[[Exception], str]
+"""A function of what a tool raised, which returns the text for the model."""
 
 _logger = logging.getLogger("chatmemory.assistant")
 
@@ -43,10 +43,16 @@ class ToolSpecification:
 class Tool:
     """A function, with its description for the model.
 
-    Its parameters are described by their types (:func:`chatmemory.assistant.schemas.schema_of`), and the model's
-    arguments are checked against them. The return value is the result's text, as JSON if it is no text; None is
-    ``Success``. An exception becomes a result that is marked as an error: the text of a ``ToolError``, or only the
-    class of any other exception, because its text may be confidential. The log has that text.
+    Its parameters are described by their types, which may be any that pydantic has a JSON Schema for, and the model's
+    arguments are checked against them. ``Annotated[T, "text"]`` describes one. A parameter of the type
+    :class:`~chatmemory.assistant.ToolContext` is not shown to the model, but filled; nor are those that a
+    ``functools.partial`` has filled.
+
+    A text that is returned is the result's text, None is ``Success``. A ``Content``, or a list of them and of texts,
+    are the result's contents. Any other value is written as JSON.
+
+    An exception becomes a result that is marked as an error: the text of a ``ToolError``, or only the class of any
+    other exception, because its text may be confidential. The log has that text.
     """
 
     def __init__(
@@ -59,69 +65,79 @@ class Tool:
     ) -> None:
         """
         Args:
-            function: sync or async.
+            function: sync or async; it may be a ``functools.partial``.
             name: by default the function's.
             description: by default the function's docstring.
             parameters: a JSON Schema instead of the one made of the function's types. Then the only check is that the
                 function takes arguments of these names.
 
         Raises:
-            TypeError: ``function`` is none, or a parameter has no type, or one without a schema.
+            TypeError: ``function`` cannot be called, or a parameter has no type, or one without a schema.
+            ImportError: pydantic is not installed, and there are no ``parameters``.
         """
         if not callable(function):
             raise TypeError(f"a tool must be a function or a Tool, but is: {type(function).__name__}")
         self._function = function
+        within = function_within(function)
+        called = name if name is not None else getattr(within, "__name__", type(within).__name__)
+        found = parameters_of(function, called, is_typed=parameters is None)
+        self._of_context = found.of_context
         self._signature = inspect.signature(function)
-        called = name if name is not None else getattr(function, "__name__", type(function).__name__)
-        self._types = None if parameters is not None else _types(function, self._signature, called)
-        self._required = [
-            parameter.name
-            for parameter in self._signature.parameters.values()
-            if parameter.default is inspect.Parameter.empty
-        ]
-        if parameters is None:
-            schema: Schema = {
-                "type": "object",
-                "properties": {
-                    one: schema_of(kind, f"parameter {one} of tool {called}") for one, kind in self._types.items()
-                }
-                if self._types
-                else {},
-                "required": self._required,
-                "additionalProperties": False,
-            }
-        else:
-            schema = dict(parameters)
-        said = description if description is not None else inspect.getdoc(function) or ""
+        self._arguments = Arguments(found, called) if parameters is None else None
+        said = description if description is not None else inspect.getdoc(within) or ""
+        schema = dict(parameters or {}) if self._arguments is None else self._arguments.schema
         self.specification = ToolSpecification(called, said, schema)
 
-    def run(self, request: ToolExecutionRequest) -> ToolExecutionResultMessage:
-        """Run the tool and return its result, which may be an error for the model to read."""
+    @property
+    def needs_context(self) -> bool:
+        """Whether the function has a parameter for the :class:`~chatmemory.assistant.ToolContext`."""
+        return bool(self._of_context)
+
+    def run(
+        self, request: ToolExecutionRequest, context: ToolContext | None = None, on_error: OnToolError | None = None
+    ) -> ToolExecutionResultMessage:
+        """Run the tool and return its result, which may be an error for the model to read.
+
+        Args:
+            request: the call.
+            context: who calls; by default an empty one.
+            on_error: gives the text for the model in place of what the function raised, unless that is a ``ToolError``.
+
+        Raises:
+            Exception: what ``on_error`` raised.
+        """
         try:
-            arguments = self._arguments(request)
+            arguments = self._read(request, context)
             if self._is_async:
-                return _result(request, async_to_sync(self._function)(**arguments))
+                return result_of(request, async_to_sync(self._function)(**arguments))
             value = self._function(**arguments)
             # A decorator may hide that a function is async.
-            return _result(request, async_to_sync(_awaited)(value) if inspect.isawaitable(value) else value)
+            return result_of(request, async_to_sync(_awaited)(value) if inspect.isawaitable(value) else value)
         except Exception as error:
-            return _failure(request, error)
+            return _failure(request, error, on_error)
 
     async def arun(
-        self, request: ToolExecutionRequest, begin: Callable[[], object] | None = None
+        self,
+        request: ToolExecutionRequest,
+        context: ToolContext | None = None,
+        on_error: OnToolError | None = None,
+        *,
+        begin: Callable[[], object] | None = None,
     ) -> ToolExecutionResultMessage:
         """Async twin of :meth:`run`. A sync function runs in a thread in which it may use the database.
 
         Args:
             request: the call.
+            context: who calls; by default an empty one.
+            on_error: as in :meth:`run`; it is called in the thread of the event loop.
             begin: called in that thread before the function; what it raises is raised here.
         """
         try:
-            arguments = self._arguments(request)
+            arguments = self._read(request, context)
             if self._is_async:
-                return _result(request, await self._function(**arguments))
+                return result_of(request, await self._function(**arguments))
         except Exception as error:
-            return _failure(request, error)
+            return _failure(request, error, on_error)
 
         def call() -> tuple[Any, Exception | None]:
             if begin is not None:
@@ -131,13 +147,13 @@ class Tool:
             except Exception as error:
                 return None, error
 
-        value, failed = await in_thread_for_functions(call)
+        value, raised = await in_thread_for_functions(call)
         try:
-            if failed is not None:
-                raise failed
-            return _result(request, await value if inspect.isawaitable(value) else value)
+            if raised is not None:
+                raise raised
+            return result_of(request, await value if inspect.isawaitable(value) else value)
         except Exception as error:
-            return _failure(request, error)
+            return _failure(request, error, on_error)
 
     @property
     def _is_async(self) -> bool:
@@ -146,37 +162,41 @@ class Tool:
             getattr(function, "__call__", None)  # noqa: B004
         )
 
-    def _arguments(self, request: ToolExecutionRequest) -> dict[str, Any]:
+    def _read(self, request: ToolExecutionRequest, context: ToolContext | None) -> dict[str, Any]:
+        """Return all arguments of a call."""
+        filled = {name: context or ToolContext() for name in self._of_context}
+        if self._arguments is not None:
+            return self._arguments.read(request.arguments) | filled
+        given = read_json(request.arguments)
         try:
-            given = loads(request.arguments or "{}")
-        except ValueError as error:
-            raise ArgumentError(f"The arguments are not JSON: {error}") from None
-        if self._types is not None:
-            return read_values(given, self._types, self._required, "")
-        if not isinstance(given, dict):
-            raise ArgumentError("The arguments must be a JSON object")
-        try:
-            self._signature.bind(**given)
+            self._signature.bind(**given, **filled)
         except TypeError as error:
             raise ArgumentError(f"The arguments are wrong: {error}") from None
-        return given
+        return given | filled
 
 
 class Toolbox:
     """The tools of one assistant."""
 
-    def __init__(self, tools: Iterable[Tool | Callable[..., Any]], max_result_chars: int = 100_000) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool | Callable[..., Any]],
+        max_result_chars: int = 100_000,
+        on_error: OnToolError | None = None,
+    ) -> None:
         """Make tools of functions.
 
         Args:
             tools: the tools, and functions.
             max_result_chars: the number of characters after which a result is cut.
+            on_error: as in :meth:`Tool.run`.
 
         Raises:
             TypeError: one of ``tools`` cannot be a tool.
             ValueError: two have one name.
         """
         self._max_chars = max_result_chars
+        self._on_error = on_error
         self._tools: dict[str, Tool] = {}
         for given in tools:
             tool = given if isinstance(given, Tool) else Tool(given)
@@ -186,89 +206,50 @@ class Toolbox:
             self._tools[name] = tool
         self.specifications: Sequence[ToolSpecification] = tuple(tool.specification for tool in self._tools.values())
 
-    def run(self, request: ToolExecutionRequest) -> ToolExecutionResultMessage:
+    def needs_context(self, request: ToolExecutionRequest) -> bool:
+        """Return whether the called tool wants to know who calls."""
+        tool = self._tools.get(request.name or "")
+        return tool is not None and tool.needs_context
+
+    def run(self, request: ToolExecutionRequest, context: ToolContext | None = None) -> ToolExecutionResultMessage:
         """Run the called tool and return its result, which may be an error for the model to read."""
         tool = self._tools.get(request.name or "")
-        return self._bounded(self._unknown(request) if tool is None else tool.run(request))
+        return self._bounded(self._unknown(request) if tool is None else tool.run(request, context, self._on_error))
 
     async def arun(
-        self, request: ToolExecutionRequest, begin: Callable[[], object] | None = None
+        self,
+        request: ToolExecutionRequest,
+        context: ToolContext | None = None,
+        *,
+        begin: Callable[[], object] | None = None,
     ) -> ToolExecutionResultMessage:
         """Async twin of :meth:`run`; ``begin`` as in :meth:`Tool.arun`."""
         tool = self._tools.get(request.name or "")
-        return self._bounded(self._unknown(request) if tool is None else await tool.arun(request, begin))
+        if tool is None:
+            return self._bounded(self._unknown(request))
+        return self._bounded(await tool.arun(request, context, self._on_error, begin=begin))
 
     def _bounded(self, result: ToolExecutionResultMessage) -> ToolExecutionResultMessage:
-        text = result.text or ""
-        if len(text) <= self._max_chars:
-            return result
-        cut = f"{text[: self._max_chars]}\n[The result was cut here: it had {len(text)} characters.]"
-        return ToolExecutionResultMessage(result.id, result.tool_name, cut, is_error=result.is_error)
+        return bounded(result, self._max_chars)
 
     def _unknown(self, request: ToolExecutionRequest) -> ToolExecutionResultMessage:
         there = ", ".join(self._tools) or "none"
-        return _error(request, f"There is no tool {request.name!r:.100}. There is: {there}.")
+        return failed(request, f"There is no tool {request.name!r:.100}. There is: {there}.")
 
 
 async def _awaited(value: Awaitable[Any]) -> Any:
     return await value
 
 
-def _types(function: Callable[..., Any], signature: inspect.Signature, name: str) -> dict[str, Any]:
-    hinted = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
-    try:
-        hints = _hints(hinted)
-    except NameError as error:
-        raise TypeError(
-            f"tool {name}: a type of its parameters cannot be read: {error}; import it where the function is, and not "
-            "under TYPE_CHECKING"
-        ) from error
-    found = {}
-    for parameter in signature.parameters.values():
-        place = f"parameter {parameter.name} of tool {name}"
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise TypeError(f"{place} cannot be passed by name")
-        if parameter.name not in hints:
-            raise TypeError(f"{place} has no type; write one, such as {parameter.name}: str")
-        found[parameter.name] = hints[parameter.name]
-    return found
-
-
-def _hints(function: Any) -> dict[str, Any]:
-    """Return the types of the parameters. The result's is of no use to a model, and may be for type checkers only."""
-    given = inspect.get_annotations(function)
-    parameters = types.SimpleNamespace(__annotations__={one: kind for one, kind in given.items() if one != "return"})
-    names = getattr(inspect.unwrap(function), "__globals__", {})
-    return typing.get_type_hints(parameters, globalns=names, include_extras=True)
-
-
-def _result(request: ToolExecutionRequest, value: Any) -> ToolExecutionResultMessage:
-    if value is None:
-        text = "Success"
-    elif isinstance(value, str):
-        text = value
-    else:
-        text = json.dumps(value, ensure_ascii=False, default=_plain)
-    try:
-        return ToolExecutionResultMessage(request.id, request.name, require_storable(text, "the result"))
-    except InvalidMessageError as error:
-        return _error(request, str(error))
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    return str(value)
-
-
-def _failure(request: ToolExecutionRequest, error: Exception) -> ToolExecutionResultMessage:
+def _failure(
+    request: ToolExecutionRequest, error: Exception, on_error: OnToolError | None
+) -> ToolExecutionResultMessage:
     if isinstance(error, (ArgumentError, ToolError)):
-        return _error(request, str(error))
+        return failed(request, str(error))
     _logger.error("The tool %s failed", request.name, exc_info=error)
-    return _error(request, f"The tool failed: {type(error).__name__}")
-
-
-def _error(request: ToolExecutionRequest, text: str) -> ToolExecutionResultMessage:
-    # Characters that cannot be stored must not keep the model from learning that the tool failed.
-    storable = text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
-    return ToolExecutionResultMessage(request.id, request.name, storable, is_error=True)
+    if on_error is None:
+        return failed(request, f"The tool failed: {type(error).__name__}")
+    text = on_error(error)
+    if not isinstance(text, str):
+        raise TypeError(f"on_tool_error must return a text, but returned: {type(text).__name__}")
+    return failed(request, text)

@@ -1,23 +1,33 @@
-"""Dotted paths in settings: what is wrong with one."""
+"""The check of dotted paths in settings."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 from django.utils.module_loading import import_string
 
-__all__ = ["problem_of_path"]
+__all__ = ["is_assistant", "problem_of_path"]
 
 
-def problem_of_path(path: Any, kind: str, kinds: type | tuple[type, ...] | None = None) -> str | None:
+def is_assistant(value: Any) -> bool:
+    """Return whether a setting may name ``value`` as the project's assistant: it is one, or a function.
+
+    The class is known by its name, for checks are below the assistant, and import nothing of it.
+    """
+    names = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(value).__mro__)
+    return callable(value) or "chatmemory.assistant.assistant.Assistant" in names
+
+
+def problem_of_path(path: Any, kind: str, holds: Callable[[Any], bool] = callable) -> str | None:
     """Return what is wrong with the dotted path of an object, as the end of a sentence; None if nothing is.
 
     Args:
         path: the path.
         kind: the object that it must name, with its article: "a function".
-        kinds: the types of such an object; None for anything that can be called.
+        holds: whether an object is such a one; by default anything that can be called is.
     """
     if not (isinstance(path, str) and "." in path and all(part.isidentifier() for part in path.split("."))):
         return f"is not the dotted path of {kind}"
@@ -25,7 +35,7 @@ def problem_of_path(path: Any, kind: str, kinds: type | tuple[type, ...] | None 
     if problem is not None:
         return f"cannot be imported: {problem}"
     found = import_string(path)
-    if callable(found) if kinds is None else isinstance(found, kinds):
+    if holds(found):
         return None
     return f"is not the path of {kind}, but of: {found!r:.100}"
 

@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error
 
-from chatmemory.checks.paths import problem_of_path
+from chatmemory.checks.paths import is_assistant, problem_of_path
 from chatmemory.conf import DEFAULTS, setting
 from chatmemory.core.tokens.encodings import ENCODING_NAMES
 from chatmemory.core.window import WindowKind
@@ -120,7 +120,8 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
         "E015",
         "THROTTLE_RATES",
         _rates,
-        'Set it to a dict of "reads", "writes", "previews" and "searches", each None or a rate such as "100/minute".',
+        'Set it to a dict of "reads", "writes", "previews", "searches" and "turns", each None or a rate such as '
+        '"100/minute".',
     ),
 ]
 
@@ -168,7 +169,7 @@ def _wrong_paths() -> Iterator[CheckMessage]:
     if isinstance(formats, dict):
         hint = "Set it to the dotted path of a chatmemory.formats.registry.MessageFormat."
         for name, path in formats.items():
-            yield from _wrong_path("E018", f"['FORMATS'][{name!r}]", path, hint, "a MessageFormat", MessageFormat)
+            yield from _wrong_path("E018", f"['FORMATS'][{name!r}]", path, hint, "a MessageFormat", _is_format)
     path = setting("STAFF_CONVERSATIONS")
     if path is not None:
         hint = "Set it to the dotted path of a function that takes a user and returns a queryset of conversations."
@@ -177,11 +178,19 @@ def _wrong_paths() -> Iterator[CheckMessage]:
     if path is not None:
         hint = "Set it to the dotted path of a function of messages and of the summary before them."
         yield from _wrong_path("E031", "['SUMMARIZER']", path, hint, "a function")
+    path = setting("ASSISTANT")
+    if path is not None:
+        hint = "Set it to the dotted path of an Assistant, or of a function of the request that returns one."
+        yield from _wrong_path("E032", "['ASSISTANT']", path, hint, "a function or an Assistant", is_assistant)
+
+
+def _is_format(value: Any) -> bool:
+    return isinstance(value, MessageFormat)
 
 
 def _wrong_path(
-    code: str, place: str, path: Any, hint: str, kind: str, kinds: type | None = None
+    code: str, place: str, path: Any, hint: str, kind: str, holds: Callable[[Any], bool] = callable
 ) -> Iterator[CheckMessage]:
-    problem = problem_of_path(path, kind, kinds)
+    problem = problem_of_path(path, kind, holds)
     if problem is not None:
         yield Error(f"CHATMEMORY{place}, {path!r}, {problem}.", hint=hint, id=f"chatmemory.{code}")

@@ -1,11 +1,12 @@
-"""The choice of the model that answers in the chat: the embedded bot, or one behind OpenAI's protocol."""
+"""The choice of the model that answers in the chat: the embedded bot, or one behind somebody's API."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from chatmemory import AiMessage, ChatMessage
 from chatmemory.assistant import ToolSpecification
@@ -25,20 +26,44 @@ class EmbeddedBot(Speaker):
 
     def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Iterator[str | AiMessage]:
         whole = answer(messages)
-        for word in re.findall(r"\s*\S+\s*", whole.text or ""):
+        for word in _words(whole):
             yield word
             time.sleep(PAUSE)
         yield whole
+
+    async def astream(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
+    ) -> AsyncIterator[str | AiMessage]:
+        whole = answer(messages)
+        for word in _words(whole):
+            yield word
+            await asyncio.sleep(PAUSE)
+        yield whole
+
+
+def _words(whole: AiMessage) -> list[str]:
+    return re.findall(r"\s*\S+\s*", whole.text or "")
 
 
 def chosen_speaker() -> Speaker:
     """Return the model that the environment names, or the embedded bot.
 
     Only ``CHATMEMORY_DEMO_MODEL`` decides: an API key that is set for other programs must not cost anybody money.
+    ``anthropic:`` and ``gemini:`` before the model's name say whose it is; any other is one behind OpenAI's protocol,
+    whose names may have colons, too.
     """
-    model = os.environ.get("CHATMEMORY_DEMO_MODEL")
-    if not model:
+    chosen = os.environ.get("CHATMEMORY_DEMO_MODEL")
+    if not chosen:
         return EmbeddedBot()
+    whose, _colon, model = chosen.partition(":")
+    if whose == "anthropic":
+        from demo_project.chat.anthropic_speaker import AnthropicSpeaker
+
+        return AnthropicSpeaker(model)
+    if whose == "gemini":
+        from demo_project.chat.gemini_speaker import GeminiSpeaker
+
+        return GeminiSpeaker(model)
     from demo_project.chat.openai_speaker import OpenAiSpeaker
 
-    return OpenAiSpeaker(model)
+    return OpenAiSpeaker(chosen)

@@ -367,11 +367,12 @@ class TestWhatTheModelSaw:
     def test_json_to_copy(self, admin_client, conversation):
         shown = unescape(html(admin_client, self.address(conversation, "?version=1")))
         areas = re.findall(r"<textarea[^>]*>(.*?)</textarea>", shown, re.DOTALL)
-        langchain4j, openai, responses, anthropic, gemini = map(json.loads, areas)
+        langchain4j, openai, responses, anthropic, gemini, ai_sdk = map(json.loads, areas)
         assert [message["type"] for message in langchain4j] == ["USER", "AI"]
         said = [{"role": "user", "content": "question 0"}, {"role": "assistant", "content": "answer 0"}]
         assert openai == responses == anthropic["messages"] == said
         assert [content["role"] for content in gemini["contents"]] == ["user", "model"]
+        assert [message["role"] for message in ai_sdk] == ["user", "assistant"]
 
     @pytest.mark.parametrize("name", ["openai", "openai-responses", "anthropic", "gemini"])
     def test_json_to_copy_is_what_can_be_sent(self, admin_client, name):

@@ -21,7 +21,7 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.assistant import Assistant, ModelError
+from chatmemory.assistant import Answered, Assistant, ModelError, Thinking, Usage
 from chatmemory.assistant.openai import OpenAiChatModel
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.openai import from_openai
@@ -386,7 +386,7 @@ def test_openai_gets_nothing_that_another_server_put_there(host: str, options: d
     with openai.OpenAI(
         base_url=f"https://{host}/v1", api_key="x", http_client=httpx.Client(transport=httpx.MockTransport(answer))
     ) as client:
-        assert OpenAiChatModel("tiny", client=client, **options).chat(messages, []) == AiMessage("3")
+        assert OpenAiChatModel("tiny", client=client, **options).chat(messages, []) == Answered(AiMessage("3"))
     assert ("extra_content" in asked[0]["messages"][0]["tool_calls"][0]) is is_sent
 
 
@@ -450,10 +450,127 @@ def test_one_model_serves_event_loops_one_after_the_other(model_server: ModelSer
 
     async def twice() -> list[str | None]:
         said = [(await assistant.achat("default", "Hi")).text for _ in range(2)]
-        await model._async_client.close()  # else its sockets would warn in whichever test they are collected
+        await model._async_clients.current().close()  # else its sockets would warn in whichever test they are collected
         return said
 
     for _ in range(3):
         for _ in range(2):
             model_server.say(200, "application/json", completion(content="Hello"))
         assert asyncio.run(twice()) == ["Hello", "Hello"]
+
+
+DETAILS = {"prompt_tokens_details": {"cached_tokens": 256}, "completion_tokens_details": {"reasoning_tokens": 5}}
+FIGURES = {"prompt_tokens": 300, "completion_tokens": 12, "total_tokens": 312, **DETAILS}
+
+
+def asked(model: OpenAiChatModel, way: str) -> list[Any]:
+    """Everything that a model gives out, the answer last."""
+    messages = [UserMessage("Hi")]
+
+    async def wait() -> list[Any]:
+        try:
+            if way == "achat":
+                return [await model.achat(messages, [])]
+            return [piece async for piece in model.astream(messages, [])]
+        finally:
+            await model._async_clients.current().close()
+
+    if way in ("achat", "astream"):
+        return asyncio.run(wait())
+    return [model.chat(messages, [])] if way == "chat" else list(model.stream(messages, []))
+
+
+def used(usage: Any) -> dict[str, Any]:
+    """The chunk that ends a stream whose usage was asked for."""
+    return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "tiny", "choices": [], "usage": usage}
+
+
+@pytest.mark.parametrize("way", ["chat", "achat", "stream", "astream"])
+class TestUsage:
+    @pytest.mark.parametrize(
+        ("usage", "expected"),
+        [
+            (
+                FIGURES,
+                Usage(input_tokens=300, output_tokens=12, cached_input_tokens=256, reasoning_tokens=5),
+            ),
+            ({"prompt_tokens": 3, "completion_tokens": 0}, Usage(input_tokens=3, output_tokens=0)),
+            (
+                {"prompt_tokens": "3", "completion_tokens": 4, "prompt_tokens_details": [1]},
+                Usage(output_tokens=4),
+            ),
+            ({"prompt_tokens": -1, "completion_tokens": 2.5, "completion_tokens_details": "many"}, None),
+            ({"prompt_tokens": True, "completion_tokens": 10**30}, None),
+            ({"tokens": 3}, None),
+            ("lots", None),
+            ([1, 2], None),
+            (None, None),
+        ],
+    )
+    def test_what_a_call_used_comes_with_the_answer(
+        self, client: openai.OpenAI, model_server: ModelServer, way: str, usage: Any, expected: Usage | None
+    ) -> None:
+        if way in ("chat", "achat"):
+            body = json.loads(completion(content="Hello")) | {"usage": usage}
+            model_server.say(200, "application/json", json.dumps(body))
+        else:
+            model_server.stream([*says("Hello"), used(usage)])
+        assert asked(OpenAiChatModel("tiny", client=client), way)[-1] == Answered(AiMessage("Hello"), expected)
+
+    def test_a_stream_asks_for_it(self, client: openai.OpenAI, model_server: ModelServer, way: str) -> None:
+        if way in ("chat", "achat"):
+            model_server.say(200, "application/json", completion(content="Hello"))
+        else:
+            model_server.stream(says("Hello"))
+        asked(OpenAiChatModel("tiny", client=client), way)
+        wanted = None if way in ("chat", "achat") else {"include_usage": True}
+        assert model_server.requests[0].get("stream_options") == wanted
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+class TestServersThatRefuseToTellTheUsage:
+    @pytest.mark.parametrize("status", [400, 422])
+    def test_they_are_asked_without_from_then_on(
+        self, client: openai.OpenAI, model_server: ModelServer, way: str, status: int
+    ) -> None:
+        model = OpenAiChatModel("tiny", client=client)
+        model_server.fail(status, "body.stream_options: Extra inputs are not permitted")
+        for _ in range(2):
+            model_server.stream(says("Hello"))
+            assert asked(model, way) == ["Hello", "", Answered(AiMessage("Hello"))]
+        assert ["stream_options" in request for request in model_server.requests] == [True, False, False]
+
+    def test_other_errors_are_not_tried_again(self, client: openai.OpenAI, model_server: ModelServer, way: str) -> None:
+        model_server.fail(400, "no such field: temperature")
+        with pytest.raises(openai.BadRequestError, match="temperature"):
+            asked(OpenAiChatModel("tiny", client=client), way)
+        assert len(model_server.requests) == 1
+
+    def test_who_sets_the_option_has_it_so(self, client: openai.OpenAI, model_server: ModelServer, way: str) -> None:
+        options = {"include_usage": False}
+        model_server.fail(400, "stream_options is not known")
+        with pytest.raises(openai.BadRequestError):
+            asked(OpenAiChatModel("tiny", client=client, stream_options=options), way)
+        assert [request["stream_options"] for request in model_server.requests] == [options]
+
+
+@pytest.mark.parametrize("names", [["reasoning_content"], ["reasoning"], ["reasoning", "reasoning_content"]])
+@pytest.mark.parametrize("way", ["stream", "astream"])
+def test_thinking_comes_in_pieces_and_once(
+    client: openai.OpenAI, model_server: ModelServer, way: str, names: list[str]
+) -> None:
+    model_server.stream([*thinks(names, "Let me ", "see."), *says("Hel", "lo")])
+    pieces = [piece for piece in asked(OpenAiChatModel("tiny", client=client), way) if piece != ""]
+    answer = Answered(AiMessage("Hello", thinking="Let me see."))
+    assert pieces == [Thinking("Let me "), Thinking("see."), "Hel", "lo", answer]
+
+
+def test_thinking_and_text_in_one_chunk(client: openai.OpenAI, model_server: ModelServer) -> None:
+    delta = {"content": "Hello", "reasoning_content": "Greet."}
+    model_server.stream([{"choices": [{"index": 0, "delta": delta}]}, *says()])
+    pieces = asked(OpenAiChatModel("tiny", client=client), "stream")
+    assert pieces[:2] == [Thinking("Greet."), "Hello"]
+
+
+def test_its_name_is_the_models(client: openai.OpenAI) -> None:
+    assert OpenAiChatModel("tiny", client=client).name == "tiny"

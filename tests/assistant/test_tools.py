@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from chatmemory import AiMessage, MessageWindowChatMemory, ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.assistant import Assistant, Tool, ToolError, TurnLostError
-from chatmemory.assistant.schemas import ArgumentError, read_value, schema_of
+from chatmemory.assistant.tool_arguments import ArgumentError, Arguments
+from chatmemory.assistant.tool_parameters import Parameters
 from chatmemory.assistant.tools import Toolbox
 
 if TYPE_CHECKING:
@@ -53,9 +54,7 @@ class Refund:
             raise ValueError("there are 55.20 left")
 
 
-@dataclass
-class Node:
-    next: Node | None = None
+class Lock: ...
 
 
 def call(tool: Tool, arguments: str | None) -> ToolExecutionResultMessage:
@@ -87,7 +86,7 @@ def test_what_the_model_is_told() -> None:
         "type": "object",
         "properties": {
             "name": {"type": "string"},
-            "count": {"type": "integer"},
+            "count": {"type": "integer", "default": 1},
             "tags": {"type": "array", "items": {"type": "string"}},
         },
         "required": ["name"],
@@ -100,13 +99,16 @@ def test_what_the_model_is_told() -> None:
                 "type": "object",
                 "properties": {
                     "items": {"type": "array", "items": item},
-                    "colour": {"anyOf": [{"enum": ["red", "blue"]}, {"type": "null"}]},
+                    "colour": {
+                        "anyOf": [{"enum": ["red", "blue"], "type": "string"}, {"type": "null"}],
+                        "default": None,
+                    },
                 },
                 "required": ["items"],
                 "additionalProperties": False,
             },
             "to": {"type": "string", "description": "A street and a city."},
-            "how": {"enum": ["slow", "fast"]},
+            "how": {"enum": ["slow", "fast"], "type": "string"},
             "limits": {"anyOf": [{"type": "object", "additionalProperties": {"type": "number"}}, {"type": "null"}]},
         },
         "required": ["order", "to"],
@@ -126,16 +128,19 @@ def test_what_the_function_gets() -> None:
         ("{", "The arguments are not JSON"),
         ("[" * 100_000, "The arguments are not JSON"),
         ("[]", "The arguments must be a JSON object"),
-        ("{}", "The arguments need 'order'"),
-        ('{"order": {"items": []}, "to": "x", "by": 1}', "The arguments have no 'by'; there is order, to, how, limits"),
-        ('{"order": {"items": []}, "to": 1}', "to must be string"),
-        ('{"order": {"items": [{"name": "a"}, {"name": true}]}, "to": "x"}', "order.items[1].name must be string"),
-        ('{"order": {"items": [{}]}, "to": "x"}', "order.items[0] need 'name'"),
-        ('{"order": {"items": {}}, "to": "x"}', "order.items must be a list"),
-        ('{"order": {"items": []}, "to": "x", "how": "no"}', "how must be one of 'slow', 'fast'"),
-        ('{"order": {"items": [], "colour": "x"}, "to": "x"}', "one of 'red', 'blue' or order.colour must be null"),
-        ('{"order": {"items": []}, "to": "x", "limits": {"a": true}}', "limits.a must be number"),
-        ('{"order": {"items": []}, "to": "x", "limits": []}', "limits must be a JSON object or limits must be null"),
+        ("{}", "order is missing; to is missing"),
+        ('{"order": {"items": []}, "to": "x", "by": 1}', "by is not known; there is order, to, how, limits"),
+        ('{"order": {"items": []}, "to": 1}', "to: Input should be a valid string"),
+        (
+            '{"order": {"items": [{"name": "a"}, {"name": true}]}, "to": "x"}',
+            "order.items[1].name: Input should be a valid string",
+        ),
+        ('{"order": {"items": [{}]}, "to": "x"}', "order.items[0].name is missing"),
+        ('{"order": {"items": {}}, "to": "x"}', "order.items: Input should be a valid array"),
+        ('{"order": {"items": []}, "to": "x", "how": "no"}', "how: Input should be 'slow' or 'fast'"),
+        ('{"order": {"items": [], "colour": "x"}, "to": "x"}', "order.colour: Input should be 'red' or 'blue'"),
+        ('{"order": {"items": []}, "to": "x", "limits": {"a": true}}', "limits.a: Input should be a valid number"),
+        ('{"order": {"items": []}, "to": "x", "limits": []}', "limits: Input should be an object"),
     ],
 )
 def test_wrong_arguments_are_an_error_that_the_model_can_read(arguments: str, problem: str) -> None:
@@ -227,6 +232,46 @@ class TestFailures:
         assert (result.is_error, result.text) == (True, "The tool failed: ValueError")
         assert "there are 55.20 left" in caplog.text
 
+    def test_a_project_may_say_what_the_model_reads(self, caplog: pytest.LogCaptureFixture) -> None:
+        def fail() -> None:
+            raise KeyError("s3cret")
+
+        async def afail(amount: int) -> None:
+            raise ToolError("Ask Ann.") if amount else OSError("s3cret")
+
+        heard: list[Exception] = []
+
+        def tell(error: Exception) -> str:
+            heard.append(error)
+            return f"Sorry: {type(error).__name__}\x00"
+
+        box = Toolbox([fail, afail], on_error=tell)
+        for name, arguments, text in (
+            ("fail", "{}", "Sorry: KeyError\\x00"),
+            ("afail", '{"amount": 0}', "Sorry: OSError\\x00"),
+            ("afail", '{"amount": 1}', "Ask Ann."),
+            ("afail", '{"amount": "1"}', "amount: Input should be a valid integer"),
+        ):
+            request = ToolExecutionRequest("1", name, arguments)
+            result = box.run(request)
+            assert (result.is_error, result.text) == (True, text)
+            assert asyncio.run(box.arun(request)) == result
+        assert [type(error) for error in heard] == [KeyError, KeyError, OSError, OSError]
+        assert "s3cret" in caplog.text
+
+    @pytest.mark.parametrize(
+        ("tell", "error"), [(lambda error: 1 / 0, ZeroDivisionError), (lambda error: 3, TypeError)]
+    )
+    def test_an_error_of_what_says_it_ends_the_turn(self, tell: Any, error: type[Exception]) -> None:
+        def fail() -> None:
+            raise KeyError
+
+        request = ToolExecutionRequest("1", "fail", "{}")
+        with pytest.raises(error):
+            Toolbox([fail], on_error=tell).run(request)
+        with pytest.raises(error):
+            asyncio.run(Toolbox([fail], on_error=tell).arun(request))
+
     def test_a_tool_may_say_itself_what_went_wrong(self, caplog: pytest.LogCaptureFixture) -> None:
         def look_up() -> None:
             raise ToolError("There is no order 7.")
@@ -262,9 +307,8 @@ class TestWithoutTypes:
 
 def untyped(a): ...  # type: ignore[no-untyped-def]
 def starred(*a: int) -> None: ...
-def of_bytes(a: list[bytes]) -> None: ...
-def of_keys(a: dict[int, str]) -> None: ...
-def of_itself(a: Node) -> None: ...
+def of_locks(number: int, a: list[Lock]) -> None: ...
+def of_functions(a: Callable[[], None]) -> None: ...
 def of_unknown(a: OnlyForCheckers) -> None: ...
 
 
@@ -273,9 +317,8 @@ def of_unknown(a: OnlyForCheckers) -> None: ...
     [
         (untyped, "parameter a of tool untyped has no type; write one, such as a: str"),
         (starred, "parameter a of tool starred cannot be passed by name"),
-        (of_bytes, r"parameter a of tool of_bytes\[\]: the type <class 'bytes'> has no JSON Schema here"),
-        (of_keys, "parameter a of tool of_keys: the type dict"),
-        (of_itself, "parameter a of tool of_itself.next: Node contains itself"),
+        (of_locks, "parameter a of tool of_locks has a type without a JSON Schema; use another type, or write"),
+        (of_functions, "parameter a of tool of_functions has a type without a JSON Schema"),
         (of_unknown, "tool of_unknown: a type of its parameters cannot be read: name 'OnlyForCheckers' is not defined"),
         (3, "a tool must be a function or a Tool, but is: int"),
     ],
@@ -307,10 +350,10 @@ json_values = st.recursive(
 
 @given(annotations, json_values)
 def test_a_value_is_taken_exactly_if_its_schema_takes_it(annotation: Any, value: Any) -> None:
-    schema = schema_of(annotation, "it")
-    is_valid = jsonschema.Draft202012Validator(schema).is_valid(value)
+    arguments = Arguments(Parameters({"it": annotation}, ("it",), ()), "tool")
+    is_valid = jsonschema.Draft202012Validator(arguments.schema).is_valid({"it": value})
     try:
-        read_value(value, annotation, "it")
+        arguments.read(json.dumps({"it": value}))
     except ArgumentError:
         assert not is_valid
     else:
@@ -338,7 +381,7 @@ class TestThreads:
 
         toolbox = Toolbox([Tool(lambda: ran.append(1), name="act")])
         with pytest.raises(TurnLostError):
-            asyncio.run(toolbox.arun(ToolExecutionRequest("1", "act", "{}"), lost))
+            asyncio.run(toolbox.arun(ToolExecutionRequest("1", "act", "{}"), begin=lost))
         assert ran == []
 
     def test_what_a_sync_tool_returns_to_be_awaited_is_awaited(self) -> None:

@@ -120,7 +120,7 @@ class TestTurn:
         results = [
             ToolExecutionResultMessage("call_0", "plus", "3"),
             ToolExecutionResultMessage("call_1", "oops", "The tool failed: ZeroDivisionError", is_error=True),
-            ToolExecutionResultMessage("call_2", "plus", "a must be integer", is_error=True),
+            ToolExecutionResultMessage("call_2", "plus", "a: Input should be a valid integer", is_error=True),
             ToolExecutionResultMessage(
                 "call_3", "gone", "There is no tool 'gone'. There is: plus, oops.", is_error=True
             ),

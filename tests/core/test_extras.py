@@ -9,7 +9,9 @@ PROGRAM = """
 import importlib, os, sys
 
 os.environ["DJANGO_SETTINGS_MODULE"] = "demo_project.settings"
-for name in ("agents", "langchain_core", "langgraph", "llama_index", "openai", "pydantic_ai"):
+for name in (
+    "agents", "anthropic", "google.genai", "langchain_core", "langgraph", "llama_index", "openai", "pydantic_ai"
+):
     sys.modules[name] = None  # as if it were not installed
 
 import django
@@ -23,6 +25,8 @@ for name in sys.argv[1:]:
 """
 
 EXTRAS = {
+    "chatmemory.assistant.anthropic": "anthropic",
+    "chatmemory.assistant.gemini": "gemini",
     "chatmemory.assistant.openai": "openai",
     "chatmemory.contrib.langchain": "langchain",
     "chatmemory.contrib.langgraph.saver": "langgraph",

@@ -43,30 +43,33 @@ def test_a_newcomer_sees_the_model_forget(demo: Demo, site: str, new_page: Pages
     sign_in(page, demo, site)
     page.get_by_text("Watch a model forget").wait_for()
     expect(cards(page)).to_have_count(1)
-    suggestions = page.get_by_role("group", name="Suggestions").get_by_role("button")
+    suggestions = page.get_by_role("group", name="Suggestions")
 
-    suggestions.nth(0).click()
+    suggestions.get_by_text("My name is Ann").click()
     answered(page, 2)
     expect(bubbles(page).nth(1)).to_contain_text("Noted")
-    expect(page.locator("#gauge-amount")).to_have_text("3 of 8 messages")
-    expect(page.locator("#gauge-share")).to_have_text("37 percent full")
-    expect(page.locator("#gauge-bar rect")).to_have_count(3)
+    expect(suggestions.get_by_text("My name is Ann")).to_be_hidden()
+    expect(page.locator("[data-part='gauge-amount']")).to_have_text("3 of 8 messages")
+    expect(page.locator("[data-part='gauge-share']")).to_have_text("37 percent full")
+    expect(page.locator("[data-part='gauge-bar'] rect")).to_have_count(3)
 
-    suggestions.nth(1).click()
+    suggestions.get_by_text("Calculate 3*4").click()
     answered(page, 4)
     expect(bubbles(page).last).to_contain_text("3*4 = 12. Order 1002")
-    expect(page.locator("#retained .call")).to_have_text(["calls calculator(3*4)", "calls look_up_order(1002)"])
-    expect(page.locator("#gauge-amount")).to_have_text("8 of 8 messages")
+    expect(page.locator("[data-part='retained'] .chatmemory-call")).to_have_text(
+        ["calls calculator(3*4)", "calls look_up_order(1002)"]
+    )
+    expect(page.locator("[data-part='gauge-amount']")).to_have_text("8 of 8 messages")
 
-    suggestions.nth(2).click()
-    leaving = page.locator("#retained .leaves", has_text="My name is Ann")
-    expect(leaving.locator(".why")).to_have_text("Forgotten: no room left")
+    suggestions.get_by_text("Where is order 1001?").click()
+    leaving = page.locator("[data-part='retained'] .is-leaving", has_text="My name is Ann")
+    expect(leaving.locator(".chatmemory-why")).to_have_text("Forgotten: no room left")
     leaving.wait_for(state="detached")
     answered(page, 6)
-    expect(page.locator("#history .is-gone", has_text="My name is Ann")).to_contain_text("Forgotten")
-    expect(page.locator("#forgotten")).to_contain_text("older messages forgotten")
+    expect(page.locator("[data-part='history'] .is-gone", has_text="My name is Ann")).to_contain_text("Forgotten")
+    expect(page.locator("[data-part='forgotten']")).to_contain_text("older messages forgotten")
 
-    suggestions.nth(3).click()
+    suggestions.get_by_text("What is my name?").click()
     answered(page, 8)
     expect(bubbles(page).last).to_contain_text(
         "Nothing in my memory tells me your name. If you told me, I have forgotten it"
@@ -75,7 +78,7 @@ def test_a_newcomer_sees_the_model_forget(demo: Demo, site: str, new_page: Pages
     page.reload()
     ready(page)
     expect(bubbles(page)).to_have_count(8)
-    expect(page.locator("#history .is-gone", has_text="My name is Ann")).to_be_visible()
+    expect(page.locator("[data-part='history'] .is-gone", has_text="My name is Ann")).to_be_visible()
     assert new_page.problems == []
 
 
@@ -86,28 +89,28 @@ def test_the_window_is_changed_live(open_chat: Callable[..., Any], new_page: Pag
     expect(cards(page)).to_have_count(5)
 
     slide(page, 4, release=False)
-    expect(page.locator("#preview")).to_have_text("Would forget 1 message")
+    expect(page.locator("[data-part='preview']")).to_have_text("Would forget 1 message")
     expect(page.locator(".would-leave")).to_contain_text("My name is Ann")
-    expect(page.locator("#limit-shown")).to_have_text("4 messages")
+    expect(page.locator("[data-part='limit-shown']")).to_have_text("4 messages")
     assert all(item["state"] == "retained" for item in history_of(page))
 
     slide(page, 4)
-    expect(page.locator(".leaves")).to_contain_text("My name is Ann")
-    expect(page.locator("#gauge-amount")).to_have_text("4 of 4 messages")
+    expect(page.locator(".is-leaving")).to_contain_text("My name is Ann")
+    expect(page.locator("[data-part='gauge-amount']")).to_have_text("4 of 4 messages")
     expect(cards(page)).to_have_count(4)
-    expect(page.locator("#history .is-gone")).to_contain_text("My name is Ann")
+    expect(page.locator("[data-part='history'] .is-gone")).to_contain_text("My name is Ann")
 
     page.get_by_role("radio", name="Tokens").check()
-    expect(page.locator("#gauge-amount")).to_contain_text("tokens")
+    expect(page.locator("[data-part='gauge-amount']")).to_contain_text("tokens")
     expect(cards(page)).to_have_count(4)
-    used, limit = (int(each) for each in page.locator("#tab-count").text_content().split("/"))
+    used, limit = (int(each) for each in page.locator("[data-part='tab-count']").text_content().split("/"))
     assert used <= limit < used + 40
 
     slide(page, 80)
-    expect(page.locator("#gauge-amount")).to_contain_text("of 80 tokens")
-    expect(page.locator("#status")).to_contain_text("forgotten")
+    expect(page.locator("[data-part='gauge-amount']")).to_contain_text("of 80 tokens")
+    expect(page.locator("[data-part='status']")).to_contain_text("forgotten")
     page.get_by_role("radio", name="Messages").check()
-    expect(page.locator("#gauge-amount")).to_contain_text("messages")
+    expect(page.locator("[data-part='gauge-amount']")).to_contain_text("messages")
     assert new_page.problems == []
 
 
@@ -116,7 +119,7 @@ def test_history_scrolls_back_through_its_pages(site: str, cookies: Any, new_pag
     found = page.request.get(f"{site}/api/conversations/?memory_id=support-4711").json()["results"][0]
     page.goto(f"{site}/chat/{found['id']}/")
     ready(page)
-    entries = page.locator("#history > li")
+    entries = page.locator("[data-part='history'] > li")
     expect(entries).to_have_count(30)
     scroller = page.get_by_role("group", name="Messages", exact=True)
     assert scroller.evaluate("box => Math.abs(box.scrollHeight - box.scrollTop - box.clientHeight) < 2")
@@ -125,10 +128,10 @@ def test_history_scrolls_back_through_its_pages(site: str, cookies: Any, new_pag
     position = watched.get_attribute("data-position")
     scroller.evaluate("box => box.scrollTo(0, 150)")
     before = watched.bounding_box()["y"]
-    expect(page.locator(f"#history > li:nth-child(31)[data-position='{position}']")).to_have_count(1)
+    expect(page.locator(f"[data-part='history'] > li:nth-child(31)[data-position='{position}']")).to_have_count(1)
     assert abs(page.locator(f"[data-position='{position}']").first.bounding_box()["y"] - before) < 3
 
-    while page.locator("#older").is_visible():
+    while page.locator("[data-part='older']").is_visible():
         scroller.evaluate("box => box.scrollTo(0, 0)")
         page.wait_for_timeout(50)
     positions = entries.evaluate_all("entries => entries.map(entry => Number(entry.dataset.position))")
@@ -154,11 +157,11 @@ def test_axe_finds_nothing(
     assert axe_violations(page) == []
     for text in ["My name is Ann", "Calculate 3*4 and look up order 77", "Where is order 1001?", "שלום"]:
         say(page, text)
-    page.route("**/reply/", lambda route: route.abort())
+    page.route("**/turns/", lambda route: route.abort())
     page.get_by_label("Message", exact=True).fill("What is my name?")
     page.get_by_role("button", name="Send").click()
     page.get_by_role("alert").wait_for()
-    expect(page.locator(".leaves")).to_have_count(0)
+    expect(page.locator(".is-leaving")).to_have_count(0)
     assert axe_violations(page) == []
     if viewport is PHONE:
         page.get_by_role("tab", name="Memory").click()
@@ -166,7 +169,7 @@ def test_axe_finds_nothing(
     page.locator(".would-leave").first.wait_for()
     assert axe_violations(page) == []
     slide(page, 5)
-    page.locator(".leaves").first.wait_for()
+    page.locator(".is-leaving").first.wait_for()
     assert axe_violations(page) == []
 
 
@@ -179,7 +182,7 @@ def test_a_strict_policy_is_never_violated(demo: Demo, site: str, new_page: Page
     for text in ["My name is Ann", "Calculate 3*4 and look up order 1002", "Where is order 1001?"]:
         say(page, text)
     slide(page, 5)
-    expect(page.locator("#gauge-amount")).to_contain_text("of 5 messages")
+    expect(page.locator("[data-part='gauge-amount']")).to_contain_text("of 5 messages")
     page.get_by_role("button", name="Sign out").click()  # of a session of its own
     page.get_by_role("heading", name="Sign in").wait_for()
     assert new_page.problems == []
@@ -212,27 +215,27 @@ def test_keyboard_only(demo: Demo, site: str, new_page: Pages) -> None:
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: url != here)
     ready(page)
-    expect(page.locator("#message")).to_be_focused()
+    expect(page.locator("[data-part='message']")).to_be_focused()
     page.keyboard.type("My name is Ann")
     page.keyboard.press("Shift+Enter")
     page.keyboard.type("Remember the number 7")
     page.keyboard.press("Enter")
     answered(page, 2)
-    expect(page.locator("#message")).to_be_focused()
+    expect(page.locator("[data-part='message']")).to_be_focused()
     tab_to("[name=window]")
     page.keyboard.press("ArrowRight")
-    expect(page.locator("#gauge-amount")).to_contain_text("tokens")
+    expect(page.locator("[data-part='gauge-amount']")).to_contain_text("tokens")
     page.keyboard.press("ArrowLeft")
-    expect(page.locator("#gauge-amount")).to_have_text("3 of 8 messages")
-    tab_to("#limit")
+    expect(page.locator("[data-part='gauge-amount']")).to_have_text("3 of 8 messages")
+    tab_to("[data-part='limit']")
     page.keyboard.press("ArrowLeft")
-    expect(page.locator("#gauge-amount")).to_have_text("3 of 7 messages")
-    tab_to("#memory-scroller")
+    expect(page.locator("[data-part='gauge-amount']")).to_have_text("3 of 7 messages")
+    tab_to("[data-part='memory-scroller']")
     tab_to(".skip")
     page.keyboard.press("Enter")
-    expect(page.locator("#message")).to_be_focused()
+    expect(page.locator("[data-part='message']")).to_be_focused()
     page.keyboard.press("Shift+Tab")
-    expect(page.locator("#suggestions button").last).to_be_focused()
+    expect(page.locator("[data-part='suggestions'] button:visible").last).to_be_focused()
     page.keyboard.press("Enter")
     answered(page, 4)
     expect(bubbles(page).last).to_contain_text("Your name is Ann.")
@@ -247,7 +250,7 @@ def test_a_phone_has_two_tabs(open_chat: Callable[..., Any], new_page: Pages) ->
         for control in page.locator(
             "button:visible, select:visible, textarea:visible, input[type=range]:visible"
         ).all():
-            if control.evaluate("element => !element.closest('#suggestions')"):
+            if control.evaluate("element => !element.closest('.chatmemory-suggestions')"):
                 box = control.bounding_box()
                 assert box["x"] >= 0, control
                 assert box["x"] + box["width"] <= PHONE["width"], control
@@ -255,16 +258,16 @@ def test_a_phone_has_two_tabs(open_chat: Callable[..., Any], new_page: Pages) ->
     for text in ["My name is Ann", "Calculate 3*4 and look up order 1002", "w" * 300]:
         say(page, text)
     fits()
-    expect(page.locator("#memory-panel")).to_be_hidden()
+    expect(page.locator("[data-part='memory-panel']")).to_be_hidden()
     expect(page.get_by_role("tab", name="Memory")).to_contain_text("/8")
     page.get_by_role("tab", name="Memory").tap()
-    expect(page.locator("#chat-panel")).to_be_hidden()
+    expect(page.locator("[data-part='chat-panel']")).to_be_hidden()
     fits()
     page.get_by_role("tab", name="Memory").press("ArrowLeft")
     expect(page.get_by_role("tab", name="Chat")).to_be_focused()
-    expect(page.locator("#chat-panel")).to_be_visible()
+    expect(page.locator("[data-part='chat-panel']")).to_be_visible()
     page.set_viewport_size(WIDE)
-    expect(page.locator("#memory-panel")).to_be_visible()
+    expect(page.locator("[data-part='memory-panel']")).to_be_visible()
     expect(page.get_by_role("tab")).to_have_count(0)
     assert new_page.problems == []
 
@@ -277,7 +280,7 @@ def test_what_is_said_stays_text(open_chat: Callable[..., Any], new_page: Pages)
     expect(bubbles(page).last).to_contain_text("Your name is <img src=x onerror=alert(1)>")
     say(page, "שמי דוד")
     assert bubbles(page).nth(4).evaluate("bubble => getComputedStyle(bubble).direction") == "rtl"
-    assert page.locator("main img, main script, select img").count() == 0
+    assert page.locator("main img, select img, [data-part='panels'] script").count() == 0
     page.reload()
     ready(page)
     expect(page.locator("#conversation option").first).to_contain_text("<img src=x")
@@ -289,7 +292,7 @@ def test_little_motion_for_those_who_want_little(open_chat: Callable[..., Any]) 
     say(page, "My name is Ann")
     say(page, "Remember the number 7")
     slide(page, 4)
-    leaving = page.locator(".leaves")
+    leaving = page.locator(".is-leaving")
     expect(leaving).to_contain_text("Forgotten: no room left")
     assert leaving.evaluate("entry => getComputedStyle(entry).transitionDuration") == "0s"
     assert page.evaluate("document.getAnimations().length") == 0

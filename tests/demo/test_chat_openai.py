@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.test import Client
@@ -23,16 +23,21 @@ class TestChoice:
         assert isinstance(chosen_speaker(), EmbeddedBot)
 
     def test_without_the_package(
-        self, api: Client, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
+        self,
+        api: Client,
+        conversation: Conversation,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setenv("CHATMEMORY_DEMO_MODEL", "tiny")
         monkeypatch.setitem(sys.modules, "openai", None)
-        conversation.memory.add(UserMessage("Hello"))
-        [error] = events_of(api, conversation)
-        assert error["detail"] == "The package openai is missing. Install it: pip install openai"
+        [_said, error] = events_of(api, conversation, "Hello")
+        assert error["event"] == "error"
+        assert "The package openai is missing. Install it: pip install openai" in error["detail"]
 
 
 class TestOpenAi:
+    """The page says what failed, and what to do."""
+
     @pytest.fixture(autouse=True)
     def _asked(self, conversation: Conversation) -> Iterator[None]:
         """Somebody waits for an answer, and whatever fails, what they said stays as it is."""
@@ -40,6 +45,17 @@ class TestOpenAi:
         said = history(conversation)
         yield
         assert history(conversation)[: len(said)] == said
+
+    @pytest.fixture
+    def failure(self, api: Client, conversation: Conversation) -> Callable[[], str]:
+        """Takes a turn that fails, and returns what the page is told."""
+
+        def take() -> str:
+            error = events_of(api, conversation)[-1]
+            assert error["event"] == "error"
+            return str(error["detail"])
+
+        return take
 
     def test_it_streams(self, api: Client, conversation: Conversation, model_server: ModelServer) -> None:
         model_server.stream(says("Hel", "lo", "!"))
@@ -90,41 +106,41 @@ class TestOpenAi:
         api: Client,
         conversation: Conversation,
         model_server: ModelServer,
+        failure: Callable[[], str],
         status: int,
         message: str,
         words: list[str],
     ) -> None:
         model_server.fail(status, message)
         model_server.stream(says("Hello"))
-        [error] = events_of(api, conversation)
-        assert all(word in error["detail"] for word in words)
+        said = failure()
+        assert all(word in said for word in words)
         assert types(conversation) == ["SYSTEM", "USER"]
         assert kinds(events_of(api, conversation)) == ["delta", "change", "done"]
         assert types(conversation) == ["SYSTEM", "USER", "AI"]
 
     def test_a_connection_that_breaks_in_the_middle(
-        self,
-        api: Client,
-        conversation: Conversation,
-        model_server: ModelServer,
+        self, api: Client, conversation: Conversation, model_server: ModelServer, failure: Callable[[], str]
     ) -> None:
         model_server.break_off(says("Hel", finish=None))
         model_server.stream(says("Hello"))
-        events = events_of(api, conversation)
-        assert kinds(events) == ["delta", "error"]
-        assert "broke off" in events[-1]["detail"]
+        assert "broke off" in failure()
         assert types(conversation) == ["SYSTEM", "USER"]
         events_of(api, conversation)
         assert types(conversation) == ["SYSTEM", "USER", "AI"]
 
-    def test_an_error_in_the_middle(self, api: Client, conversation: Conversation, model_server: ModelServer) -> None:
+    def test_an_error_in_the_middle(
+        self, conversation: Conversation, model_server: ModelServer, failure: Callable[[], str]
+    ) -> None:
         model_server.stream([*says("Hel", finish=None), {"error": {"message": "out of memory"}}])
-        assert "out of memory" in events_of(api, conversation)[-1]["detail"]
+        assert "out of memory" in failure()
         assert types(conversation) == ["SYSTEM", "USER"]
 
-    def test_an_answer_that_just_ends(self, api: Client, conversation: Conversation, model_server: ModelServer) -> None:
+    def test_an_answer_that_just_ends(
+        self, conversation: Conversation, model_server: ModelServer, failure: Callable[[], str]
+    ) -> None:
         model_server.stream(says("Hel", finish=None))
-        assert "broke off" in events_of(api, conversation)[-1]["detail"]
+        assert "broke off" in failure()
         assert types(conversation) == ["SYSTEM", "USER"]
 
     @pytest.mark.parametrize(
@@ -135,11 +151,16 @@ class TestOpenAi:
         ],
     )
     def test_what_is_no_stream(
-        self, api: Client, conversation: Conversation, model_server: ModelServer, content_type: str, text: str
+        self,
+        api: Client,
+        conversation: Conversation,
+        model_server: ModelServer,
+        failure: Callable[[], str],
+        content_type: str,
+        text: str,
     ) -> None:
         model_server.say(200, content_type, text)
-        error = events_of(api, conversation)[-1]
-        assert "did not answer as a stream of chat completions. Check OPENAI_BASE_URL" in error["detail"]
+        assert "did not answer as a stream of chat completions. Check OPENAI_BASE_URL" in failure()
 
     @pytest.mark.parametrize(("reason", "why"), [("length", "limit was reached"), ("content_filter", "filter")])
     def test_an_answer_that_is_cut_off_is_kept_and_marked(
@@ -153,19 +174,19 @@ class TestOpenAi:
         assert why in answer.attributes["cut_off"]
 
     def test_calls_that_are_cut_off_are_not_run(
-        self, api: Client, conversation: Conversation, model_server: ModelServer
+        self, conversation: Conversation, model_server: ModelServer, failure: Callable[[], str]
     ) -> None:
         model_server.stream([*calls(("a", "calculator", '{"expression": "3*'))[:-1], *says(finish="length")])
-        assert "were cut off: the model's limit was reached" in events_of(api, conversation)[-1]["detail"]
+        assert "were cut off: the model's limit was reached" in failure()
         assert types(conversation) == ["SYSTEM", "USER"]
 
-    def test_an_empty_answer(self, api: Client, conversation: Conversation, model_server: ModelServer) -> None:
+    def test_an_empty_answer(self, model_server: ModelServer, failure: Callable[[], str]) -> None:
         model_server.stream(says())
-        assert "empty answer" in events_of(api, conversation)[-1]["detail"]
+        assert "empty answer" in failure()
 
-    def test_no_server(self, api: Client, conversation: Conversation, model_server: ModelServer) -> None:
+    def test_no_server(self, model_server: ModelServer, failure: Callable[[], str]) -> None:
         model_server.close()
-        assert "cannot be reached" in events_of(api, conversation)[-1]["detail"]
+        assert "cannot be reached" in failure()
 
     def test_a_failure_after_the_tools_repeats_no_tool(
         self,
@@ -203,4 +224,3 @@ class TestOpenAi:
         model_server.stream(calls(*requests))
         error = events_of(api, conversation)[-1]
         assert "too small for a tool call and its results" in error["detail"]
-        assert error["again"] is False

@@ -29,8 +29,23 @@ from tests.support.demo_browser import (  # noqa: F401
 
 pytestmark = pytest.mark.browser
 
+AT_THE_END = """name => {
+    const box = document.querySelector(`[data-part="${name}"]`);
+    return box.scrollHeight - box.scrollTop - box.clientHeight < 2;
+}"""
+TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+SLOW_TO_START = """() => {
+    const real = window.fetch;
+    window.fetch = async (address, options) => {
+        if (String(address).endsWith("/new/")) await new Promise((goOn) => Object.assign(window, { goOn }));
+        return real(address, options);
+    };
+}"""
+ANIMATIONS = "[...document.querySelectorAll('.chatmemory-entry')].flatMap(one => one.getAnimations()).length"
 
-def test_what_could_not_be_said_is_said_once_when_tried_again(open_chat: Callable[..., Any]) -> None:
+
+@pytest.mark.parametrize("button", ["Try again", "Send"])
+def test_what_could_not_be_said_is_said_once_when_tried_again(open_chat: Callable[..., Any], button: str) -> None:
     page = open_chat()
     keys: list[str] = []
 
@@ -42,12 +57,14 @@ def test_what_could_not_be_said_is_said_once_when_tried_again(open_chat: Callabl
         else:
             route.continue_()
 
-    page.route("**/messages/", lose_the_answer)
+    page.route("**/turns/", lose_the_answer)
     page.get_by_label("Message", exact=True).fill("My name is Ann")
-    page.keyboard.press("Enter") if page.locator("#message:focus").count() else page.locator("#send").click()
-    expect(page.get_by_role("alert")).to_contain_text("The demo does not answer")
+    page.keyboard.press("Enter") if page.locator("[data-part='message']:focus").count() else page.locator(
+        "[data-part='send']"
+    ).click()
+    expect(page.get_by_role("alert")).to_contain_text("The site does not answer")
     expect(page.get_by_label("Message", exact=True)).to_have_value("My name is Ann")
-    page.get_by_role("button", name="Try again").click()
+    page.get_by_role("button", name=button).click()
     answered(page, 2)
     assert len(keys) == 2
     assert len(set(keys)) == 1
@@ -76,8 +93,10 @@ def test_a_conversation_that_is_not_there(site: str, cookies: Any, new_page: Pag
 def test_whoever_comes_back_sees_what_was_said(open_chat: Callable[..., Any]) -> None:
     page = open_chat()
     say(page, "My name is Ann")
+    here = page.url
     page.get_by_role("link", name="Admin").click()
-    page.wait_for_url("**/admin/")
+    page.wait_for_url("**/admin/chatmemory/conversation/*/change/")
+    assert page.url.split("/")[-3] == here.split("/")[-2]
     page.go_back()
     ready(page)
     expect(bubbles(page)).to_have_count(2)
@@ -87,35 +106,33 @@ def test_whoever_comes_back_sees_what_was_said(open_chat: Callable[..., Any]) ->
 def test_a_double_click_sends_and_stops_nothing(open_chat: Callable[..., Any]) -> None:
     page = open_chat()
     page.get_by_label("Message", exact=True).fill("My name is Ann")
-    box = page.locator("#send").bounding_box()
-    at = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    page.mouse.click(*at)
-    page.wait_for_timeout(120)
-    page.mouse.click(*at)
+    box = page.locator("[data-part='send']").bounding_box()
+    page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     answered(page, 2)
     expect(page.get_by_role("alert")).to_have_count(0)
-    expect(page.locator("#message")).to_be_focused()
+    expect(page.locator("[data-part='message']")).to_be_focused()
 
 
 def test_what_cannot_be_answered_can_be_said_again(open_chat: Callable[..., Any]) -> None:
     page = open_chat()
     page.get_by_role("radio", name="Tokens").check()
-    expect(page.locator("#gauge-amount")).to_contain_text("tokens")
+    expect(page.locator("[data-part='gauge-amount']")).to_contain_text("tokens")
     slide(page, 100)
-    expect(page.locator("#gauge-amount")).to_contain_text("of 100 tokens")
+    expect(page.locator("[data-part='gauge-amount']")).to_contain_text("of 100 tokens")
     long = ("word " * 700).strip()
     page.get_by_label("Message", exact=True).fill(long)
     page.get_by_role("button", name="Send").click()
-    alert = page.get_by_role("alert")
-    expect(alert).to_contain_text("The window is too small")
+    notice = page.locator("[data-part='notice']")
+    expect(notice).to_contain_text("The window is too small")
     page.reload()
     ready(page)
-    expect(alert).to_contain_text("forgotten before it was answered")
-    alert.get_by_role("button", name="Say it again").click()
-    expect(page.get_by_label("Message", exact=True)).to_have_value(long)
+    expect(notice).to_contain_text("forgotten before it was answered")
     expect(page.get_by_role("alert")).to_have_count(0)
+    notice.get_by_role("button", name="Say it again").click()
+    expect(page.get_by_label("Message", exact=True)).to_have_value(long)
+    expect(notice).to_be_hidden()
     slide(page, 2000)
-    expect(page.locator("#gauge-amount")).to_contain_text("of 2,000 tokens")
+    expect(page.locator("[data-part='gauge-amount']")).to_contain_text("of 2,000 tokens")
     page.get_by_role("button", name="Send").click()
     answered(page, 3)
 
@@ -133,19 +150,18 @@ def test_who_reads_is_left_where_they_are(open_chat: Callable[..., Any]) -> None
     for text in ["My name is Ann", "Remember the number 7", "What is my name?"]:
         say(page, text)
     say(page, "help")
-    expect(page.locator(".leaves")).to_have_count(0)
-    page.wait_for_timeout(300)
-    scrollers = [page.locator("#scroller"), page.locator("#memory-scroller")]
-    for scroller in scrollers:
-        assert scroller.evaluate("box => box.scrollHeight - box.scrollTop - box.clientHeight") < 2
+    expect(page.locator(".is-leaving")).to_have_count(0)
+    scrollers = [page.locator("[data-part='scroller']"), page.locator("[data-part='memory-scroller']")]
+    for name in ["scroller", "memory-scroller"]:
+        page.wait_for_function(AT_THE_END, arg=name)
     page.get_by_label("Message", exact=True).fill("help")
     page.get_by_role("button", name="Send").click()
-    expect(page.locator("#answering")).to_contain_text("small")
+    expect(page.locator("[data-part='answering']")).to_contain_text("small")
     for scroller in scrollers:
         scroller.evaluate("box => box.scrollTo(0, 0)")
     answered(page, 10)
-    expect(page.locator(".leaves")).to_have_count(0)
-    page.wait_for_timeout(300)
+    expect(page.locator(".is-leaving")).to_have_count(0)
+    page.evaluate(TWO_FRAMES)
     for scroller in scrollers:
         assert scroller.evaluate("box => box.scrollTop") == 0
 
@@ -155,7 +171,7 @@ def test_a_problem_is_seen_from_the_memory_tab(open_chat: Callable[..., Any]) ->
     page.get_by_role("tab", name="Memory").click()
     page.route("**/api/conversations/*/", lambda route: route.abort())
     slide(page, 6)
-    expect(page.get_by_role("alert")).to_contain_text("The demo does not answer")
+    expect(page.get_by_role("alert")).to_contain_text("The site does not answer")
 
 
 def test_signing_in_elsewhere_is_enough_and_keeps_the_draft(
@@ -196,15 +212,15 @@ def test_another_tab_is_brought_up_to_date(open_chat: Callable[..., Any]) -> Non
 def test_a_long_card_can_be_opened(open_chat: Callable[..., Any]) -> None:
     page = open_chat()
     say(page, "\n".join(f"Line {number}" for number in range(12)))
-    card = page.locator("#retained .user .card")
-    text = card.locator(".text")
+    card = page.locator("[data-part='retained'] [data-type='user'] .chatmemory-card")
+    text = card.locator(".chatmemory-text")
     assert text.evaluate("text => text.clientHeight < text.scrollHeight")
     card.get_by_role("button", name="Show all").click()
     assert text.evaluate("text => text.clientHeight >= text.scrollHeight")
     card.get_by_role("button", name="Show less").click()
     assert text.evaluate("text => text.clientHeight < text.scrollHeight")
     say(page, "Short")
-    expect(page.locator("#retained .user").last.get_by_role("button")).to_have_count(0)
+    expect(page.locator("[data-part='retained'] [data-type='user']").last.get_by_role("button")).to_have_count(0)
 
 
 def test_messages_leave_one_batch_after_the_other(open_chat: Callable[..., Any]) -> None:
@@ -212,12 +228,16 @@ def test_messages_leave_one_batch_after_the_other(open_chat: Callable[..., Any])
     say(page, "My name is Ann")
     say(page, "Remember the number 7")
     say(page, "Hello")
+    page.clock.install()
+    page.clock.pause_at(page.evaluate("Date.now() + 1000"))
     slide(page, 6)
-    expect(page.locator(".leaves")).to_contain_text("My name is Ann")
+    expect(page.locator(".is-leaving")).to_contain_text("My name is Ann")
     slide(page, 4)
-    expect(page.locator("#gauge-amount")).to_have_text("4 of 4 messages")
-    expect(page.locator(".leaves")).to_have_count(1)
-    expect(page.locator(".leaves")).to_have_count(2)
+    expect(page.locator("[data-part='gauge-amount']")).to_have_text("4 of 4 messages")
+    expect(page.locator(".is-leaving")).to_have_count(1)
+    page.clock.run_for(1700)
+    expect(page.locator(".is-leaving")).to_have_count(2)
+    page.clock.run_for(1700)
     expect(cards(page)).to_have_count(4)
 
 
@@ -226,10 +246,101 @@ def test_the_memory_tab_opens_at_its_newest(open_chat: Callable[..., Any]) -> No
     for text in ["help", "My name is Ann", "help"]:
         say(page, text)
     page.get_by_role("tab", name="Memory").click()
-    scroller = page.locator("#memory-scroller")
     expect(cards(page).last).to_be_in_viewport()
-    assert scroller.evaluate("box => box.scrollHeight - box.scrollTop - box.clientHeight") < 2
-    page.wait_for_timeout(500)
+    page.wait_for_function(AT_THE_END, arg="memory-scroller")
+    page.wait_for_function(f"() => {ANIMATIONS} === 0")
     page.get_by_role("tab", name="Chat").click()
     page.get_by_role("tab", name="Memory").click()
-    assert page.locator(".entry").evaluate_all("all => all.flatMap(one => one.getAnimations()).length") == 0
+    assert page.evaluate(ANIMATIONS) == 0
+
+
+def test_what_is_written_after_new_chat_goes_to_the_new_chat(open_chat: Callable[..., Any]) -> None:
+    page = open_chat()
+    say(page, "My name is Ann")
+    old = page.url
+    box = page.get_by_label("Message", exact=True)
+    box.fill("not finished")
+    page.evaluate(SLOW_TO_START)
+    page.get_by_role("button", name="New chat").click()
+    expect(box).to_have_value("")
+    box.fill("Remember the number 7")
+    box.press("Enter")
+    assert [item["type"] for item in history_of(page)] == ["SYSTEM", "USER", "AI"]
+    page.evaluate("window.goOn()")
+    page.wait_for_url(lambda url: url != old)
+    answered(page, 2)
+    expect(bubbles(page).first).to_have_text("Remember the number 7")
+    page.goto(old)
+    ready(page)
+    expect(bubbles(page)).to_have_count(2)
+    expect(box).to_have_value("not finished")
+
+
+def test_a_new_chat_that_is_not_made_leaves_everything_as_it_was(open_chat: Callable[..., Any]) -> None:
+    page = open_chat()
+    box = page.get_by_label("Message", exact=True)
+    box.fill("My name ")
+    page.route("**/new/", lambda route: route.abort())
+    page.get_by_role("button", name="New chat").click()
+    expect(page.get_by_role("alert")).to_contain_text("The site does not answer")
+    box.press_sequentially("is Ann")
+    box.press("Enter")
+    answered(page, 2)
+    expect(bubbles(page).first).to_have_text("My name is Ann")
+
+
+def test_a_text_without_a_space_freezes_nothing(open_chat: Callable[..., Any]) -> None:
+    page = open_chat()
+    page.get_by_label("Message", exact=True).fill("w" * 100_000)
+    page.get_by_role("button", name="Send").click()
+    answered(page, 2)
+    assert len(bubbles(page).first.text_content()) == 20_000
+    assert len(cards(page).nth(1).locator(".chatmemory-text").text_content()) < 3_000
+    page.get_by_role("button", name="Show more (80,000 characters)").click()
+    expect(bubbles(page)).to_have_count(3)
+    expect(page.get_by_role("button", name="Show more (60,000 characters)")).to_be_visible()
+    assert len(history_of(page)[1]["text"]) == 100_000
+
+
+def test_marked_cards_are_in_sight(open_chat: Callable[..., Any]) -> None:
+    page = open_chat(viewport={"width": 1400, "height": 600})
+    for text in ["My name is Ann", "help", "help"]:
+        say(page, text)
+    expect(cards(page).nth(1)).not_to_be_in_viewport()
+    slide(page, 4, release=False)
+    expect(page.locator(".would-leave").first).to_be_in_viewport()
+    slide(page, 8, release=False)
+    expect(cards(page).last).to_be_in_viewport()
+
+
+def test_a_tool_that_failed_is_told_from_others(open_chat: Callable[..., Any]) -> None:
+    page = open_chat()
+    say(page, "Calculate 3*4 and look up order 77")
+    tools = page.locator("[data-part='history'] .chatmemory-tool")
+    expect(tools.nth(0)).to_have_text("calculator 3*4 = 12")
+    expect(tools.nth(1)).to_contain_text("look_up_order Failed There is no order 77")
+    expect(page.locator(".chatmemory-card", has_text="Failed")).to_have_count(1)
+
+
+def test_suggestions_follow_the_talk(open_chat: Callable[..., Any]) -> None:
+    page = open_chat()
+    suggestions = page.locator("[data-part='suggestions'] button:visible")
+    expect(suggestions).to_have_count(4)
+    say(page, "My name is Ann")
+    expect(suggestions.filter(has_text="My name is Ann")).to_have_count(0)
+    expect(suggestions).to_have_count(4)
+    expect(suggestions.filter(has_text="What do you know")).to_have_count(0)
+    slide(page, 4)
+    say(page, "help")
+    expect(suggestions.filter(has_text="What do you know")).to_have_count(1)
+
+
+def test_one_legend_says_what_forgotten_means(open_chat: Callable[..., Any]) -> None:
+    page = open_chat()
+    legend = page.get_by_text("Forgotten = evicted")
+    expect(legend).to_be_hidden()
+    say(page, "My name is Ann")
+    say(page, "help")
+    slide(page, 4)
+    expect(legend).to_have_count(1)
+    expect(legend).to_be_visible()

@@ -20,10 +20,12 @@ from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
+from django.core.management.base import CommandError
 from django.test import override_settings
 
 from chatmemory import AiMessage, ToolExecutionResultMessage
 from demo_project.demo_user import password
+from demo_project.management.commands.demo import Command as DemoCommand
 from demo_project.sample_loading import Sample, read_samples
 from tests.support.paths import ROOT
 
@@ -470,3 +472,9 @@ class TestSamples:
         assert len(messages) >= 150
         assert any(isinstance(m, AiMessage) and len(m.tool_execution_requests) > 1 for m in messages)
         assert any(isinstance(m, ToolExecutionResultMessage) and m.is_error for m in messages)
+
+
+def test_without_what_its_tools_need_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+    with pytest.raises(CommandError, match=re.escape('pip install -e ".[assistant]"')):
+        DemoCommand().handle(port=0, no_serve=True, reset=False)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.http import HttpRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.models import Conversation
+from demo_project.chat.assistant import assistant
 from demo_project.chat.bot import answer
-from demo_project.chat.reply import reply_events
-from demo_project.chat.speakers import EmbeddedBot
 from demo_project.chat.summarizer import quotes, summarize
 from tests.support.factories import ConversationFactory
 
@@ -65,29 +66,47 @@ def test_the_bot_knows_what_a_summary_repeats() -> None:
 class TestAfterAnAnswer:
     @pytest.fixture
     def conversation(self, settings: Any) -> Conversation:
-        settings.CHATMEMORY = {"SUMMARIZER": "demo_project.chat.summarizer.summarize"}
+        settings.CHATMEMORY = {**settings.CHATMEMORY, "SUMMARIZER": "demo_project.chat.summarizer.summarize"}
         made: Conversation = ConversationFactory(limit=1000, compact_at=60)
-        made.memory.add(*talk("My name is Ann", LONG, LONG), UserMessage("Hello"))
+        made.memory.add(*talk("My name is Ann", LONG, LONG))
         return made
 
-    def test_a_summary_is_made_if_it_is_due(self, conversation: Conversation) -> None:
-        *_, answered, summarised, done = reply_events(conversation, EmbeddedBot())
-        assert [item["type"] for item in answered["added"]] == ["AI"]
-        assert [item["origin"] for item in summarised["added"]] == ["summary"]
-        assert {item["reason"] for item in summarised["evicted"]} == {"summarized"}
-        assert done == {"event": "done"}
+    @pytest.fixture
+    def take_turn(self) -> Callable[[Conversation], AiMessage]:
+        """Says something, and waits for the answer and for what comes after it."""
+
+        def take(conversation: Conversation) -> AiMessage:
+            demo = assistant(HttpRequest())
+            answer = demo.chat(conversation, "Hello")
+            assert demo.wait_for_summaries(timeout=60)
+            return answer
+
+        return take
+
+    def test_a_summary_is_made_if_it_is_due(
+        self, conversation: Conversation, take_turn: Callable[[Conversation], AiMessage]
+    ) -> None:
+        take_turn(conversation)
+        [summary] = conversation.messages.filter(origin="summary")
+        assert summary.is_retained
+        assert set(conversation.messages.evicted().values_list("eviction_reason", flat=True)) == {"summarized"}
         conversation.memory.add(UserMessage("What is my name?"))
         assert answer(conversation.memory.messages()).text == "Your name is Ann."
 
-    def test_none_is_made_where_none_is_due(self, conversation: Conversation) -> None:
+    def test_none_is_made_where_none_is_due(
+        self, conversation: Conversation, take_turn: Callable[[Conversation], AiMessage]
+    ) -> None:
         conversation.memory.set_window(compact_at=None)
-        events = [event["event"] for event in reply_events(conversation, EmbeddedBot())]
-        assert events.count("change") == 1
+        take_turn(conversation)
         assert not conversation.messages.filter(origin="summary").exists()
 
-    def test_a_failure_takes_nothing_from_the_answer(self, conversation: Conversation, settings: Any) -> None:
-        settings.CHATMEMORY = {"SUMMARIZER": "demo_project.chat.arithmetic.calculate"}  # takes no messages
-        *_, answered, done = reply_events(conversation, EmbeddedBot())
-        assert (answered["event"], done["event"]) == ("change", "done")
+    def test_a_failure_takes_nothing_from_the_answer(
+        self, conversation: Conversation, settings: Any, take_turn: Callable[[Conversation], AiMessage]
+    ) -> None:
+        settings.CHATMEMORY = {
+            **settings.CHATMEMORY,
+            "SUMMARIZER": "demo_project.chat.arithmetic.calculate",  # takes no messages
+        }
+        assert take_turn(conversation).text
         conversation.refresh_from_db()
         assert conversation.compaction.failures == 1  # type: ignore[attr-defined]

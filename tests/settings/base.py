@@ -45,6 +45,7 @@ TEMPLATES = [
         },
     }
 ]
+CHATMEMORY: dict[str, Any] = {"ASSISTANT": "tests.support.assistants.assistant"}
 STATIC_URL = "/static/"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 

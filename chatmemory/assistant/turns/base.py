@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from chatmemory.assistant.tool_context import ToolContext
+from chatmemory.assistant.usage import Usage
 from chatmemory.core.messages import AiMessage, ChatMessage
 from chatmemory.core.summaries import Summarizer
 
 if TYPE_CHECKING:
     from chatmemory.database.change import Change
+    from chatmemory.models import Conversation
 
 __all__ = ["Added", "Turn"]
 
@@ -24,6 +27,9 @@ class Added:
 
     change: Change | None = None
     """The account of the change, with what was evicted; None for memories that are not in Django's database."""
+
+    usage: Usage | None = None
+    """The tokens of the model's call whose answer this is; None for other messages, or if the model did not say."""
 
 
 class Turn(ABC):
@@ -68,8 +74,20 @@ class Turn(ABC):
         """End the turn that is under way in this conversation, whoever has it."""
 
     @abstractmethod
+    def interrupt_own(self) -> None:
+        """End the turn that is under way if it is this one. Any thread may call it while another works on the turn."""
+
+    @abstractmethod
     def messages(self) -> list[ChatMessage]:
         """Return the messages of the memory."""
+
+    @abstractmethod
+    def conversation(self) -> Conversation | None:
+        """Return the row of the conversation; None if the memory is not in Django's database, or has no row."""
+
+    @abstractmethod
+    def tool_context(self, data: Any) -> ToolContext:
+        """Return what tools are told about the conversation, with the ``data`` of the caller."""
 
     @abstractmethod
     def add(
@@ -79,6 +97,7 @@ class Turn(ABC):
         *,
         answers: str | None = None,
         copy_of: int | None = None,
+        ends: bool = False,
     ) -> Added:
         """Add messages to the memory, as one change.
 
@@ -87,6 +106,7 @@ class Turn(ABC):
             idempotency_key: a second call with the same key and messages adds nothing.
             answers: the idempotency key of the message that the first of ``messages`` answers.
             copy_of: the position at which the history has the message already, if it was said before.
+            ends: whether the turn ends with them, and may be released in the same transaction.
 
         Raises:
             TurnLostError: another has taken over; nothing was added.
@@ -94,9 +114,9 @@ class Turn(ABC):
 
     @abstractmethod
     def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, int | None]:
-        """Return the answer to a message that was added with a key, or None; and its position if no answer will come.
+        """Return the answer to a message that was added with a key, and the message's position if no answer will come.
 
-        No answer will come if another message was said and answered since.
+        Each is None otherwise. No answer will come if another message was said since.
 
         Raises:
             AnswerDeletedError: messages after them have been deleted, and the answer may be among those.
@@ -115,4 +135,22 @@ class Turn(ABC):
 
         Raises:
             Exception: what ``summarizer`` raised, or its text is no summary; the memory stays as it was.
+        """
+
+    @abstractmethod
+    def title_key(self) -> Hashable | None:
+        """Return the key of the conversation if this turn answered and there may be no title; no database is asked.
+
+        None is for memories that have no titles, too.
+        """
+
+    @abstractmethod
+    def entitle(self, write: Callable[[Sequence[ChatMessage]], str]) -> None:
+        """Give the conversation a title if it has none. This thread gives all its connections back.
+
+        Args:
+            write: returns the title for the messages that a conversation begins with.
+
+        Raises:
+            Exception: what ``write`` raised; nothing has changed.
         """

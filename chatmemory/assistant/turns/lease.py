@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Sequence
+import time
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from django.db import connections, transaction
 from django.db.models import F, Q, QuerySet
 
 from chatmemory.assistant.errors import AnswerDeletedError, TurnLostError
+from chatmemory.assistant.tool_context import ToolContext
 from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
@@ -30,9 +32,12 @@ from chatmemory.database.operations.compaction.due import is_full
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
-from chatmemory.models import Conversation
+from chatmemory.models import Conversation, Origin
 
 __all__ = ["ConversationTurn"]
+
+# The messages, from the first on, that a title is made of.
+_TITLED_BY = 6
 
 _logger = logging.getLogger("chatmemory.assistant")
 
@@ -56,9 +61,12 @@ class ConversationTurn(Turn):
         self._key: Key = self._target().key
         self._number = 0
         """The number of this turn; 0 while it is not held."""
+        self._held_since = -float("inf")
+        """The moment of this process's clock at which the turn was last taken or renewed."""
         self._has_rested = False
         self._added_to: Conversation | None = None
         """The row after the last addition; None if nothing was added that others see."""
+        self._has_answered = False
 
     @classmethod
     def of(cls, memory: ChatMemory, timeout: float) -> ConversationTurn | None:
@@ -74,6 +82,7 @@ class ConversationTurn(Turn):
         is_free = row.filter(Q(turn_until__isnull=True) | Q(turn_until__lte=UtcNow()))
 
         def take() -> int:
+            self._held_since = time.monotonic()
             # A transaction of the caller's would hide this from others, and hold the row while the model thinks.
             with transaction.atomic(using=self._key.database, durable=True):
                 if not is_free.update(turn=F("turn") + 1, turn_until=self._end()):
@@ -96,9 +105,11 @@ class ConversationTurn(Turn):
         return bool(self._number)
 
     def renew(self) -> None:
-        row = self._row().filter(turn=self._number)
-        if not retry(self._key.database, lambda: row.update(turn_until=self._end())):
-            raise self._lost()
+        row = self._row()
+        now = time.monotonic()
+        if not retry(self._key.database, lambda: row.filter(turn=self._number).update(turn_until=self._end())):
+            raise self._lost(row.exists())
+        self._held_since = now
 
     def release(self) -> None:
         row = self._row().filter(turn=self._number)
@@ -128,8 +139,26 @@ class ConversationTurn(Turn):
         row = self._row().filter(turn_until__isnull=False)
         retry(self._key.database, lambda: row.update(turn=F("turn") + 1, turn_until=None))
 
+    def interrupt_own(self) -> None:
+        if number := self._number:
+            row = self._row().filter(turn=number, turn_until__isnull=False)
+            retry(self._key.database, lambda: row.update(turn=F("turn") + 1, turn_until=None))
+
+    def running(self) -> int | None:
+        """Return the number of the turn that somebody has in the conversation now; None if nobody has one."""
+        return self._row().filter(turn_until__gt=UtcNow()).values_list("turn", flat=True).first()
+
     def messages(self) -> list[ChatMessage]:
         return self._memory.messages()
+
+    def conversation(self) -> Conversation | None:
+        memory = self._memory
+        return memory.conversation if isinstance(memory, ConversationMemory) else self._row().first()
+
+    def tool_context(self, data: Any) -> ToolContext:
+        row = self.conversation()
+        # The owner is read here: in an async tool it could not be.
+        return ToolContext(conversation=row, owner=row and row.owner, memory_id=self._memory.id, data=data)
 
     def add(
         self,
@@ -138,17 +167,24 @@ class ConversationTurn(Turn):
         *,
         answers: str | None = None,
         copy_of: int | None = None,
+        ends: bool = False,
     ) -> Added:
         def check(conversation: Conversation) -> None:
             self._require_own(conversation)
             if answers is not None:
                 note_answer(conversation, answers)
+            if ends:  # a transaction of its own would be one more write to the disk
+                self._row().update(turn_until=None)
 
         target = replace(self._target(), precondition=check)
         new = NewMessages(messages, copy_of=copy_of)
         change = operations.add(target, new, window=self._window(), idempotency_key=idempotency_key)
+        if ends:
+            self._number = 0
         # Only a test case has a transaction here.
         self._added_to = None if connections[self._key.database].in_atomic_block else change.conversation
+        last = messages[-1] if messages else None
+        self._has_answered = isinstance(last, AiMessage) and not last.tool_execution_requests
         return Added(tuple(messages), change)
 
     def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, int | None]:
@@ -168,15 +204,16 @@ class ConversationTurn(Turn):
                 if row.position != position:
                     raise _deleted(idempotency_key)
                 message = row.message
+                if isinstance(message, UserMessage) and row.origin in {Origin.SAID, Origin.COPY}:
+                    is_last_question = False
                 if row.synthetic:
                     continue
-                if isinstance(message, UserMessage):
-                    is_last_question = False
                 if isinstance(message, AiMessage) and not message.tool_execution_requests:
                     return (message, None) if is_last_question else (None, asked_at)
         if position + 1 < conversation.next_position:
             raise _deleted(idempotency_key)
-        return None, None
+        # Behind another question the model would answer that one.
+        return None, None if is_last_question else asked_at
 
     def summary_key(self) -> Hashable | None:
         row = self._added_to
@@ -196,6 +233,28 @@ class ConversationTurn(Turn):
         finally:
             close_all()
 
+    def title_key(self) -> Hashable | None:
+        row = self._added_to
+        # The title may not have been read with the row, or long ago: entitle() looks again.
+        if row is None or not self._has_answered or vars(row).get("title"):
+            return None
+        return self._key.database, row.pk
+
+    def entitle(self, write: Callable[[Sequence[ChatMessage]], str]) -> None:
+        assert self._added_to is not None
+        database = self._key.database
+        untitled = Conversation.objects.using(database).filter(pk=self._added_to.pk, title="")
+        said = self._added_to.messages.using(database).history().filter(type__in=("USER", "AI"))
+        try:
+            if not retry(database, untitled.exists):
+                return
+            messages = [row.message for row in retry(database, lambda: list(said[:_TITLED_BY]))]
+            close_all()
+            title = write(messages)
+            retry(database, lambda: untitled.update(title=title))
+        finally:
+            close_all()
+
     def _target(self) -> Target:
         memory = self._memory
         if isinstance(memory, ConversationMemory):
@@ -209,13 +268,15 @@ class ConversationTurn(Turn):
 
     def _require_own(self, conversation: Conversation) -> None:
         if conversation.turn != self._number:
-            raise self._lost()
+            raise self._lost(not conversation._state.adding)
 
-    def _lost(self) -> TurnLostError:
+    def _lost(self, exists: bool) -> TurnLostError:
         return TurnLostError(
             f"The turn of conversation {self.name} was interrupted, or the conversation was erased, or another turn "
             f"took it over because this one gave no sign of life for {self.timeout:g} seconds: turn_timeout must be "
-            "longer than any call of the model or of a tool."
+            "longer than any call of the model or of a tool.",
+            # Before the time is up nobody can have taken it over.
+            interrupted=exists and time.monotonic() - self._held_since < self.timeout,
         )
 
     def _row(self) -> QuerySet[Conversation]:

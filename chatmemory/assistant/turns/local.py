@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
 from chatmemory.assistant.errors import TurnLostError
+from chatmemory.assistant.tool_context import ToolContext
 from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage
@@ -42,7 +43,7 @@ class LocalTurn(Turn):
 
     def renew(self) -> None:
         if self._slot.holder is not self:
-            raise TurnLostError(f"The turn of conversation {self.name} was interrupted.")
+            raise TurnLostError(f"The turn of conversation {self.name} was interrupted.", interrupted=True)
 
     def release(self) -> None:
         with self._slot.lock:
@@ -59,8 +60,17 @@ class LocalTurn(Turn):
         with self._slot.lock:
             self._slot.holder = None
 
+    def interrupt_own(self) -> None:
+        self.release()
+
     def messages(self) -> list[ChatMessage]:
         return self._memory.messages()
+
+    def conversation(self) -> None:
+        return None
+
+    def tool_context(self, data: Any) -> ToolContext:
+        return ToolContext(memory_id=self._memory.id, data=data)
 
     def add(
         self,
@@ -69,6 +79,7 @@ class LocalTurn(Turn):
         *,
         answers: str | None = None,
         copy_of: int | None = None,
+        ends: bool = False,
     ) -> Added:
         if idempotency_key is not None:
             raise ValueError("idempotency_key needs a memory in Django's database")
@@ -85,6 +96,12 @@ class LocalTurn(Turn):
 
     def summarize(self, summarizer: Summarizer) -> None:
         """Do nothing: what such a memory evicts is gone, so a summary that fails or comes late would lose it."""
+
+    def title_key(self) -> Hashable | None:
+        return None
+
+    def entitle(self, write: Callable[[Sequence[ChatMessage]], str]) -> None:
+        """Do nothing: there is no place for a title."""
 
 
 class _Slot:

@@ -6,7 +6,7 @@ import io
 from typing import Any
 
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import NoReverseMatch, reverse
 
 from demo_project.database import clear_database_errors, prepare_database, remove_database
@@ -32,6 +32,7 @@ class Command(BaseCommand):
         parser.add_argument("--reset", action="store_true", help="remove the demo's database first")
 
     def handle(self, *, port: int, no_serve: bool, reset: bool, **options: Any) -> None:
+        _require_pydantic()
         if not no_serve:
             require_free_port(port)
         try:
@@ -85,3 +86,15 @@ class Command(BaseCommand):
         self.stdout.write(text)
         # Without it a pipe would show nothing until the server ends.
         self.stdout.flush()
+
+
+def _require_pydantic() -> None:
+    """Check that the chat can answer: the demo's tools are described by their types.
+
+    Raises:
+        CommandError: the package is missing.
+    """
+    try:
+        import pydantic  # noqa: F401
+    except ImportError as error:
+        raise CommandError('The chat needs the package pydantic. Install it: pip install -e ".[assistant]"') from error

@@ -1,0 +1,158 @@
+"""Summaries and titles, which are made after turns, in threads that no turn waits for."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from contextvars import copy_context
+from functools import partial
+
+from chatmemory.assistant.turns.base import Turn
+from chatmemory.core.summaries import Summarizer
+
+__all__ = ["Afterwards", "Afterwork", "Summaries"]
+
+_logger = logging.getLogger("chatmemory.assistant")
+
+_MOST_THREADS = 4
+_MOST_WAITING = 1000
+
+
+class _Threads:
+    """The threads of this process, which begin when there is work, and end when there is none.
+
+    A process that ends does not wait for them: what is half done changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self._begin()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin)  # a child has none of its parent's threads
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._running = 0
+
+    def add(self, job: Callable[[], None]) -> bool:
+        """Leave ``job`` to the next free thread, and return whether it will be done."""
+        with self._lock:
+            if len(self._jobs) >= _MOST_WAITING:
+                return False
+            self._jobs.append(job)
+            if self._running == _MOST_THREADS:
+                return True
+            self._running += 1
+        try:
+            threading.Thread(target=self._work, name="chatmemory-summary", daemon=True).start()
+        except RuntimeError:  # the interpreter ends, or there are too many threads
+            with self._lock:
+                self._running -= 1
+                if job in self._jobs:
+                    self._jobs.remove(job)
+                    return False
+        return True
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._jobs:
+                    self._running -= 1
+                    return
+                job = self._jobs.popleft()
+            job()
+
+
+_threads = _Threads()
+
+
+class Afterwork(ABC):
+    """A kind of work that is done after a turn."""
+
+    @abstractmethod
+    def key_of(self, turn: Turn) -> Hashable | None:
+        """Return the key of the work if a turn may have left some; no database is asked.
+
+        Work with a key that waits already is not added.
+        """
+
+    @abstractmethod
+    def do(self, turn: Turn) -> None:
+        """Do the work. This thread gives all its connections back."""
+
+    @abstractmethod
+    def note_failure(self, turn: Turn) -> None:
+        """Log the exception that is handled now."""
+
+
+class Summaries(Afterwork):
+    """The summaries that are made after the turns of one assistant."""
+
+    def __init__(self, summarizer: Summarizer) -> None:
+        self._summarizer = summarizer
+
+    def key_of(self, turn: Turn) -> Hashable | None:
+        return turn.summary_key()
+
+    def do(self, turn: Turn) -> None:
+        turn.summarize(self._summarizer)
+
+    def note_failure(self, turn: Turn) -> None:
+        _logger.exception("No summary of conversation %s could be made; its memory stays as it is", turn.name)
+
+
+class Afterwards:
+    """The work that one assistant has left after its turns."""
+
+    def __init__(self, kinds: Sequence[Afterwork]) -> None:
+        self._kinds = kinds
+        self._changed = threading.Condition()
+        self._waiting: set[tuple[Afterwork, Hashable]] = set()
+        """The kinds and keys of what has not begun."""
+        self._left = 0
+
+    def add(self, turn: Turn) -> None:
+        """Start the work that a turn has left, if any, without waiting for it.
+
+        If very much is waiting already, the work is left to a later turn.
+        """
+        for kind in self._kinds:
+            key = kind.key_of(turn)
+            if key is not None:
+                self._add(kind, key, turn)
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until all work is done or has failed, and return whether that is so."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._left, timeout)
+
+    def _add(self, kind: Afterwork, key: Hashable, turn: Turn) -> None:
+        with self._changed:
+            if (kind, key) in self._waiting:
+                return
+            self._waiting.add((kind, key))
+            self._left += 1
+        # A database router, for example, may read from the context whose conversation it is.
+        if not _threads.add(partial(copy_context().run, self._do, kind, key, turn)):
+            with self._changed:
+                self._waiting.discard((kind, key))
+            self._end()
+
+    def _do(self, kind: Afterwork, key: Hashable, turn: Turn) -> None:
+        with self._changed:
+            self._waiting.discard((kind, key))  # from here on, what a further turn adds may need more
+        try:
+            kind.do(turn)
+        except BaseException:  # tiktoken and other packages have exceptions that are no Exception
+            kind.note_failure(turn)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._left -= 1
+            self._changed.notify_all()

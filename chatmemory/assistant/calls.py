@@ -1,0 +1,58 @@
+"""The calls of models, and the receivers of the signal ``model_called``."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+
+from chatmemory.assistant.model import ChatModel, name_of
+from chatmemory.assistant.turns.base import Turn
+from chatmemory.assistant.usage import Usage
+
+__all__ = ["Call"]
+
+_logger = logging.getLogger("chatmemory.assistant")
+
+
+class Call:
+    """One call of a model, from the moment at which this object is made."""
+
+    def __init__(self, model: ChatModel, turn: Turn) -> None:
+        self._model = name_of(model)
+        self._turn = turn
+        self._begun = time.monotonic()
+        self._seconds = 0.0
+
+    def end(self) -> bool:
+        """Note the end of the call, and return whether the signal has receivers: then call :meth:`tell`."""
+        self._seconds = time.monotonic() - self._begun
+        signals = sys.modules.get("chatmemory.signals")  # whoever receives the signal has imported it
+        return signals is not None and bool(signals.model_called.has_listeners(_sender()))
+
+    def tell(self, usage: Usage | None, error: BaseException | None) -> None:
+        """Send the signal ``model_called``. Its errors go to the log; the turn's next step gives the connections back.
+
+        Args:
+            usage: the tokens of the call; None if they are not known.
+            error: the exception that ended it.
+        """
+        from chatmemory.signals import model_called
+
+        try:
+            self._turn.wake()
+            model_called.send_robust(
+                _sender(),
+                conversation=self._turn.conversation(),
+                usage=usage,
+                model=self._model,
+                seconds=self._seconds,
+                error=error,
+            )
+        except Exception:
+            _logger.exception("The receivers of model_called could not be told of a call")
+
+
+def _sender() -> object:
+    """Return ``Conversation``; None if this process has no models."""
+    return getattr(sys.modules.get("chatmemory.models"), "Conversation", None)

@@ -1,0 +1,1 @@
+"""The chat for a template of one's own: what its template tags draw."""

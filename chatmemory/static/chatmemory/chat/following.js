@@ -1,0 +1,50 @@
+// Keeps a scrolled list at its end, unless somebody has scrolled away from there to read.
+
+import { calm } from "./dom.js";
+
+const NEAR = 80; // pixels from the end that still count as being there
+
+export class Following {
+  #scroller;
+  #isOn = true;
+  #top = 0;
+  #glance = Infinity; // how far up it scrolls by itself
+
+  constructor(scroller) {
+    this.#scroller = scroller;
+    scroller.addEventListener("scroll", () => this.#look());
+    // A phone's keyboard makes the list smaller, and a hidden tab comes back scrolled to its top.
+    new ResizeObserver(() => {
+      if (this.#isOn) this.#glance === Infinity && this.toEnd();
+      else if (scroller.clientHeight) scroller.scrollTop = this.#top;
+    }).observe(scroller);
+  }
+
+  /** Whether nobody reads further up. A scroll just now has sent no event yet. */
+  get isOn() {
+    this.#look();
+    return this.#isOn;
+  }
+
+  toEnd(smooth = false) {
+    this.#isOn = true;
+    this.#glance = Infinity;
+    this.#scroller.scrollTo({ top: this.#scroller.scrollHeight, behavior: smooth && !calm() ? "smooth" : "instant" });
+  }
+
+  /** Show something further up, and go back to the end with the next `toEnd()`. */
+  glanceAt(element) {
+    const above = element.getBoundingClientRect().top - this.#scroller.getBoundingClientRect().top;
+    this.#glance = this.#scroller.scrollTop + Math.min(0, above);
+    element.scrollIntoView({ block: "nearest", behavior: calm() ? "instant" : "smooth" });
+  }
+
+  /** Find out whether somebody reads further up: only a reader scrolls up, while the list itself scrolls only down. */
+  #look() {
+    const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
+    if (!clientHeight) return;
+    if (scrollHeight - scrollTop - clientHeight < NEAR) this.#isOn = true;
+    else if (scrollTop < Math.min(this.#top, this.#glance - 1)) this.#isOn = false;
+    this.#top = scrollTop;
+  }
+}

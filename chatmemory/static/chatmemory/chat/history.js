@@ -1,0 +1,112 @@
+// The chat as its user sees it: every message, in pages, newest at the end.
+
+import { bubble, drawn, grow } from "./bubble.js";
+import { el } from "./dom.js";
+import { Following } from "./following.js";
+import { PIECE } from "./long_text.js";
+
+export class History {
+  #list;
+  #scroller;
+  #end;
+  #older;
+  #answering;
+  #text = ""; // of the answer that is being made
+  #frame = 0;
+  #reading = false;
+
+  constructor(panel, conversation) {
+    this.panel = panel;
+    this.conversation = conversation;
+    this.#list = panel.part("history");
+    this.#scroller = panel.part("scroller");
+    this.#older = panel.part("older");
+    this.#answering = panel.part("answering");
+    this.#end = new Following(this.#scroller);
+    conversation.addEventListener("loaded", () => this.#showAll());
+    conversation.addEventListener("changed", ({ detail }) => this.#change(detail));
+    this.#older.addEventListener("click", () => this.#showOlder());
+    new IntersectionObserver(([entry]) => entry.isIntersecting && this.#showOlder(), {
+      root: this.#scroller,
+      rootMargin: "200px 0px 0px",
+    }).observe(this.#older);
+  }
+
+  /** Show more of the answer that is being made; an empty text is the wait for it. */
+  showAnswering(text, { isThinking = false } = {}) {
+    this.#text = text;
+    if (text) this.#frame ||= requestAnimationFrame(() => this.#drawAnswering());
+    else this.#showWaiting(this.panel.words.say(isThinking ? "thinking" : "answering"));
+  }
+
+  hideAnswering() {
+    cancelAnimationFrame(this.#frame);
+    this.#frame = 0;
+    this.#answering.hidden = true;
+    this.#answering.replaceChildren();
+  }
+
+  #drawAnswering() {
+    this.#frame = 0;
+    // The whole of it is shown when it is there.
+    const text = this.#text.slice(0, PIECE);
+    const shown = this.#answering.querySelector(".chatmemory-markdown");
+    // What is there may be selected, or have a button that is about to be pressed.
+    if (shown) grow(shown, text, this.panel.words);
+    else this.#answering.replaceChildren(drawn(text, this.panel.words));
+    this.#showAtEnd();
+  }
+
+  #showWaiting(text) {
+    const shown = this.#answering.querySelector(".chatmemory-waiting span");
+    if (shown) shown.textContent = text;
+    else this.#answering.replaceChildren(el("p", { class: "chatmemory-bubble chatmemory-waiting" }, el("span", {}, text)));
+    this.#showAtEnd();
+  }
+
+  #showAtEnd() {
+    this.#answering.hidden = false;
+    if (this.#end.isOn) this.#end.toEnd();
+  }
+
+  #showAll() {
+    this.#list.replaceChildren(...this.conversation.history.map((item) => this.#bubble(item)));
+    this.#updateEdges();
+    if (this.#end.isOn) this.#end.toEnd();
+  }
+
+  #change({ added, evicted }) {
+    for (const item of evicted) this.#list.querySelector(`[data-position="${item.position}"]`)?.replaceWith(this.#bubble(item));
+    const said = added.filter((item) => !item.synthetic); // a question that is asked again is there already
+    this.#list.append(...said.map((item) => this.#bubble(evicted.find((gone) => gone.position === item.position) ?? item)));
+    this.#updateEdges();
+    if (this.#end.isOn || added.some((item) => item.type === "USER")) this.#end.toEnd(true);
+  }
+
+  async #showOlder() {
+    if (this.#reading || !this.conversation.hasOlder) return;
+    this.#reading = true;
+    try {
+      const items = await this.conversation.readOlder();
+      const { scrollHeight, scrollTop } = this.#scroller;
+      this.#list.prepend(...items.map((item) => this.#bubble(item)));
+      this.#updateEdges();
+      this.#scroller.scrollTop = scrollTop + this.#scroller.scrollHeight - scrollHeight;
+    } catch (error) {
+      this.panel.showError(error);
+    } finally {
+      this.#reading = false;
+    }
+  }
+
+  #bubble(item) {
+    return bubble(item, this.panel.words, this.conversation.isSummarised(item));
+  }
+
+  #updateEdges() {
+    this.#older.hidden = !this.conversation.hasOlder;
+    this.panel.part("welcome").hidden = this.conversation.history.some((item) => item.type !== "SYSTEM");
+    const legend = this.panel.part("legend");
+    if (legend) legend.hidden = !this.conversation.forgotten;
+  }
+}

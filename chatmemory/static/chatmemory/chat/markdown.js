@@ -1,0 +1,217 @@
+// Draws the Markdown of models' answers, for an element of the class "chatmemory-markdown".
+// Elements are made from text, never from markup: an answer may contain anything.
+
+import MarkdownIt from "./vendor/markdown-it.js";
+
+// What is beyond these is shown as it was written: it is no answer for people, and to draw it might freeze the page.
+const MOST_CHARACTERS = 20_000;
+const MOST_TOKENS = 10_000;
+const DEEPEST = 20; // a list and its item are two levels
+
+const LONGEST_LANGUAGE = 40;
+const COPIED_FOR = 2_000; // milliseconds
+
+const SCHEMES = new Set(["http:", "https:", "mailto:"]);
+const LETTER_WITHOUT_SPACES = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}]/u;
+const BREAK = /<br ?\/?>/i;
+
+const TAGS = {
+  blockquote: "blockquote",
+  bullet_list: "ul",
+  em: "em",
+  heading: "p", // the headings of an answer are none of the page
+  list_item: "li",
+  ordered_list: "ol",
+  paragraph: "p",
+  s: "s",
+  strong: "strong",
+  table: "table",
+  tbody: "tbody",
+  td: "td",
+  th: "th",
+  thead: "thead",
+  tr: "tr",
+};
+const WITH_A_DIRECTION = new Set(["blockquote", "li", "ol", "p", "table", "td", "th", "ul"]);
+
+const LABELS = { copy: "Copy", copied: "Copied", code: "Code", table: "Table" };
+
+const parser = new MarkdownIt({ linkify: true });
+parser.linkify.set({ fuzzyEmail: false, fuzzyIP: false, fuzzyLink: false }); // main.py is no address
+parser.validateLink = (address) => safe(address) !== null;
+// While a list is on its way, its first hyphen stands below the line before it.
+parser.disable("lheading");
+// Markdown ends emphasis after a punctuation mark only before a space, and these scripts have none.
+parser.inline.State = class extends parser.inline.State {
+  scanDelims(start, canSplitWord) {
+    const found = super.scanDelims(start, canSplitWord);
+    if (!canSplitWord) return found;
+    const [before, after] = [this.src.charAt(start - 1), this.src.charAt(start + found.length)];
+    return {
+      ...found,
+      can_open: found.can_open || (after.trim() !== "" && LETTER_WITHOUT_SPACES.test(before)),
+      can_close: found.can_close || (before.trim() !== "" && LETTER_WITHOUT_SPACES.test(after)),
+    };
+  }
+};
+
+/** Return the elements for a text. `labels` are the words on the page: `copy`, `copied`, `code`, `table`. */
+export function draw(text, labels = {}) {
+  const fragment = document.createDocumentFragment();
+  const tokens = parsed(text);
+  if (tokens) build(tokens, fragment, { ...LABELS, ...labels });
+  else fragment.append(el("p", { class: "chatmemory-raw", dir: "auto" }, text));
+  return fragment;
+}
+
+/** Draw a text that has grown into the element that shows it. What is as before stays, with its focus and selection. */
+export function redraw(element, text, labels = {}) {
+  const drawn = [...draw(text, labels).childNodes];
+  let same = 0;
+  while (same < drawn.length && withoutCopied(element.childNodes[same])?.isEqualNode(drawn[same])) same += 1;
+  while (element.childNodes.length > same) element.lastChild.remove();
+  element.append(...drawn.slice(same));
+}
+
+/** Return the tokens of a text, or null if it is to be shown as it is. */
+function parsed(text) {
+  if (text.length > MOST_CHARACTERS) return null;
+  const tokens = parser.parse(text, {});
+  const count = tokens.reduce((sum, { children }) => sum + 1 + (children?.length ?? 0), 0);
+  return count > MOST_TOKENS || tokens.some(({ level }) => level > DEEPEST) ? null : tokens;
+}
+
+function build(tokens, root, labels) {
+  const open = [root];
+  tokens.forEach((token, index) => {
+    const here = open.at(-1);
+    if (token.type === "inline") build(token.children, here, labels);
+    else if (token.hidden) return; // the paragraphs of a list without empty lines
+    else if (token.nesting < 0) open.pop();
+    else if (token.nesting > 0) {
+      const element = opened(token, tokens[index + 1]);
+      here.append(token.type === "table_open" ? scroller(element, labels.table) : element);
+      open.push(element);
+    } else here.append(...leaf(token, here, labels));
+  });
+}
+
+/** Return the element that a token opens. */
+function opened(token, next) {
+  const kind = token.type.replace(/_open$/, "");
+  if (kind === "link") return link(token.attrGet("href"));
+  // A heading of a table without a text names nothing.
+  const tag = kind === "th" && next.content === "" ? "td" : TAGS[kind];
+  const element = el(tag, { dir: WITH_A_DIRECTION.has(tag) && "auto" });
+  if (kind === "heading") {
+    element.className = "chatmemory-heading";
+    element.dataset.level = token.tag.slice(1);
+  }
+  if (kind === "ordered_list") element.start = Number(token.attrGet("start") ?? 1);
+  if (tag === "th") element.scope = "col";
+  const align = /^text-align:(left|center|right)$/.exec(token.attrGet("style") ?? "");
+  if (align) element.dataset.align = align[1];
+  return element;
+}
+
+/** Return the nodes of a token that has nothing within. */
+function leaf(token, here, labels) {
+  switch (token.type) {
+    case "code_inline":
+      return [el("code", {}, token.content)];
+    case "code_block":
+    case "fence":
+      return [codeBlock(token, labels)];
+    case "hardbreak":
+    case "softbreak":
+      return [el("br")];
+    case "hr":
+      return [el("hr")];
+    case "image":
+      return [image(token, here)];
+    default:
+      return here.closest?.("td, th") ? withBreaks(token.content) : [token.content];
+  }
+}
+
+/** Return the lines of a table's cell: Markdown has no other way to write several than HTML's. */
+const withBreaks = (text) => text.split(BREAK).flatMap((line, index) => (index ? [el("br"), line] : [line]));
+
+/** Return a link to an image, which is not loaded: its address may tell somebody what was said. */
+function image(token, here) {
+  const address = token.attrGet("src");
+  const name = token.content || address;
+  if (here.closest?.("a")) return el("span", {}, name);
+  const element = link(address);
+  element.append(name);
+  return element;
+}
+
+function link(address) {
+  const href = safe(address);
+  return href === null ? el("span") : el("a", { href, rel: "noopener noreferrer", target: "_blank" });
+}
+
+/** Return the whole address that a link may lead to, or null. Addresses within the site begin with a slash. */
+function safe(address) {
+  const base = address.startsWith("/") ? document.baseURI : undefined;
+  if (!URL.canParse(address, base)) return null;
+  const { href, protocol } = new URL(address, base);
+  return SCHEMES.has(protocol) ? href : null;
+}
+
+function codeBlock({ content, info }, labels) {
+  const language = info.trim().split(/\s/, 1)[0].slice(0, LONGEST_LANGUAGE);
+  const code = el("code", {}, content.replace(/\n$/, ""));
+  const shown = el("span", { "aria-live": "polite" }, labels.copy);
+  const button = el("button", { type: "button", class: "chatmemory-copy" }, shown);
+  let timer = 0;
+  button.addEventListener("click", async () => {
+    await copy(code);
+    shown.textContent = labels.copied;
+    button.dataset.before = labels.copy;
+    clearTimeout(timer);
+    timer = setTimeout(() => restore(button), COPIED_FOR);
+  });
+  const name = language ? `${labels.code}: ${language}` : labels.code;
+  return el(
+    "div",
+    { class: "chatmemory-code" },
+    el("div", { class: "chatmemory-code-head" }, el("span", {}, language), button),
+    el("pre", { tabindex: "0", role: "group", "aria-label": name, dir: "ltr" }, code),
+  );
+}
+
+function restore(button) {
+  button.firstChild.textContent = button.dataset.before;
+  delete button.dataset.before;
+}
+
+/** Return a node as it was drawn, whatever its buttons say now. */
+function withoutCopied(node) {
+  if (!node?.querySelector("[data-before]")) return node;
+  const drawn = node.cloneNode(true);
+  drawn.querySelectorAll("[data-before]").forEach(restore);
+  return drawn;
+}
+
+async function copy(code) {
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+  } catch {
+    // Browsers offer the clipboard only to pages that came over HTTPS; the older way needs a selection.
+    getSelection().selectAllChildren(code);
+    document.execCommand("copy");
+  }
+}
+
+/** Return a box that scrolls what is wider than the page. */
+const scroller = (table, name) =>
+  el("div", { class: "chatmemory-table", tabindex: "0", role: "group", "aria-label": name }, table);
+
+function el(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) if (value !== false) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
