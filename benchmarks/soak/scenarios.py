@@ -43,6 +43,9 @@ SCENARIOS = {
     "assistant": Scenario(
         "benchmarks.soak.assistant:run", "Turns of assistants under uvicorn, with a model that fails", ("postgres",)
     ),
+    "turns": Scenario(
+        "benchmarks.soak.turns:run", "Turns over HTTP under uvicorn and gunicorn, on bad networks", ("postgres",)
+    ),
     "galera": Scenario("benchmarks.soak.galera:run", "A Galera cluster"),
     "replica": Scenario("benchmarks.soak.replication:run_lagging", "A streaming replica that lags"),
     "promotion": Scenario("benchmarks.soak.replication:run_promotion", "A replica promoted when its primary is killed"),
