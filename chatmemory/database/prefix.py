@@ -17,9 +17,9 @@ from chatmemory.models import ORDER_STEP, Conversation, Message
 
 __all__ = ["NOT_AT_THE_END", "fresh_rows", "is_at_the_end", "prefix_version_at"]
 
-NOT_AT_THE_END = Q(position__gt=0) & (
-    Q(type=ChatMessageType.SYSTEM.value) | ~Q(memory_order=F("position") * ORDER_STEP)
-)
+_MOVED = Q(type=ChatMessageType.SYSTEM.value) | ~Q(memory_order=F("position") * ORDER_STEP)
+
+NOT_AT_THE_END = Q(position__gt=0) & _MOVED
 """The condition of the rows for which :func:`is_at_the_end` is false."""
 
 
@@ -31,17 +31,27 @@ def is_at_the_end(row: Message) -> bool:
     return row.position == 0 or (row.type != ChatMessageType.SYSTEM and row.memory_order == row.position * ORDER_STEP)
 
 
-def prefix_version_at(conversation: Conversation, version: int) -> int:
-    """Return what ``prefix_version`` was at a past version of ``conversation``."""
+def prefix_version_at(conversation: Conversation, version: int, *, last: int | None = None) -> int:
+    """Return what ``prefix_version`` was at a past version of ``conversation``.
+
+    Args:
+        conversation: the conversation.
+        version: the version.
+        last: the last position that the version had, if it is known: then no message after it is looked at.
+    """
     if conversation.prefix_version <= version:
         return conversation.prefix_version
     if conversation.purged_count:
         return version  # it cannot be known of rows that are gone
-    found = rows_of(conversation).aggregate(
-        left=Max("evicted_in", filter=Q(evicted_in__lte=version)),
-        came=Max("added_in", filter=Q(added_in__lte=version) & NOT_AT_THE_END),
-    )
-    return max(found["left"] or 0, found["came"] or 0)
+    rows = rows_of(conversation).order_by()
+    left = rows.filter(evicted_in__lte=version).order_by("-evicted_in", "-memory_order")
+    latest, behind = left.values_list("evicted_in", "position").first() or (None, 0)
+    # What came in a later version than the latest in which a message left stands behind that message. There is one
+    # lower bound of the positions, for SQLite would heed any of several.
+    came = rows.filter(_MOVED, added_in__lte=version, position__gt=behind)
+    if last is not None:
+        came = came.filter(position__lte=last)
+    return max(latest or 0, came.aggregate(version=Max("added_in"))["version"] or 0)
 
 
 def fresh_rows(rows: Iterable[Message], prefix_version: int) -> list[int]:

@@ -125,7 +125,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='conversation',
-            index=models.Index(fields=['-updated_at'], name='chatmemory_conv_updated'),
+            index=models.Index(fields=['updated_at', 'id', 'window', 'limit', 'retained_count', 'retained_tokens', 'next_position'], name='chatmemory_conv_updated'),
         ),
         migrations.AddConstraint(
             model_name='conversation',

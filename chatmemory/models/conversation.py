@@ -210,7 +210,19 @@ class Conversation(models.Model):
         permissions = [("compact_conversation", _("Can summarise conversations"))]
         indexes = [
             models.Index(fields=["owner", "-updated_at"], name="chatmemory_conv_owner_updated"),
-            models.Index(fields=["-updated_at"], name="chatmemory_conv_updated"),
+            # With all that the filters of the admin's list ask of a row: the index alone answers them.
+            models.Index(
+                fields=[
+                    "updated_at",
+                    "id",
+                    "window",
+                    "limit",
+                    "retained_count",
+                    "retained_tokens",
+                    "next_position",
+                ],
+                name="chatmemory_conv_updated",
+            ),
         ]
         constraints = [
             models.UniqueConstraint(

@@ -102,6 +102,5 @@ def test_over_rest(api: Any, user: Any) -> None:
 
 def test_the_admin_asks_for_a_limit(admin_client: Any) -> None:
     conversation = ConversationFactory(window="messages", limit=2)
-    for page in ("what-if", "window"):
-        shown = admin_client.get(f"/admin/chatmemory/conversation/{conversation.pk}/{page}/", {"window": "tokens"})
-        assert shown.context["form"].errors == {"limit": ["This field is required."]}
+    shown = admin_client.get(f"/admin/chatmemory/conversation/{conversation.pk}/window/", {"1-window": "tokens"})
+    assert shown.context["forms"][0].errors == {"limit": ["This field is required."]}

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from django.db.models import Max
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -162,7 +163,10 @@ def test_every_request_is_accepted_now_and_as_a_past_memory(
             assert_thinking_is_bound(request)
     for version, request in sent.items():
         rows = list(talk.conversation.messages.in_memory_at(version))
-        fresh = fresh_rows(rows, prefix_version_at(talk.conversation, version))
+        prefix_version = prefix_version_at(talk.conversation, version)
+        last = talk.conversation.messages.filter(added_in__lte=version).aggregate(last=Max("position"))["last"]
+        assert prefix_version_at(talk.conversation, version, last=last) == prefix_version
+        fresh = fresh_rows(rows, prefix_version)
         assert message_format(FORMAT).write_memory([row.message for row in rows], fresh) == request
     assert list(verify(Conversation.objects.filter(pk=talk.conversation.pk))) == []
 
@@ -236,6 +240,21 @@ def test_thinking_of_the_turn_under_way_stays_beside_its_call() -> None:
     assert _signed(conversation.memory.to_format(FORMAT)) == 1
     conversation.memory.add(AiMessage("It is noon."))
     assert _signed(conversation.memory.to_format(FORMAT)) == 0
+
+
+def test_a_prefix_changes_right_after_a_message_left() -> None:
+    conversation = Conversation.objects.create(window="messages", limit=6)
+    conversation.memory.add(UserMessage("Hi"))
+    conversation.memory.clear()
+    conversation.memory.add(SystemMessage("Be brief."))  # before all others, wherever they stand
+    conversation.refresh_from_db()
+    changed = conversation.prefix_version
+    conversation.memory.add(UserMessage("Hi"))
+    version = conversation.version
+    conversation.memory.clear()
+    conversation.refresh_from_db()
+    assert conversation.prefix_version > version > changed > 2
+    assert prefix_version_at(conversation, version) == changed
 
 
 def test_past_versions_of_a_purged_history_have_no_thinking(settings: Any) -> None:

@@ -21,6 +21,7 @@ from chatmemory import (
 )
 from chatmemory.database.operations.compaction import apply_compaction, plan_compaction
 from chatmemory.database.operations.take_back import take_back
+from chatmemory.database.request import is_answer, request_before
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from tests.support.factories import ConversationFactory
@@ -244,6 +245,8 @@ def test_the_replay_of_the_window_that_a_conversation_had_is_its_record(
     recorded = conversation.memory.replay()
     assert conversation.memory.replay(limit=bound[1]) == recorded
     rows = list(conversation.messages.all())
+    requests = [request_before(row) for row in rows if is_answer(row)]
+    assert recorded.input_tokens == sum(row.token_count for request in requests for row in request)
     assert recorded.requests == sum(row.type == "AI" and not row.synthetic for row in rows)
     assert recorded.evictions == sum(row.eviction_reason in ("window", "orphan", "tool_cleared") for row in rows)
     assert 0 <= recorded.cacheable_tokens <= recorded.input_tokens

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass
 from typing import Unpack
 
@@ -23,7 +24,7 @@ from chatmemory.database.retry import retry
 from chatmemory.database.window_settings import apply_window_settings, check_window_settings
 from chatmemory.models import Conversation, Message, WindowSettings
 
-__all__ = ["WindowTrial", "fit_rows", "try_window"]
+__all__ = ["MemoryToTry", "WindowTrial", "fit_rows", "try_window"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +56,55 @@ class WindowTrial:
     """Tokens of the rows that would stay."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class MemoryToTry:
+    """A memory that was read once, to try any number of windows on it."""
+
+    conversation: Conversation
+    """The row, of the version of ``rows``."""
+
+    rows: list[Message]
+    """What is retained, in memory order."""
+
+    @classmethod
+    def read(cls, conversation: Conversation) -> MemoryToTry:
+        """Read the memory of a conversation.
+
+        Raises:
+            Conversation.DoesNotExist: the conversation has been erased.
+        """
+        # Never a replica: what is tried is what the next turn will find.
+        database = router.db_for_write(Conversation, instance=conversation)
+
+        def read() -> MemoryToTry:
+            row = Conversation.objects.using(database).get(pk=conversation.pk)
+            rows = read_rows(row)  # which may read ``row`` anew, so it comes first
+            return cls(conversation=row, rows=rows)
+
+        return retry(database, read)
+
+    def try_window(self, settings: WindowSettings, messages: Iterable[ChatMessage] = ()) -> WindowTrial:
+        """Try a window on the memory, then add ``messages``; neither the memory nor the database is changed.
+
+        Raises:
+            TypeError: a setting that does not exist, or one of ``messages`` is no message.
+            ValueError: a setting of the window has no meaning, pinned messages would take more than half of the limit,
+                or a text that no database can hold.
+        """
+        check_window_settings(settings)
+        new = NewMessages.of(messages)
+        row, rows = copy(self.conversation), self.rows
+        before = window_of(row)
+        if apply_window_settings(row, settings):
+            rows = [copy(kept) for kept in rows]
+            for kept in rows:
+                kept.token_count = stored_count(kept.message, estimator_for(row.model))
+        bound = window_of(row)
+        if any(kept.is_pinned for kept in rows):
+            check_pins(rows, bound, before=before)
+        return _fit(row, rows, new.rows(estimator_for(row.model)), bound)
+
+
 def try_window(
     conversation: Conversation, *, messages: Iterable[ChatMessage] = (), **settings: Unpack[WindowSettings]
 ) -> WindowTrial:
@@ -68,21 +118,7 @@ def try_window(
     """
     check_window_settings(settings)
     new = NewMessages.of(messages)
-    # Never a replica: what is tried is what the next turn will find.
-    database = router.db_for_write(Conversation, instance=conversation)
-
-    def read() -> tuple[Conversation, list[Message]]:
-        row = Conversation.objects.using(database).get(pk=conversation.pk)
-        rows = read_rows(row)  # which may read ``row`` anew, so it comes first
-        return row, rows
-
-    row, rows = retry(database, read)
-    before = window_of(row)
-    if apply_window_settings(row, settings):
-        for kept in rows:
-            kept.token_count = stored_count(kept.message, estimator_for(row.model))
-    check_pins(rows, window_of(row), before=before)
-    return _fit(row, rows, new.rows(estimator_for(row.model)), window_of(row))
+    return MemoryToTry.read(conversation).try_window(settings, new)
 
 
 def fit_rows(conversation: Conversation) -> WindowTrial:

@@ -13,6 +13,7 @@ from django.db.models import BooleanField, Case, QuerySet, When
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database.batches import rows_of
+from chatmemory.database.request import is_answer
 from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, Origin
 from chatmemory.models.pins import OPEN, pins_until
@@ -43,7 +44,7 @@ class PastMessage(NamedTuple):
     @property
     def is_answer(self) -> bool:
         """Whether the model said the message."""
-        return self.type == ChatMessageType.AI and self.origin == Origin.SAID
+        return is_answer(self)
 
 
 _SIZE = len(PastMessage._fields)

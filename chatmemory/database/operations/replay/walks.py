@@ -19,6 +19,7 @@ from chatmemory.core.window import Window
 from chatmemory.database.operations.replay.entries import PastEntry, entry_of
 from chatmemory.database.operations.replay.figures import Meter
 from chatmemory.database.operations.replay.past import PastMessage, Version
+from chatmemory.database.request import requests_among
 from chatmemory.models import Origin
 
 __all__ = ["RecordedWalk", "SimulatedWalk", "Walk"]
@@ -43,10 +44,7 @@ class Walk(ABC):
         self._size_before = self._tokens_before = 0
 
     def go_to(self, version: Version) -> None:
-        """Change the memory as ``version`` does, and count the requests whose answers came in it.
-
-        The request for an answer had the memory before, and what the same version added before the answer and kept.
-        """
+        """Change the memory as ``version`` does, and count the requests before the answers that came in it."""
         if not version.has_answers:
             self._change(version)
             return
@@ -56,21 +54,24 @@ class Walk(ABC):
         begins = next((entry for entry in self._entries() if entry.type is not ChatMessageType.SYSTEM), None)
         self._intact = inf
         self._change(version)
-        for past in version.added:
-            if past.is_answer:
-                self.meter.count_request(
-                    size=size,
-                    tokens=tokens,
-                    cacheable=cacheable,
-                    is_prefix=is_prefix,
-                    needs_repair=bool(strays) or (begins is not None and begins.type is not ChatMessageType.USER),
-                )
-                self._size_before, self._tokens_before = size, tokens
-                cacheable, is_prefix = tokens, True  # for another answer of the same version
-            entry = self._by_position.get(past.position)
-            if entry is not None and not entry.is_placeholder:
+        for joined in requests_among(version.added, self._kept):
+            for entry in joined:
                 size, tokens, strays = size + 1, tokens + entry.tokens, strays + entry.is_stray
                 begins = entry if begins is None and entry.type is not ChatMessageType.SYSTEM else begins
+            self.meter.count_request(
+                size=size,
+                tokens=tokens,
+                cacheable=cacheable,
+                is_prefix=is_prefix,
+                needs_repair=bool(strays) or (begins is not None and begins.type is not ChatMessageType.USER),
+            )
+            self._size_before, self._tokens_before = size, tokens
+            cacheable, is_prefix = tokens, True  # for another answer of the same version
+
+    def _kept(self, past: PastMessage) -> PastEntry | None:
+        """Return the entry of a message that just came; None if it is not here, or a placeholder is."""
+        entry = self._by_position.get(past.position)
+        return None if entry is None or entry.is_placeholder else entry
 
     @abstractmethod
     def _size(self) -> int:
