@@ -16,32 +16,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils import translation
-from django.utils.translation.template import templatize
 
-import chatmemory
 from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.models import Conversation
 from tests.support.factories import ConversationFactory, UserFactory
-
-APP = Path(chatmemory.__file__).parent
-LOCALES = {"zh-hans": "zh_Hans", "ja": "ja"}
-
-Key = tuple[str | None, str, str | None]
-"""Context, message and plural, by which a string is known."""
-
-# Where the arguments of these functions have the context, the message and the plural.
-MARKERS = {
-    "_": (None, 0, None),
-    "gettext": (None, 0, None),
-    "gettext_lazy": (None, 0, None),
-    "gettext_noop": (None, 0, None),
-    "ngettext": (None, 0, 1),
-    "ngettext_lazy": (None, 0, 1),
-    "pgettext": (0, 1, None),
-    "pgettext_lazy": (0, 1, None),
-    "npgettext": (0, 1, 2),
-    "npgettext_lazy": (0, 1, 2),
-}
+from tests.support.translations import APP, CATALOGUES, LOCALES, Catalogue, Key, marked_in_python, marked_in_template
 
 
 @dataclass
@@ -89,50 +68,20 @@ def compiled(path: Path) -> tuple[gettext.GNUTranslations, int]:
         return gettext.GNUTranslations(file), struct.unpack_from(f"{order}I", content, 8)[0]
 
 
-def marked_in_python(source: str) -> Iterator[Key]:
-    """The strings that a module's calls mark."""
-    for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.Call):
-            continue
-        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-        if name in MARKERS:
-            given = [
-                argument.value if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else None
-                for argument in node.args
-            ]
-            context, message, plural = (None if index is None else given[index] for index in MARKERS[name])
-            assert message is not None, f"no literal: {ast.unparse(node)}"
-            yield context, message, plural
-
-
-_LITERAL = r"""u?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
-_CALL = re.compile(rf"(?<!\w)(?:{'|'.join(MARKERS)})\({_LITERAL}(?:, {_LITERAL})*")
-
-
-def marked_in_template(source: str) -> Iterator[Key]:
-    """The strings that a template marks, by what makemessages makes of it."""
-    for call in _CALL.findall(templatize(source)):
-        yield from marked_in_python(f"{call})")
-
-
-def marked() -> set[Key]:
-    """Every translatable string of the app."""
-    found: set[Key] = set()
-    for path in APP.rglob("*.py"):
-        found.update(marked_in_python(path.read_text(encoding="utf-8")))
-    for path in APP.rglob("*.html"):
-        found.update(marked_in_template(path.read_text(encoding="utf-8")))
-    return found
-
-
 def placeholders(text: str) -> list[str]:
     return sorted(re.findall(r"%\(\w+\)[a-z]|\{\w*\}", text))
 
 
+@pytest.fixture(params=CATALOGUES.values(), ids=CATALOGUES)
+def catalogue(request: pytest.FixtureRequest) -> Catalogue:
+    """The app's strings, and the demo's."""
+    return request.param  # type: ignore[no-any-return]
+
+
 @pytest.fixture(params=LOCALES.values())
-def folder(request: pytest.FixtureRequest) -> Path:
+def folder(request: pytest.FixtureRequest, catalogue: Catalogue) -> Path:
     """Where a language's catalog is."""
-    return APP / "locale" / str(request.param) / "LC_MESSAGES"
+    return catalogue.folder(str(request.param))
 
 
 def test_the_search_finds_what_is_marked() -> None:
@@ -151,15 +100,30 @@ def test_the_search_finds_what_is_marked() -> None:
     assert len(set(marked_in_template(template))) == 4
 
 
-def test_every_string_of_the_app_is_there_and_no_other(folder: Path) -> None:
-    assert {entry.key for entry in entries(folder / "django.po")[1:]} == marked(), "run makemessages"
+def test_every_string_is_there_and_no_other(folder: Path, catalogue: Catalogue) -> None:
+    written = [entry.key for entry in entries(folder / "django.po")[1:]]
+    assert written == list(catalogue.marked()), "run python -m tests.tools.write_translations"
+
+
+def test_no_string_is_there_with_and_without_a_plural(catalogue: Catalogue) -> None:
+    keys = [(context, message) for context, message, _plural in catalogue.marked()]
+    assert [key for key in keys if keys.count(key) > 1] == [], "compilemessages refuses the file"
+
+
+def test_the_files_are_as_the_tool_writes_them(folder: Path, catalogue: Catalogue) -> None:
+    pytest.importorskip("polib", reason="it is in the extra dev")
+    from tests.tools.write_translations import updated
+
+    file = folder / "django.po"
+    written = str(updated(catalogue, file))
+    assert written.strip() == file.read_text(encoding="utf-8").strip(), "run python -m tests.tools.write_translations"
 
 
 def test_every_string_is_translated(folder: Path) -> None:
     for entry in entries(folder / "django.po"):
         assert "fuzzy" not in entry.flags, entry
         assert len(entry.translations) == 1, entry
-        assert entry.translations[0].strip(), entry
+        assert entry.translations[0].strip(), f"translate it: {entry}"
 
 
 def test_placeholders_are_kept(folder: Path) -> None:
@@ -173,7 +137,7 @@ def test_placeholders_are_kept(folder: Path) -> None:
 def test_it_is_compiled_as_it_is_written(folder: Path) -> None:
     written = entries(folder / "django.po")
     catalog, count = compiled(folder / "django.mo")
-    assert count == len(written), "run compilemessages"
+    assert count == len(written), "run python -m tests.tools.write_translations"
     assert catalog.gettext("") == written[0].translations[0]
     for entry in written[1:]:
         context, message, plural = entry.key
@@ -224,7 +188,7 @@ def visible(page: str) -> str:
 
 def english(locale: str) -> Iterator[tuple[str, re.Pattern[str]]]:
     """The English strings of the app that have no place in a page of this language."""
-    for entry in entries(APP / "locale" / locale / "LC_MESSAGES" / "django.po")[1:]:
+    for entry in entries(APP.folder(locale) / "django.po")[1:]:
         for message in filter(None, entry.key[1:]):
             pattern = re.compile(r"(?<!\w)" + re.sub(r"%\\\(\w+\\\)[sd]", r"\\S+", re.escape(message)) + r"(?!\w)")
             if not pattern.search(entry.translations[0]):
@@ -236,19 +200,21 @@ def english(locale: str) -> Iterator[tuple[str, re.Pattern[str]]]:
     ("action", "query", "message"),
     [
         ("changelist", "", "fullness"),
-        ("change", "", "Timeline"),
-        ("change", "", "Where the memory begins"),
+        ("change", "", "In memory now"),
         ("change", "", "dropped by a rewrite"),
+        ("change", "?view=history", "Where the memory begins"),
         ("memory", "?version=1", "As JSON, to copy"),
-        ("what_if", "?window=messages&limit=2", "Outcome"),
-        ("window", "", "Continue"),
-        ("window", "?window=messages&limit=2", "Yes, change it"),
-        ("window", "?window=messages&limit=1", "Limit"),
+        ("memory", "?answer=5", "What it had"),
+        ("memory", "?answer=4&against=3", "Show"),
+        ("memory", "?answer=99", "This is the memory now."),
+        ("memory", "?version=3&against=1", "Compare"),
+        ("memory", "?version=3&against=3", "Nothing: both are the same."),
+        ("window", "", "Windows side by side"),
+        ("window", "?1-window=messages&1-limit=2", "Apply this window"),
+        ("window", "?1-window=messages&1-limit=0", "Limit"),
         ("clear", "", "Yes, clear it"),
         ("clear_tool_results", "", "There is no old tool result to clear."),
         ("clear_tool_results", "?keep=0", "What would be cleared"),
-        ("replay", "", "As recorded"),
-        ("replay", "?1-limit=0", "Windows to compare"),
         ("history", "", None),
         ("messages", "", "retained"),
         ("dashboard", "", "Why messages were evicted"),
@@ -316,7 +282,7 @@ def test_what_was_done_is_said_in_the_language(
     settings.LANGUAGE_CODE = language
     change = reverse("admin:chatmemory_conversation_window", args=[conversation.pk])
     conversation.memory.unpin(conversation.next_position - 1)
-    wanted = {"window": "messages", "limit": "1", "low_water": "50"}
+    wanted = {"1-window": "messages", "1-limit": "1", "1-low_water": "50"}
     seen = re.findall(r'name="seen" value="([^"]+)"', admin_client.get(change, wanted).content.decode())
     response = admin_client.post(change, {**wanted, "seen": seen[0]}, follow=True)
     assert response.status_code == 200

@@ -45,6 +45,6 @@ def asked_format(request: Request, renderers: Sequence[type[BaseRenderer]], *, w
         return name
     here = one_for_one(readable=request.method not in SAFE_METHODS)
     if name not in here:
-        problem = f"{name} is for GET conversations/{{id}}/memory/ only; expected one of {', '.join(here)}"
-        raise invalid("format", problem)
+        choices = ", ".join(here)
+        raise invalid("format", f"{name} is for GET conversations/{{id}}/memory/ only; expected one of {choices}")
     return name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from datetime import datetime
-from http import HTTPStatus
 from itertools import islice
 from typing import Any
 
@@ -31,6 +30,8 @@ from chatmemory.core.exceptions import (
 from chatmemory.database.errors import is_unavailable, lacks_migration
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.models import Conversation
+from chatmemory.rest.status_titles import status_title
+from chatmemory.rest.translation import translated
 
 __all__ = [
     "PROBLEM_JSON",
@@ -54,9 +55,6 @@ __all__ = [
 ]
 
 PROBLEM_JSON = "application/problem+json"
-
-# As RFC 9110 has them; Python changed two of them in 3.13.
-_TITLES = {each.value: each.phrase for each in HTTPStatus} | {413: "Content Too Large", 422: "Unprocessable Content"}
 
 # Errors quote what was sent, which may be long. These lengths still show what it was and what is expected.
 _LONGEST_PLACE = 300
@@ -165,8 +163,14 @@ class SummarizerFailed(Problem):
         # An exception of the project's may name hosts and keys.
         why = str(error) if isinstance(error, UnusableSummaryError) else type(error).__name__
         moment = None if retry_at is None else DateTimeField().to_representation(retry_at)
-        later = f" Unless you ask for it, it is not tried again before {moment}." if moment else ""
-        super().__init__(f"The summarizer failed, and nothing was changed: {why}.{later}", retry_at=moment)
+        if moment is None:
+            detail = f"The summarizer failed, and nothing was changed: {why}."
+        else:
+            detail = (
+                f"The summarizer failed, and nothing was changed: {why}. "
+                f"Unless you ask for it, it is not tried again before {moment}."
+            )
+        super().__init__(detail, retry_at=moment)
 
 
 class NotExpressible(Problem):
@@ -220,11 +224,11 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
 
 
 def problem_body(error: APIException) -> dict[str, Any]:
-    """Return the problem details of an error."""
+    """Return the problem details of an error, in the active language."""
     places = list(islice(_places(error.detail), _MOST_PLACES)) if isinstance(error, ValidationError) else []
     return {
         "type": getattr(error, "type", "urn:chatmemory:problem:invalid" if places else "about:blank"),
-        "title": _TITLES.get(error.status_code, "Error"),
+        "title": status_title(error.status_code),
         "status": error.status_code,
         "detail": _detail(error, places),
         **({"errors": places} if places else {}),
@@ -274,7 +278,7 @@ def _places(detail: Any, place: str = "") -> Iterator[dict[str, str]]:
         for value in detail:
             yield from _places(value, place)
     else:
-        yield {"place": _cut(place, _LONGEST_PLACE), "detail": _cut(str(detail), _LONGEST_DETAIL)}
+        yield {"place": _cut(place, _LONGEST_PLACE), "detail": translated(_cut(str(detail), _LONGEST_DETAIL))}
 
 
 def _detail(error: APIException, places: list[dict[str, str]]) -> str:
@@ -282,7 +286,8 @@ def _detail(error: APIException, places: list[dict[str, str]]) -> str:
         whole = "; ".join(f"{each['place']}: {each['detail']}" if each["place"] else each["detail"] for each in places)
     else:
         detail = error.detail
-        whole = str(detail.get("detail", detail) if isinstance(detail, dict) else detail)
+        said = str(detail.get("detail", detail) if isinstance(detail, dict) else detail)
+        whole = translated(_cut(said, 2 * _LONGEST_DETAIL))
     return _cut(whole, 2 * _LONGEST_DETAIL)
 
 

@@ -1,4 +1,4 @@
-"""The demo's own translations: complete, and as compiled as they are written."""
+"""The demo in other languages."""
 
 from __future__ import annotations
 
@@ -10,28 +10,8 @@ from django.test import Client
 
 from chatmemory.models import Conversation
 from tests.support.demo_chat import conversation, demo_chat  # noqa: F401
-from tests.support.paths import ROOT
-from tests.test_translations import LOCALES, compiled, entries, marked_in_python, marked_in_template
-
-DEMO = ROOT / "demo_project"
-
-
-@pytest.mark.parametrize("locale", LOCALES.values())
-def test_every_string_of_the_demo_is_translated(locale: str) -> None:
-    marked = {key for path in DEMO.rglob("*.py") for key in marked_in_python(path.read_text(encoding="utf-8"))}
-    marked |= {
-        key
-        for path in (ROOT / "templates").rglob("*.html")
-        for key in marked_in_template(path.read_text(encoding="utf-8"))
-    }
-    folder = DEMO / "locale" / locale / "LC_MESSAGES"
-    written = entries(folder / "django.po")
-    assert {entry.key for entry in written[1:]} == marked
-    catalog, count = compiled(folder / "django.mo")
-    assert count == len(written), "run compilemessages"
-    for entry in written[1:]:
-        assert entry.translations[0].strip(), entry
-        assert catalog.gettext(entry.texts["msgid"]) == entry.translations[0], entry
+from tests.support.translations import DEMO
+from tests.support.turns import ask
 
 
 @pytest.mark.parametrize(
@@ -48,9 +28,34 @@ def test_the_page_speaks_the_language_of_the_browser(
     language: str,
     words: list[str],
 ) -> None:
-    settings.LOCALE_PATHS = [DEMO / "locale"]
+    settings.LOCALE_PATHS = [DEMO.locale]
     settings.MIDDLEWARE = [*project.MIDDLEWARE, "django.middleware.locale.LocaleMiddleware"]
     page = api.get(f"/chat/{conversation.pk}/", headers={"accept-language": language}).content.decode()
     assert f'<html lang="{language}">' in page
     assert [word for word in words if word not in page] == []
     assert "New chat" not in page
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
+        ("zh-hans", "api.anthropic.com 需要密钥。请设置 ANTHROPIC_API_KEY。"),
+        ("ja", "api.anthropic.comにはキーが必要です。ANTHROPIC_API_KEYを設定してください。"),
+        ("en", "api.anthropic.com needs a key. Set ANTHROPIC_API_KEY."),
+    ],
+)
+def test_the_error_of_a_model_speaks_the_language(
+    api: Client,
+    settings: Any,
+    conversation: Conversation,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    language: str,
+    sentence: str,
+) -> None:
+    settings.LOCALE_PATHS = [DEMO.locale]
+    settings.MIDDLEWARE = [*project.MIDDLEWARE, "django.middleware.locale.LocaleMiddleware"]
+    monkeypatch.setenv("CHATMEMORY_DEMO_MODEL", "anthropic:tiny")
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+    answer = ask(api, conversation, "Hello", accept_language=language)
+    assert (answer.status_code, answer.json()["detail"]) == (502, sentence)

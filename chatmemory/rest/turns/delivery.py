@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from asgiref.sync import AsyncToSync, SyncToAsync, async_to_sync
+from django.utils.translation import get_language, override
 
 from chatmemory.database.connections import close_all
 
@@ -42,6 +43,7 @@ class TurnInThread:
         self._queue: SimpleQueue[bytes | None] = SimpleQueue()
         self._has_reader = True
         self._has_ended = False
+        self._language = get_language()  # Django knows it for each thread by itself
         # Not a daemon: a process that ends in order lets the model finish.
         threading.Thread(target=copy_context().run, args=(self._run,), name="chatmemory-turn").start()
 
@@ -65,9 +67,10 @@ class TurnInThread:
 
     def _run(self) -> None:
         try:
-            for part in self._parts:
-                if self._has_reader and part:
-                    self._queue.put(part)
+            with override(self._language):
+                for part in self._parts:
+                    if self._has_reader and part:
+                        self._queue.put(part)
         finally:
             self._has_ended = True
             self._queue.put(None)
@@ -91,6 +94,7 @@ class TurnInTask:
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._has_reader = True
         self._has_ended = False
+        self._language = get_language()
         self._loop = async_to_sync(_running_loop)()
         context = _context_of_its_own()
         self._loop.call_soon_threadsafe(self._start, self._run, context)
@@ -123,9 +127,10 @@ class TurnInTask:
 
     async def _run(self) -> None:
         try:
-            async for part in self._parts:
-                if self._has_reader and part:
-                    self._queue.put_nowait(part)
+            with override(self._language):
+                async for part in self._parts:
+                    if self._has_reader and part:
+                        self._queue.put_nowait(part)
         finally:
             self._has_ended = True
             self._queue.put_nowait(None)

@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 
+from django.utils.translation import get_language, override
+
 from chatmemory.assistant.turns.opening import running_turn
 from chatmemory.core.asynchronous import as_async_change
 from chatmemory.database.batches import rows_of
@@ -13,6 +15,7 @@ from chatmemory.database.connections import give_back
 from chatmemory.formats.registry import MessageFormat
 from chatmemory.models import Conversation, Message
 from chatmemory.rest.serializers import message_items
+from chatmemory.rest.translation import translated
 from chatmemory.rest.turns import delivery
 from chatmemory.rest.turns.parts import TurnParts
 from chatmemory.rest.turns.rows import answer_rows, is_answer, last_question
@@ -43,6 +46,7 @@ class RunningTurn:
         self._version = conversation.version
         self._last: Message | None = None
         self._told_at = time.monotonic()
+        self._language = get_language()  # the stream is read in other threads
 
     def begin(self) -> bytes:
         """Return the beginning of the stream, with all that the turn has stored so far."""
@@ -66,7 +70,7 @@ class RunningTurn:
             # Afterwards: a version that is older than the rows would not tell what they changed.
             self._conversation.refresh_from_db(using=self._conversation._state.db)
         except Conversation.DoesNotExist:
-            return self._parts.broken("This conversation has been erased."), True
+            return self._broken("This conversation has been erased."), True
         found = rows + self._new_memory()
         if self._last is not None and is_answer(self._last.message):
             return found + self._parts.end(), True
@@ -74,7 +78,11 @@ class RunningTurn:
             return found, False
         if self._conversation.turn != self._number:
             return found + self._parts.stopped(), True
-        return found + self._parts.broken("The turn ended without an answer. What was said is kept. Try again."), True
+        return found + self._broken("The turn ended without an answer. What was said is kept. Try again."), True
+
+    def _broken(self, sentence: str) -> bytes:
+        with override(self._language):
+            return self._parts.broken(translated(sentence))
 
     def _new_rows(self) -> bytes:
         rows = [row for row in answer_rows(self._conversation, self._question) if row.position > self._position]

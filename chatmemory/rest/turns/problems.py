@@ -20,6 +20,7 @@ from chatmemory.core.exceptions import IdempotencyConflictError
 from chatmemory.database.errors import is_unavailable, lacks_migration
 from chatmemory.models import Conversation
 from chatmemory.rest.problems import IdempotencyConflict, NotMigrated, Problem, Unavailable, problem_body
+from chatmemory.rest.translation import translated
 
 __all__ = ["ModelFailed", "Overtaken", "TurnUnderWay", "problem_of_turn", "safe_sentence"]
 
@@ -128,4 +129,4 @@ def safe_sentence(error: Exception) -> str:
     problem = problem_of_turn(error)
     if isinstance(problem, APIException):
         return str(problem_body(problem)["detail"])
-    return "This conversation has been erased."
+    return translated("This conversation has been erased.")

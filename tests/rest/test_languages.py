@@ -1,0 +1,144 @@
+"""Errors in the language that a browser asks for: title, detail and places, in answers and in streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.conf import settings as project
+from django.test import AsyncClient, Client
+from django.utils import translation
+
+from chatmemory.models import Conversation
+from chatmemory.rest.openapi import openapi_document
+from tests.support.api import USER, patch, post, url
+from tests.support.assistants import Speaker, choose
+from tests.support.factories import ConversationFactory
+from tests.support.turns import STREAM, Gate, ask, chunks_in, chunks_of, stream, turn_under_way
+from tests.tools.write_openapi import FILE, openapi_text
+
+
+@pytest.fixture(autouse=True)
+def _by_browser(settings: Any) -> Iterator[None]:
+    settings.MIDDLEWARE = [*project.MIDDLEWARE, "django.middleware.locale.LocaleMiddleware"]
+    yield
+    choose(None)
+    translation.deactivate()
+
+
+@pytest.fixture
+def conversation(user: Any) -> Conversation:
+    made: Conversation = ConversationFactory.create(owner=user, window="messages", limit=4)
+    return made
+
+
+def fail(messages: Any) -> Iterator[Any]:
+    yield "Half an "
+    raise ValueError("the model's own words")
+
+
+@pytest.mark.parametrize(
+    ("language", "title", "problem"),
+    [
+        ("ja", "リクエストが正しくありません", "文字列が必要です（実際：数値）"),
+        ("zh-hans", "请求有误", "应为：字符串；实际为：数字"),
+        ("zh-CN,zh;q=0.9,en;q=0.8", "请求有误", "应为：字符串；实际为：数字"),
+        ("en", "Bad Request", "expected a string, got a number"),
+        ("sw", "Bad Request", "expected a string, got a number"),
+    ],
+)
+def test_a_field_that_is_wrong(
+    api: Client, conversation: Conversation, language: str, title: str, problem: str
+) -> None:
+    """Types and places are for programs, and the same in each language."""
+    body = {"type": "AI", "text": 5}
+    answer = post(api, url(conversation, "messages/"), body, accept_language=language)
+    assert answer.json() == {
+        "type": "urn:chatmemory:problem:invalid",
+        "title": title,
+        "status": 400,
+        "detail": f"text: {problem}",
+        "errors": [{"place": "text", "detail": problem}],
+    }
+    assert "Accept-Language" in answer["Vary"]
+
+
+def test_others_in_japanese(api: Client, conversation: Conversation) -> None:
+    ja = {"accept-language": "ja"}
+    missing = api.get("/api/conversations/1/", headers=ja).json()
+    assert (missing["title"], missing["detail"]) == ("見つかりません", "会話のIDはUUIDです。")
+    unknown = api.get("/api/conversations/?colour=red", headers=ja).json()
+    assert unknown["errors"][0]["detail"].startswith("不明なパラメーターです。使えるもの：created_after, ")
+    moved = post(api, url(conversation, "messages/"), USER, accept_language="ja", if_match='"7"')
+    assert (moved.status_code, moved.json()["version"]) == (412, 0)
+    assert moved.json()["detail"].startswith("読み取った後に変更されています。")
+    limit = patch(api, url(conversation), {"limit": "many"}, accept_language="ja").json()
+    assert limit["errors"] == [{"place": "limit", "detail": "整数が必要です"}]
+    assert ask(api, conversation, None, accept_language="ja").json()["detail"].startswith("回答できる発言が")
+
+
+def test_who_is_nobody(client: Client, db: None) -> None:
+    answer = client.get("/api/conversations/", headers={"accept-language": "ja"})
+    assert answer.status_code in {401, 403}
+    assert answer.json()["title"] in {"認証が必要です", "アクセスが禁止されています"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_stream_that_fails(api: Client, conversation: Conversation) -> None:
+    """The turn runs in a thread of its own, which knows the language of the request."""
+    choose(Speaker(fail))
+    for language, sentence in (
+        (
+            "ja",
+            "モデルでエラーが起きたため、まだ回答がありません。送信済みのメッセージは残っています。もう一度お試しください。",
+        ),
+        ("zh-hans", "模型出错，因此还没有回答。已发送的消息会保留。请重试。"),
+        ("en", "The model failed, so there is no answer yet. What was said is kept. Try again."),
+    ):
+        chunks = chunks_of(stream(api, conversation, "Hello", accept_language=language))
+        assert chunks[-1] == {"type": "error", "errorText": sentence}
+        assert ask(api, conversation, "Hello", accept_language=language).json()["detail"] == sentence
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_stream_that_fails_under_asgi(user: Any, conversation: Conversation) -> None:
+    choose(Speaker(fail))
+
+    async def read() -> bytes:
+        client = AsyncClient()
+        await client.aforce_login(user)
+        headers = {"accept": STREAM, "accept-language": "ja"}
+        address, body = url(conversation, "turns/"), {"message": "Hello"}
+        response: Any = await client.post(address, body, headers=headers, content_type="application/json")
+        return b"".join([part async for part in response.streaming_content])
+
+    assert "モデルでエラーが起きた" in chunks_in([async_to_sync(read)()])[-1]["errorText"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_stream_that_is_followed(api: Client, conversation: Conversation) -> None:
+    """It keeps its language, whatever others ask for meanwhile."""
+    gate = Gate()
+    with turn_under_way(api, conversation, "Hello", gate):
+        address = url(conversation, "turns/stream/")
+        parts = iter(api.get(address, headers={"accept-language": "ja"}).streaming_content)
+        beginning = next(parts)
+        assert api.delete(url(conversation), headers={"accept-language": "en"}).status_code == 204
+        assert chunks_in([beginning, *parts])[-1]["errorText"] == "この会話は完全に削除されました。"
+
+
+def test_a_site_in_one_language(api: Client, conversation: Conversation, settings: Any) -> None:
+    """Without the middleware the site's own language holds, whatever the browser asks for."""
+    settings.MIDDLEWARE = project.MIDDLEWARE[:-1]
+    settings.LANGUAGE_CODE = "ja"
+    translation.deactivate()
+    answer = post(api, url(conversation, "messages/"), {"messages": []}, accept_language="en").json()
+    assert answer["detail"] == "messages: 少なくとも1件のメッセージが必要です"
+
+
+def test_the_description_of_the_api_stays_english(api: Client) -> None:
+    with translation.override("ja"):
+        assert openapi_text() == FILE.read_text(encoding="utf-8")
+        assert openapi_document()["info"]["title"]
