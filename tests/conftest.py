@@ -44,7 +44,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 # Elsewhere each test runs on every database.
-FOLDERS_WITH_FILES_THAT_ASK_NO_DATABASE = ("assistant", "core", "demo", "formats")
+FOLDERS_WITH_FILES_THAT_ASK_NO_DATABASE = ("assistant", "benchmarks", "core", "demo", "formats")
 # What the windows do in memory is what is asked of them in the database: they are judged beside each other.
 ON_EVERY_DATABASE = ("core/test_memory.py",)
 

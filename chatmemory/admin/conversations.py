@@ -9,24 +9,35 @@ from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
-from django.utils.text import unescape_string_literal
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory import staff
-from chatmemory.admin.display.compaction_status import CompactionStatus
 from chatmemory.admin.display.gauge import Gauge, grouped
-from chatmemory.admin.display.links import Tools
-from chatmemory.admin.display.strip import Strip
-from chatmemory.admin.display.timeline import Timeline, place_to_go
-from chatmemory.admin.display.window_words import WAY, bound_words, way_words
-from chatmemory.admin.lists import CappedList, CappedPaginator, FullnessFilter, HasEvictedFilter, is_offered, words
-from chatmemory.admin.views import changes, compact, export, past_memory, pins, replay, tool_results, what_if
-from chatmemory.admin.views.base import record_list, record_read
+from chatmemory.admin.display.moments import short_moment
+from chatmemory.admin.display.passages import marked
+from chatmemory.admin.found import Found, found_in
+from chatmemory.admin.lists import (
+    MOST_SORTED,
+    CappedList,
+    CappedPaginator,
+    FullnessFilter,
+    HasEvictedFilter,
+    is_offered,
+    searched,
+    storable,
+    unquoted,
+    words,
+)
+from chatmemory.admin.owner_filter import OwnerFilter
+from chatmemory.admin.sites import conversation_admin
+from chatmemory.admin.styles import SCRIPTS, STYLES
+from chatmemory.admin.views import changes, compact, conversation_page, export, past_memory, pins, tool_results, window
+from chatmemory.admin.views.base import record_list
 from chatmemory.admin.views.erasing import Erasing, delete_selected
 from chatmemory.formats.registry import known_names
 from chatmemory.models import Conversation, Message
@@ -34,12 +45,26 @@ from chatmemory.models import Conversation, Message
 __all__ = ["ConversationAdmin", "conversation_admin"]
 
 
+class ConversationList(CappedList):
+    """A list that shows, for a search, the messages that it found."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        wanted = searched(request)
+        for conversation in self.result_list:
+            conversation.searched = wanted
+        if wanted and self.model_admin.has_read_text_permission(request):
+            found = found_in(self.result_list, wanted, self.queryset.db)
+            for conversation in self.result_list:
+                conversation.found = found.get(conversation.pk)
+
+
 @admin.register(Conversation)
 class ConversationAdmin(Erasing):
     """The admin of conversations. Nobody edits here: messages are a record, and the counters follow from them."""
 
-    list_display = ("name", "owner", "window_gauge", "retained", "evicted", "updated_at")
-    list_filter = ("window", FullnessFilter, HasEvictedFilter, "updated_at")
+    list_display = ("name", "owner_link", "window_gauge", "retained", "evicted", "last_activity")
+    list_filter = (OwnerFilter, "window", FullnessFilter, HasEvictedFilter, "updated_at")
     list_select_related = ("owner",)
     ordering = ("-updated_at",)
     paginator = CappedPaginator
@@ -49,10 +74,18 @@ class ConversationAdmin(Erasing):
     search_help_text = _("Title, memory ID, owner and what the messages say. Five words at most.")
 
     class Media:
-        css = {"all": ("chatmemory/admin.css",)}
+        css = STYLES
+        js = SCRIPTS
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
         return ("title", "memory_id", f"owner__{get_user_model().USERNAME_FIELD}")
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        columns = super().get_list_display(request)
+        if searched(request) and self.has_read_text_permission(request):
+            # What was found has their place: the gauge says how many there are, too.
+            return [columns[0], "found", *(name for name in columns[1:] if name not in {"retained", "evicted"})]
+        return columns
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Conversation], search_term: str
@@ -64,25 +97,28 @@ class ConversationAdmin(Erasing):
             record_list(request)
         # The longest word is mostly the rarest. If one word has no match, databases need not search for the others.
         for word in sorted(wanted, key=len, reverse=True):
-            said = Message.objects.filter(conversation=OuterRef("pk"), text__icontains=_unquoted(word))
+            said = Message.objects.filter(conversation=OuterRef("pk"), text__icontains=unquoted(word))
             queryset = queryset.filter(self._in_fields(request, queryset.db, word) | Exists(said))
         return queryset, False
 
     def _in_fields(self, request: HttpRequest, database: str, word: str) -> Q:
         fields = self.get_search_fields(request)
         if fields == ConversationAdmin.get_search_fields(self, request):
-            return Q.create([(f"{field}__icontains", _unquoted(word)) for field in fields], connector=Q.OR)
+            return Q.create([(f"{field}__icontains", unquoted(word)) for field in fields], connector=Q.OR)
         # The fields of a subclass may have lookups of their own, or many values for one conversation.
         found, _may_have_duplicates = super().get_search_results(request, Conversation.objects.using(database), word)
         return Q(pk__in=found.values("pk"))
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        return is_offered(self, request, lookup) and super().lookup_allowed(lookup, value, request)
+        # Links have those of owners, also where a subclass has other filters.
+        is_linked = lookup in OwnerFilter.parameters()
+        return is_linked or (is_offered(self, request, lookup) and super().lookup_allowed(lookup, value, request))
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[CappedList]:
-        return CappedList
+        return ConversationList
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        request.GET = storable(request.GET)  # type: ignore[assignment]
         found = super().get_changelist_instance(request)
         if not self.has_read_text_permission(request):
             found.search_help_text = gettext("Title, memory ID and owner. Five words at most.")
@@ -105,9 +141,7 @@ class ConversationAdmin(Erasing):
 
         return [
             at("memory", past_memory.show, "conversation_memory"),
-            at("what-if", what_if.show, "conversation_what_if"),
-            at("replay", replay.show, "conversation_replay"),
-            at("window", changes.change_window, "conversation_window"),
+            at("window", window.show, "conversation_window"),
             at("clear", changes.clear_memory, "conversation_clear"),
             at("clear-tool-results", tool_results.clear_tool_results, "conversation_clear_tool_results"),
             at("compact", compact.without_transaction(compact.compact), "conversation_compact"),
@@ -124,13 +158,30 @@ class ConversationAdmin(Erasing):
     @admin.display(description=_("conversation"), ordering="title")
     def name(self, conversation: Conversation) -> str:
         """Return the title and the memory ID; the latter alone where there is no title."""
+        wanted = getattr(conversation, "searched", [])
+        memory_id = marked(conversation.memory_id, wanted)
         if not conversation.title:
-            return str(conversation)
+            return format_html("<bdi>{}</bdi>", memory_id)
         return format_html(
             '<bdi>{}</bdi><span class="chatmemory-memory-id"><bdi>{}</bdi></span>',
-            conversation.title,
-            conversation.memory_id,
+            marked(conversation.title, wanted),
+            memory_id,
         )
+
+    @admin.display(description=_("found"))
+    def found(self, conversation: Conversation) -> Any:
+        """Return how many messages a search found, and links to some of them."""
+        found: Found | None = getattr(conversation, "found", None)
+        if found is None:
+            return None
+        name = "admin:chatmemory_conversation_change"
+        address = reverse(name, args=[conversation.pk], current_app=self.admin_site.name)
+        return render_to_string("admin/chatmemory/conversation/found.html", {"found": found, "address": address})
+
+    @admin.display(description=_("owner"), ordering="owner")
+    def owner_link(self, conversation: Conversation) -> str:
+        """Return the owner, as a link that filters by them."""
+        return OwnerFilter.link(conversation, getattr(conversation, "popup", {}))
 
     @admin.display(description=_("window"))
     def window_gauge(self, conversation: Conversation) -> str:
@@ -147,6 +198,18 @@ class ConversationAdmin(Erasing):
     def evicted(self, conversation: Conversation) -> str:
         """Return the number of messages that the model no longer gets."""
         return grouped(conversation.evicted_count)
+
+    @admin.display(description=_("last activity"), ordering="updated_at")
+    def last_activity(self, conversation: Conversation) -> str:
+        """Return when the conversation last changed."""
+        return short_moment(conversation.updated_at)
+
+    def get_sortable_by(self, request: HttpRequest) -> Any:
+        columns = super().get_sortable_by(request)
+        # What is in no index would be read of all conversations; a filter finds the same sooner.
+        if self.get_queryset(request).order_by()[: MOST_SORTED + 1].count() > MOST_SORTED:
+            return [column for column in columns if column in {"retained", "last_activity"}]
+        return columns
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -186,11 +249,8 @@ class ConversationAdmin(Erasing):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        if "go" in request.GET:
-            conversation = self.get_object(request, object_id)
-            if conversation is not None and self.has_view_permission(request, conversation):
-                place = place_to_go(conversation, request.GET["go"])
-                return HttpResponseRedirect(f"{request.path}?position={place}#message-{place}")
+        if (elsewhere := conversation_page.redirect(self, request, object_id)) is not None:
+            return elsewhere
         return super().change_view(request, object_id, form_url, extra_context)
 
     def render_change_form(
@@ -203,25 +263,5 @@ class ConversationAdmin(Erasing):
         obj: Conversation | None = None,
     ) -> HttpResponse:
         if obj is not None:
-            with_text = self.has_read_text_permission(request, obj)
-            timeline = Timeline.read(obj, request.GET, with_text=with_text)
-            if with_text and timeline.entries:
-                record_read(request, obj)
-            context["gauge"] = Gauge.of(obj)
-            way = {name: getattr(obj, name) for name in (*WAY, "compact_at")}
-            context["window_words"] = [bound_words(obj.window, obj.limit), *way_words(**way)]
-            context["timeline"] = timeline
-            context["strip"] = Strip.read(obj, timeline.start, timeline.edge)
-            context["status"] = CompactionStatus.read(obj, with_text=with_text)
-            context["tools"] = Tools.of(self, request, obj)
-            context["may_pin"] = self.has_act_permission(request, obj)
+            context.update(conversation_page.context(self, request, obj))
         return super().render_change_form(request, context, add, change, form_url, obj)
-
-
-def conversation_admin(site: admin.AdminSite) -> admin.ModelAdmin[Conversation] | None:
-    """Return the site's admin of conversations, which decides who may see which; None if it has none."""
-    return site.get_model_admin(Conversation) if site.is_registered(Conversation) else None
-
-
-def _unquoted(word: str) -> str:
-    return unescape_string_literal(word) if word[0] in "\"'" and word[0] == word[-1] else word

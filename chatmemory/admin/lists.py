@@ -7,18 +7,19 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
-from django.contrib.admin.options import IS_POPUP_VAR
-from django.contrib.admin.views.main import ChangeList
+from django.contrib.admin.options import IS_POPUP_VAR, TO_FIELD_VAR
+from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR, ChangeList
 from django.core.paginator import Paginator
 from django.db.models import F, Q, QuerySet
 from django.db.models.constants import LOOKUP_SEP
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 from django.utils.functional import cached_property
-from django.utils.text import smart_split
+from django.utils.text import smart_split, unescape_string_literal
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.admin.display.gauge import grouped, used_in_window
+from chatmemory.core.serialization.storable import with_replacements
 from chatmemory.models import LONGEST_SEARCH, Conversation, ConversationQuerySet
 
 if TYPE_CHECKING:
@@ -26,7 +27,21 @@ if TYPE_CHECKING:
 else:
     Pages = Paginator
 
-__all__ = ["CappedList", "CappedPaginator", "FullnessFilter", "HasEvictedFilter", "is_offered", "words"]
+__all__ = [
+    "MOST_SORTED",
+    "CappedList",
+    "CappedPaginator",
+    "FullnessFilter",
+    "HasEvictedFilter",
+    "is_offered",
+    "searched",
+    "storable",
+    "unquoted",
+    "words",
+]
+
+MOST_SORTED = 10_000
+"""The rows that a list sorts by a column that no index has."""
 
 _MOST_COUNTED = 10_000
 _MOST_WORDS = 5
@@ -51,10 +66,33 @@ class CappedPaginator(Pages):
 
 
 class CappedList(ChangeList):
-    """A list that is counted only up to a limit."""
+    """A list that is counted only up to a limit, and that reads no more of other rows than finds those of a page."""
 
     paginator: CappedPaginator
+    model_admin: Any
     result_count: Any
+    result_list: Any
+    sortable_by: Any
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        # To sort whole rows, databases read them all. So the page's keys come first, by an index where there is one.
+        keys = list(self.result_list.values_list("pk", flat=True))
+        rows = {row.pk: row for row in self.rows(request, keys)}
+        self.result_list = [rows[key] for key in keys if key in rows]
+        # A link to other rows of a list to choose from must lead to one to choose from, too.
+        popup = {name: self.params[name] for name in (IS_POPUP_VAR, TO_FIELD_VAR) if name in self.params}
+        for row in self.result_list:
+            row.popup = popup
+
+    def rows(self, request: HttpRequest, keys: list[Any]) -> QuerySet[Any]:
+        """Return the rows of a page, in any order."""
+        rows: QuerySet[Any] = self.apply_select_related(self.root_queryset.filter(pk__in=keys).order_by())
+        return rows
+
+    def get_ordering_field(self, field_name: Any) -> Any:
+        # Otherwise an address could still ask for any column.
+        return super().get_ordering_field(field_name) if field_name in self.sortable_by else None
 
     @property
     def as_said(self) -> ChangeList:
@@ -64,14 +102,39 @@ class CappedList(ChangeList):
             said.result_count = gettext("%(count)s+") % {"count": grouped(self.result_count)}
         return said
 
+    @property
+    def before_search(self) -> ChangeList:
+        """The list as a new search finds it: a column more or less has other numbers, so it is not sorted by one."""
+        found = copy(self)
+        found.params = {name: value for name, value in self.params.items() if name != ORDER_VAR}
+        return found
+
 
 def words(search_term: str) -> list[str]:
     """Return the first few words of a search; words in quotation marks count as one.
 
     Further words are ignored: each is a condition of its own, and databases bound their number. So are characters
-    after the first :data:`LONGEST_SEARCH`.
+    after the first :data:`LONGEST_SEARCH`. Characters that no database takes become one that no text has.
     """
-    return list(islice(smart_split(search_term[:LONGEST_SEARCH]), _MOST_WORDS))
+    return list(islice(smart_split(with_replacements(search_term[:LONGEST_SEARCH])), _MOST_WORDS))
+
+
+def unquoted(word: str) -> str:
+    """Return a word of a search without the quotation marks around it."""
+    return unescape_string_literal(word) if word[0] in "\"'" and word[0] == word[-1] else word
+
+
+def searched(request: HttpRequest) -> list[str]:
+    """Return the words that a request for a list searches for, without quotation marks."""
+    return [found for word in words(request.GET.get(SEARCH_VAR, "")) if (found := unquoted(word))]
+
+
+def storable(query: QueryDict) -> QueryDict:
+    """Return the query of an address without U+0000 and half surrogate pairs, which no database takes."""
+    taken = QueryDict(mutable=True)
+    for name, values in query.lists():
+        taken.setlist(with_replacements(name), with_replacements(values))
+    return taken
 
 
 def is_offered(model_admin: Any, request: HttpRequest, lookup: str) -> bool:
@@ -88,7 +151,8 @@ def is_offered(model_admin: Any, request: HttpRequest, lookup: str) -> bool:
     offered = {model_admin.date_hierarchy}
     for found in model_admin.get_list_filter(request):
         field = found[0] if isinstance(found, (list, tuple)) else found
-        offered.add(getattr(field, "parameter_name", field))
+        own = [getattr(field, "parameter_name", field)]
+        offered.update(field.parameters() if hasattr(field, "parameters") else own)
     return any(lookup == name or lookup.startswith(f"{name}{LOOKUP_SEP}") for name in offered)
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from django.contrib import admin
-from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.db.models.functions import Left, Length
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -19,10 +17,15 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory import staff
-from chatmemory.admin.conversations import ConversationAdmin, conversation_admin
+from chatmemory.admin.conversations import ConversationAdmin
 from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.message import shown
-from chatmemory.admin.lists import CappedList, CappedPaginator, is_offered, words
+from chatmemory.admin.display.moments import short_moment
+from chatmemory.admin.display.passages import passage, with_passages
+from chatmemory.admin.lists import CappedList, CappedPaginator, is_offered, searched, storable, words
+from chatmemory.admin.owner_filter import MessageOwnerFilter
+from chatmemory.admin.sites import conversation_admin
+from chatmemory.admin.styles import SCRIPTS, STYLES
 from chatmemory.admin.views.base import record_list
 from chatmemory.database.operations.compaction.due import UNCOVERED
 from chatmemory.models import PINNED, Conversation, Message, MessageQuerySet
@@ -32,37 +35,12 @@ if TYPE_CHECKING:
 else:
     ModelAdmin = admin.ModelAdmin
 
-__all__ = ["MessageAdmin", "OwnerFilter", "PinnedFilter", "StateFilter"]
+__all__ = ["MessageAdmin", "PinnedFilter", "StateFilter"]
 
 # Longer payloads hold media; the list does not read them to show what they are.
 _LONGEST_READ = 10_000
 
 _LONGEST_SAID = 160
-
-
-class OwnerFilter(admin.SimpleListFilter):
-    """A filter by owner, offered after an owner was chosen in the list, to show the choice and to undo it."""
-
-    title = _("owner")
-    parameter_name = "conversation__owner__pk__exact"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[Any, str]]:
-        chosen: Any = self.value()
-        if chosen is None:
-            return []
-        conversations = conversation_admin(model_admin.admin_site)
-        if conversations is None:
-            return []
-        try:
-            # Only an owner of conversations that this site shows is named.
-            found = conversations.get_queryset(request).filter(owner=chosen).select_related("owner").first()
-        except (TypeError, ValueError, ValidationError) as error:
-            raise IncorrectLookupParameters(error) from error
-        return [(chosen, str(chosen if found is None else found.owner))]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Message]) -> QuerySet[Message]:
-        chosen: Any = self.value()
-        return queryset if chosen is None else queryset.filter(conversation__owner=chosen)
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -106,14 +84,23 @@ class PinnedFilter(admin.SimpleListFilter):
 
 
 class MessageList(CappedList):
-    """A list that reads the payloads of messages without text, to show what they are."""
+    """A list that shows, for a search, what it found in the messages, and what those are that have no text."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
+        wanted = searched(request)
+        if wanted and self.model_admin.has_read_text_permission(request):
+            for row in self.result_list:
+                row.passage = passage(row, wanted)
         silent = {row.pk: row for row in self.result_list if not getattr(row, "beginning", "-").strip()}
         rows = Message.objects.using(self.queryset.db).filter(pk__in=silent).annotate(length=Length("payload"))
         for pk, payload in rows.filter(length__lte=_LONGEST_READ).values_list("pk", "payload"):
             silent[pk].payload, silent[pk].text = payload, ""
+
+    def rows(self, request: HttpRequest, keys: list[Any]) -> QuerySet[Message]:
+        rows: QuerySet[Message] = super().rows(request, keys)
+        # Not when they may not read them: what is at a place of a text would tell what it says.
+        return with_passages(rows, searched(request)) if self.model_admin.has_read_text_permission(request) else rows
 
 
 @admin.register(Message)
@@ -123,8 +110,8 @@ class MessageAdmin(ModelAdmin):
     Conversation, owner and text of a message are shown only to staff who may see them in the admin of conversations.
     """
 
-    list_display = ("place", "owner", "position", "role", "said", "tokens", "state", "created_at")
-    list_filter = (OwnerFilter, "type", StateFilter, PinnedFilter, "eviction_reason", "origin", "created_at")
+    list_display = ("place", "position", "role", "said", "owner", "tokens", "state", "time")
+    list_filter = (MessageOwnerFilter, "type", StateFilter, PinnedFilter, "eviction_reason", "origin", "created_at")
     list_select_related = ("conversation__owner",)
     ordering = ("-id",)
     sortable_by = ("tokens",)
@@ -135,7 +122,8 @@ class MessageAdmin(ModelAdmin):
     search_help_text = _("Owner and what the messages say. Five words at most.")
 
     class Media:
-        css = {"all": ("chatmemory/admin.css",)}
+        css = STYLES
+        js = SCRIPTS
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
         fields = []
@@ -165,6 +153,7 @@ class MessageAdmin(ModelAdmin):
         return MessageList
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        request.GET = storable(request.GET)  # type: ignore[assignment]
         found = super().get_changelist_instance(request)
         if not self.has_read_text_permission(request):
             found.search_help_text = gettext("Owner. Five words at most.")
@@ -192,22 +181,16 @@ class MessageAdmin(ModelAdmin):
     @admin.display(description=_("conversation"))
     def place(self, row: Message) -> str:
         """Return the conversation and the position in it."""
-        return format_html(
-            '<bdi>{}</bdi> <span class="chatmemory-position">{}</span>', str(row.conversation), str(row.position)
-        )
+        message = gettext("message %(position)s") % {"position": row.position}
+        return format_html('<bdi>{}</bdi> <span class="chatmemory-position">{}</span>', str(row.conversation), message)
 
     @admin.display(description=_("owner"))
     def owner(self, row: Message) -> Any:
         """Return the owner of the conversation, as a link that filters by them."""
-        owner = row.conversation.owner
-        if owner is None:
-            return None
-        return format_html(
-            '<a href="?{}"><bdi>{}</bdi></a>', urlencode({OwnerFilter.parameter_name: owner.pk}), str(owner)
-        )
+        return MessageOwnerFilter.link(row.conversation, getattr(row, "popup", {}))
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        if lookup == OwnerFilter.parameter_name:
+        if lookup in MessageOwnerFilter.parameters():
             return self.has_view_conversations_permission(request)
         return is_offered(self, request, lookup) and super().lookup_allowed(lookup, value, request)
 
@@ -219,6 +202,8 @@ class MessageAdmin(ModelAdmin):
     @admin.display(description=_("text"))
     def said(self, row: Message) -> str:
         """Return the beginning of the text; without a text, what the message is."""
+        if (found := getattr(row, "passage", None)) is not None:
+            return format_html('<bdi class="chatmemory-said">{}</bdi>', found)
         beginning: str = getattr(row, "beginning", "")
         if "payload" in row.__dict__:
             excerpt = shown(row).excerpt
@@ -239,6 +224,11 @@ class MessageAdmin(ModelAdmin):
         if row.is_pinned:
             return _("pinned")
         return _("retained") if row.is_retained else row.get_eviction_reason_display()
+
+    @admin.display(description=_("time"))
+    def time(self, row: Message) -> str:
+        """Return when it was said."""
+        return short_moment(row.created_at)
 
     def has_read_text_permission(self, request: HttpRequest) -> bool:
         """Return whether this member of staff may read what messages say; the site's admin of conversations decides."""

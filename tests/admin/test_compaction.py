@@ -267,7 +267,7 @@ class TestFailures:
 class TestOnTheTimeline:
     def test_a_summary_says_what_it_stands_for(self, admin_client, conversation) -> None:
         conversation.memory.compact(shortest)
-        shown = html(admin_client, page(conversation))
+        shown = html(admin_client, page(conversation) + "?view=history")
         summary, covered = summary_of(conversation), conversation.messages.filter(position__range=(1, 8))
         tokens = sum(row.token_count for row in covered)
         said = card(shown, 13)
@@ -281,12 +281,23 @@ class TestOnTheTimeline:
         conversation.memory.compact(shortest)
         shown = html(admin_client, page(conversation))
         left = card(shown, 1), card(shown, 8)
-        assert "Evicted: no room in the window" in left[0]  # before there was a summary
+        assert "Evicted pushed out by messages" in left[0]  # before there was a summary
         assert "Evicted: a summary stands for it" in left[1]
         for text in left:
             assert "message 13 is the summary" in text
             assert "in no summary" not in text
         assert '<a href="?position=13#message-13">message 13 is the summary</a>' in shown
+
+    def test_of_many_only_the_newest_have_cards(self, admin_client, conversation) -> None:
+        for number in range(6, 30):
+            conversation.memory.add(*turn(number))
+            conversation.memory.compact(shortest)
+        for query in ("", "?view=history"):
+            with CaptureQueriesContext(connection) as captured:
+                shown = html(admin_client, page(conversation) + query)
+            assert shown.count('class="chatmemory-card"') == 5
+            assert len(captured) < 40
+        assert "Stands for messages 1–" in words(shown)
 
     def test_a_superseded_summary_keeps_its_card(self, admin_client, conversation) -> None:
         conversation.memory.compact(shortest)
@@ -364,7 +375,7 @@ class TestOnTheTimeline:
 
 class TestWhatIsInNoSummary:
     def test_is_marked_and_found(self, admin_client, conversation) -> None:
-        shown = html(admin_client, page(conversation))
+        shown = html(admin_client, page(conversation) + "?view=history")
         assert "in no summary" in card(shown, 1)
         assert "First in no summary" in timeline(shown)
         assert "Summary due yes, if there is enough to summarise" in words(shown)
@@ -372,13 +383,13 @@ class TestWhatIsInNoSummary:
         response = admin_client.get(page(conversation) + "?go=first-uncovered")
         assert response.url.endswith("?position=1#message-1")
         conversation.memory.compact(shortest)
-        shown = html(admin_client, page(conversation))
+        shown = html(admin_client, page(conversation) + "?view=history")
         assert "in no summary" not in timeline(shown)
         assert "Summary due not now Latest summary message 13" in words(shown)
 
     def test_what_was_cleared_away_is_no_longer_among_it(self, admin_client, conversation) -> None:
         conversation.memory.clear()
-        assert "in no summary" not in timeline(html(admin_client, page(conversation)))
+        assert "in no summary" not in timeline(html(admin_client, page(conversation) + "?view=history"))
 
     def test_is_no_matter_where_no_summaries_are_made(self, admin_client) -> None:
         made = ConversationFactory(window="messages", limit=2)
@@ -398,8 +409,8 @@ class TestWhatIsInNoSummary:
 
 class TestTheSetting:
     def test_is_changed_and_logged(self, admin_client, conversation) -> None:
-        wanted = {"window": "messages", "limit": "9", "compact_at": "70"}
-        shown = html(admin_client, page(conversation, "window") + "?window=messages&limit=9&compact_at=70")
+        wanted = {"1-window": "messages", "1-limit": "9", "1-compact_at": "70"}
+        shown = html(admin_client, page(conversation, "window") + "?1-window=messages&1-limit=9&1-compact_at=70")
         assert "a summary is due at 90% → at most 9 messages, a summary is due at 70%" in words(shown)
         seen = unescape(re.findall(r'name="seen" value="([^"]+)"', shown)[0])
         admin_client.post(page(conversation, "window"), {**wanted, "seen": seen})
@@ -411,21 +422,21 @@ class TestTheSetting:
         assert "at most 9 messages a summary is due at 70%" in words(html(admin_client, page(conversation)))
 
     def test_can_be_taken_away(self, admin_client, conversation) -> None:
-        shown = html(admin_client, page(conversation, "window") + "?window=messages&limit=9&compact_at=")
+        shown = html(admin_client, page(conversation, "window") + "?1-window=messages&1-limit=9&1-compact_at=")
         seen = unescape(re.findall(r'name="seen" value="([^"]+)"', shown)[0])
         address = page(conversation, "window")
-        admin_client.post(address, {"window": "messages", "limit": "9", "compact_at": "", "seen": seen})
+        admin_client.post(address, {"1-window": "messages", "1-limit": "9", "1-compact_at": "", "seen": seen})
         conversation.refresh_from_db()
         assert conversation.compact_at is None
         assert "No summary is made by itself any more." in logged()[0]
 
     def test_stays_where_it_is_not_named(self, admin_client, conversation) -> None:
-        shown = html(admin_client, page(conversation, "what_if") + "?window=messages&limit=5")
-        assert "compact_at=90" in shown
+        shown = html(admin_client, page(conversation, "window") + "?1-window=messages&1-limit=5")
+        assert '<input type="hidden" name="1-compact_at" value="90">' in shown
 
     @pytest.mark.parametrize("wrong", ["0", "101", "x"])
     def test_is_refused_if_it_is_no_percentage(self, admin_client, conversation, wrong) -> None:
-        address = page(conversation, "window") + f"?window=messages&limit=5&compact_at={wrong}"
+        address = page(conversation, "window") + f"?1-window=messages&1-limit=5&1-compact_at={wrong}"
         assert "errorlist" in html(admin_client, address)
 
 

@@ -54,8 +54,18 @@ def timeline(text):
     return words(found[0])
 
 
+def history(client, conversation):
+    """Everything said, as a reader sees it."""
+    return timeline(html(client, page(conversation) + "?view=history"))
+
+
 def words(text):
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", text)).split())
+
+
+def without_values(text):
+    """The page with an empty value in place of each first words of a bar, which are no text of the page."""
+    return re.sub(' data-words="[^"]*"', ' data-words=""', text)
 
 
 @pytest.fixture
@@ -106,7 +116,7 @@ class TestList:
     def test_a_conversation_without_title_goes_by_its_memory_id(self, admin_client):
         ConversationFactory(owner=None, memory_id="untitled-1", title="", window="tokens", limit=1200)
         shown = words(html(admin_client, LIST))
-        assert "untitled-1 - 0 of 1,200 tokens 0 0" in shown
+        assert "untitled-1 no owner 0 of 1,200 tokens 0 0" in shown
 
     def test_its_queries_do_not_grow_with_the_conversations(self, admin_client, conversation):
         with CaptureQueriesContext(connection) as before:
@@ -136,29 +146,38 @@ class TestList:
 class TestPage:
     def test_shows_the_facts(self, admin_client, conversation):
         shown = words(own_part(html(admin_client, page(conversation))))
+        assert shown.startswith("Owner marta Memory ID tea-7 Window at most 4 messages Last activity")
         assert "4 of 4 messages 100 percent of the window in use" in shown
-        assert "4 retained, 2 evicted" in shown
-        assert "Owner marta Memory ID tea-7 Window at most 4 messages Tokens counted for gpt-4o" in shown
         assert "Messages said 6 Tokens retained" in shown
-        assert "Version 3" in shown
+        assert "Tokens counted for gpt-4o" in shown
+        assert "Version 3 Created" in shown
+
+    def test_its_title_is_the_conversations_and_stands_once(self, admin_client, conversation):
+        shown = html(admin_client, page(conversation))
+        assert [words(title) for title in re.findall(r"<h1\b.*?</h1>", shown, re.DOTALL)] == ["About tea"]
+        assert "About tea" not in own_part(shown)
+
+    def test_its_owner_leads_to_their_conversations(self, admin_client, conversation):
+        assert f'href="{LIST}?owner__pk__exact={conversation.owner_id}"' in html(admin_client, page(conversation))
+        ownerless = ConversationFactory(owner=None)
+        assert "Owner no owner" in words(html(admin_client, page(ownerless)))
 
     def test_tells_retained_from_evicted_and_why(self, admin_client, conversation):
-        shown = html(admin_client, page(conversation))
+        shown = html(admin_client, page(conversation) + "?view=history")
         before, _, after = timeline(shown).partition("The memory begins here")
         assert re.findall(r"(?:question|answer) \d", after) == ["question 1", "answer 1", "question 2", "answer 2"]
         assert set(re.findall(r"(?:question|answer) \d", before)) == {"question 0", "answer 0"}
         assert "2 pushed out by" not in before
         row = conversation.messages.get(position=0)
         assert (
-            f"{row.token_count} tokens What the model saw question 0 "
-            f"Evicted: no room in the window pushed out by messages 4 to 5 in version {row.evicted_in}"
+            f"{row.token_count} tokens question 0 Evicted pushed out by messages 4 to 5 in version {row.evicted_in}"
         ) in before
         assert shown.count('<details class="chatmemory-folded"') == 2
-        assert "Evicted:" not in after
+        assert "Evicted" not in after
 
     def test_adds_up_the_tokens_of_the_memory(self, admin_client, conversation):
         tokens = list(conversation.messages.retained().values_list("token_count", flat=True))
-        shown = timeline(html(admin_client, page(conversation)))
+        shown = history(admin_client, conversation)
         totals = [int(total) for total in re.findall(r"running total (\d+)", shown)]
         assert totals == [sum(tokens[: index + 1]) for index in range(4)]
 
@@ -168,28 +187,28 @@ class TestPage:
         conversation.memory.set_window(limit=2)
         conversation.memory.add(UserMessage("d"))
         conversation.memory.clear()
-        shown = timeline(html(admin_client, page(conversation)))
-        assert re.findall(r"pushed out by message (\d)", shown) == ["3"]
+        shown = history(admin_client, conversation)
+        assert re.findall(r"Evicted pushed out by message (\d)", shown) == ["3"]
         assert shown.index("pushed out") > shown.index("1 User b")
         assert "The memory is empty: the model gets nothing." in shown
 
     def test_a_system_message_in_front_is_not_where_the_memory_begins(self, admin_client):
         conversation = ConversationFactory(window="messages", limit=2)
         conversation.memory.add(SystemMessage("rules"), *(UserMessage(f"m{number}") for number in range(4)))
-        shown = timeline(html(admin_client, page(conversation)))
+        shown = history(admin_client, conversation)
         assert shown.index("rules") < shown.index("m2") < shown.index("The memory begins here") < shown.index("m3")
 
     def test_an_empty_conversation_says_so(self, admin_client):
-        shown = html(admin_client, page(ConversationFactory()))
-        assert "The memory is empty: the model gets nothing." in timeline(shown)
-        assert "chatmemory-strip" not in shown
+        shown = html(admin_client, page(ConversationFactory()) + "?view=history")
+        assert "Nothing was said yet." in timeline(shown)
+        assert "chatmemory-strip" not in own_part(shown)
 
     def test_says_that_evicted_messages_were_not_kept(self, admin_client, settings):
         settings.CHATMEMORY = {"KEEP_HISTORY": False}
         conversation = ConversationFactory(window="messages", limit=1)
         conversation.memory.add(UserMessage("one"))
         conversation.memory.clear()
-        assert "were not kept" in timeline(html(admin_client, page(conversation)))
+        assert "were not kept" in history(admin_client, conversation)
 
     def test_an_overfull_window_is_said_to_be(self, admin_client, conversation):
         Conversation.objects.filter(pk=conversation.pk).update(limit=2)
@@ -202,13 +221,13 @@ class TestPage:
         conversation.memory.add(
             AiMessage(None, [good, bad]), ToolExecutionResultMessage("call_1", "weather", "no such city", is_error=True)
         )
-        shown = unescape(html(admin_client, page(conversation)))
+        shown = unescape(html(admin_client, page(conversation) + "?view=history"))
         assert '>{\n  "city": "Oslo",\n  "days": [\n    1,\n    2\n  ]\n}<' in shown
         assert '>{"city":<' in shown
-        assert "Calls weather call_1" in timeline(shown)
+        assert 'Calls weather(city="Oslo", days=[1, 2]) call_1' in timeline(shown)
         assert "Tool result weather error" in timeline(shown)
         assert "Answers the call call_1 no such city" in timeline(shown)
-        assert shown.count('class="chatmemory-answer"') == 1
+        assert shown.count(" chatmemory-answer") == 1
 
     def test_thinking_attributes_names_and_custom_messages_are_there(self, admin_client):
         conversation = ConversationFactory()
@@ -217,7 +236,7 @@ class TestPage:
             AiMessage("done", thinking="first I think", attributes={"mood": "calm"}),
             CustomMessage({"card": 7}),
         )
-        shown = timeline(html(admin_client, page(conversation)))
+        shown = history(admin_client, conversation)
         assert "User theo" in shown
         assert 'Thinking first I think done Attributes { "mood": "calm" }' in shown
         assert "Custom" in shown
@@ -236,7 +255,7 @@ class TestPage:
                 ]
             )
         )
-        shown = html(admin_client, page(conversation))
+        shown = html(admin_client, page(conversation) + "?view=history")
         shown = shown[shown.index('id="timeline"') :]
         assert "https://evil.example/pixel.png" in shown
         assert not re.search(r"<(img|audio|video|iframe|object|embed|link)\b", shown)
@@ -249,7 +268,7 @@ class TestPage:
 
     def test_synthetic_messages_are_marked(self, admin_client, conversation):
         conversation.memory.set([UserMessage("a summary")])
-        shown = timeline(html(admin_client, page(conversation)))
+        shown = history(admin_client, conversation)
         assert "User synthetic" in shown
         assert "dropped by a rewrite" in shown
 
@@ -261,83 +280,9 @@ class TestPage:
 
     def test_a_row_that_cannot_be_read_does_not_hide_the_others(self, admin_client, conversation):
         Message.objects.filter(conversation=conversation, position=4).update(payload="{broken")
-        shown = timeline(html(admin_client, page(conversation)))
+        shown = history(admin_client, conversation)
         assert "This message cannot be read" in shown
         assert "answer 2" in shown
-
-
-class TestPages:
-    @pytest.fixture
-    def long(self):
-        """Messages 0 to 249, of which the last 20 are retained."""
-        made = ConversationFactory(window="messages", limit=20)
-        made.memory.add(*(UserMessage(f"m{number}.") for number in range(250)))
-        made.refresh_from_db()
-        return made
-
-    @pytest.mark.parametrize(
-        ("query", "first", "last"),
-        [
-            ("", 200, 249),
-            ("?position=0", 0, 49),
-            ("?position=49", 0, 49),
-            ("?position=50", 50, 99),
-            ("?position=9999", 200, 249),
-            ("?position=x", 200, 249),
-            ("?position=-1", 200, 249),
-            ("?position=%00", 200, 249),
-            (f"?position={'9' * 5000}", 200, 249),
-        ],
-    )
-    def test_a_page_has_fifty_positions(self, admin_client, long, query, first, last):
-        shown = timeline(html(admin_client, page(long) + query))
-        assert f"Messages {first}–{last} of 250" in shown
-        assert f"m{first}." in shown
-        assert f"m{last}." in shown
-        assert f"m{first - 1}." not in shown
-
-    def test_it_opens_where_the_memory_begins(self, admin_client, long):
-        assert "The memory begins here" in timeline(html(admin_client, page(long)))
-        assert "The memory begins here" not in timeline(html(admin_client, page(long) + "?position=0"))
-
-    def test_the_first_evicted_is_a_jump_away(self, admin_client, long):
-        assert 'href="?go=first-evicted"' in html(admin_client, page(long))
-        assert admin_client.get(page(long) + "?go=first-evicted")["Location"].endswith("?position=0#message-0")
-
-    def test_the_strip_has_a_bar_for_each_message(self, admin_client, long):
-        shown = html(admin_client, page(long))
-        assert shown.count('class="chatmemory-bar"') == 230
-        assert shown.count('class="chatmemory-bar chatmemory-bar-retained"') == 20
-        assert 'href="?position=17#message-17"' in shown
-        assert "One bar per message" in words(shown)
-
-    def test_the_strip_of_a_longer_one_is_a_part_around_the_page(self, admin_client):
-        conversation = ConversationFactory(window="messages", limit=5)
-        conversation.memory.add(*(UserMessage(f"m{number}") for number in range(1000)))
-        shown = words(html(admin_client, page(conversation) + "?position=500"))
-        assert "Messages 350 to 749" in shown
-
-    def test_neither_queries_nor_what_they_read_grow_with_the_messages(self, admin_client, long):
-        short = ConversationFactory(window="messages", limit=20)
-        short.memory.add(*(UserMessage(f"m{number}.") for number in range(130)))
-        counts = []
-        for conversation in (short, long):
-            for query in ("", "?position=0"):
-                with CaptureQueriesContext(connection) as captured:
-                    html(admin_client, page(conversation) + query)
-                counts.append(len(captured))
-        assert counts[:2] == counts[2:]
-
-    def test_numbers_in_addresses_and_drawings_are_not_localised(self, admin_client, settings):
-        settings.USE_THOUSAND_SEPARATOR = True
-        conversation = ConversationFactory(window="messages", limit=5)
-        conversation.memory.add(*(UserMessage("m") for _ in range(1300)))
-        shown = html(admin_client, page(conversation))
-        drawing = shown[
-            shown.index("<svg", shown.index('id="timeline"')) : shown.index("</svg>", shown.index('id="timeline"'))
-        ]
-        assert not re.search(r'="[^"]*\d,\d', drawing)
-        assert 'href="?position=1299#message-1299"' in shown
 
 
 class TestWhatTheModelSaw:
@@ -351,8 +296,9 @@ class TestWhatTheModelSaw:
         assert "question 1" not in shown
         assert "Evicted:" not in shown
 
-    def test_each_message_leads_there(self, admin_client, conversation):
-        assert f'href="{self.address(conversation)}?message=3"' in html(admin_client, page(conversation))
+    def test_each_answer_leads_there(self, admin_client, conversation):
+        shown = html(admin_client, page(conversation))
+        assert re.findall(rf'href="{self.address(conversation)}\?answer=(\d)"', shown) == ["1", "3", "5"]
 
     def test_any_message(self, admin_client, conversation):
         shown = words(html(admin_client, self.address(conversation, "?message=3")))
@@ -362,7 +308,7 @@ class TestWhatTheModelSaw:
         for query in ("", "?version=99", "?version=x", "?message=99", "?message=-1", f"?version={'9' * 5000}"):
             shown = words(html(admin_client, self.address(conversation, query)))
             assert "The memory at version 3 4 messages" in shown
-            assert ("There is no such" in shown) == bool(query)
+            assert ("there is no " in shown) == bool(query)
 
     def test_json_to_copy(self, admin_client, conversation):
         shown = unescape(html(admin_client, self.address(conversation, "?version=1")))
@@ -388,39 +334,6 @@ class TestWhatTheModelSaw:
         shown = words(unescape(html(admin_client, self.address(conversation))))
         for name in ("OpenAI", "Anthropic", "Gemini"):
             assert f"This format cannot express it: message 0 (CUSTOM): {name} has no such messages" in shown
-
-
-class TestWhatIf:
-    def test_tries_a_window_and_writes_nothing(self, admin_client, conversation):
-        before = list(Message.objects.values())
-        shown = words(html(admin_client, page(conversation, "what_if") + "?window=messages&limit=1"))
-        assert "1 would stay, 3 would be evicted" in shown
-        assert "1 of 1 message" in shown
-        assert shown.count("would be evicted: no room in the window") == 3
-        assert list(Message.objects.values()) == before
-
-    @pytest.mark.parametrize(
-        "query", ["?window=hours&limit=1", "?window=messages&limit=0", "?window=messages", "?limit=x"]
-    )
-    def test_says_what_is_wrong_with_a_window(self, admin_client, conversation, query):
-        shown = html(admin_client, page(conversation, "what_if") + query)
-        assert "errorlist" in shown
-        assert 'id="chatmemory-outcome"' not in shown
-
-    def test_applying_is_another_step(self, admin_client, conversation):
-        shown = unescape(html(admin_client, page(conversation, "what_if") + "?window=messages&limit=1"))
-        address = page(conversation, "window") + "?window=messages&limit=1"
-        assert f'href="{address}&low_water=100&whole_turns=no&keep_tool_results=&compact_at="' in shown
-        asked = html(admin_client, address)
-        assert "3 messages will be evicted now" in words(asked)
-        assert "at most 4 messages → at most 1 message" in words(asked)
-        assert not re.search(r'<(select|input type="number")', asked)
-        assert conversation.messages.retained().count() == 4
-        seen = re.search(r'name="seen" value="([^"]+)"', asked)[1]
-        done = admin_client.post(address, {"window": "messages", "limit": "1", "seen": seen}, follow=True)
-        assert "3 messages were evicted" in words(done.content.decode())
-        assert conversation.messages.retained().count() == 1
-        assert "The window was changed" in words(html(admin_client, page(conversation, "history")))
 
 
 class TestActs:
@@ -501,7 +414,7 @@ class TestHostileText:
             assert "&lt;script&gt;alert(1)" in shown
 
     def test_cannot_turn_the_text_around_it_around(self, admin_client, hostile):
-        shown = own_part(html(admin_client, page(hostile)))
+        shown = without_values(own_part(html(admin_client, page(hostile))))
         for found in re.finditer("\u202e", shown):
             before = shown[: found.start()]
             opened = before[before.rindex("<") :]
@@ -511,7 +424,7 @@ class TestHostileText:
         shown = own_part(html(admin_client, page(hostile)))
         assert "<script" not in shown
         assert "<style" not in shown
-        assert not re.search(r"<[^>]*\s(style|on\w+)=", shown)
+        assert not re.search(r"<[^>]*\s(style|on\w+)=", without_values(shown))
 
 
 class TestPermissions:
@@ -526,17 +439,18 @@ class TestPermissions:
         for address in (
             page(conversation),
             page(conversation, "memory"),
-            page(conversation, "what_if") + "?window=messages&limit=2",
+            page(conversation, "window") + "?1-window=messages&1-limit=2",
             f"{LIST}?q=question",
         ):
             shown = html(client, address)
             assert not re.search(r"question \d|answer \d", shown)
-        shown = timeline(html(client, page(conversation)))
+        shown = history(client, conversation)
         assert "You have no permission to read what it says." in shown
-        assert "no room in the window" in shown
+        assert "pushed out by messages 4 to 5" in shown
         assert f"{conversation.messages.first().token_count} tokens" in shown
-        for name in ("export_jsonl", "export_openai", "export_langchain4j", "window", "clear"):
+        for name in ("export_jsonl", "export_openai", "export_langchain4j", "clear"):
             assert client.get(page(conversation, name)).status_code == 403
+        for name in ("export_jsonl", "export_openai", "export_langchain4j", "window", "clear"):
             assert client.post(page(conversation, name)).status_code == 403
         assert "Export" not in words(html(client, page(conversation)))
         chosen = {"_selected_action": [str(conversation.pk)]}

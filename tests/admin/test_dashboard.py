@@ -17,6 +17,8 @@ from django.utils import timezone
 
 from chatmemory import UserMessage
 from chatmemory.admin.display.dashboard import Dashboard
+from chatmemory.admin.display.dashboard_chart import Chart
+from chatmemory.admin.display.dashboard_period import MONTHS
 from chatmemory.models import Conversation, Message
 from tests.support.factories import ConversationFactory, UserFactory
 
@@ -36,7 +38,7 @@ def test_days_count_what_was_said_in_them() -> None:
     now = timezone.now()
     Message.objects.filter(position__lt=2).update(created_at=now - timedelta(days=3))
     Message.objects.filter(position=2).update(created_at=now - timedelta(days=40))
-    days = {day.day: (day.messages, day.tokens) for day in Dashboard.read(Conversation.objects.all()).days}
+    days = {day.start: (day.messages, day.tokens) for day in Dashboard.read(Conversation.objects.all()).steps}
     today = now.astimezone(UTC).date()
     assert len(days) == 30
     assert (days[today], days[today - timedelta(days=3)], days[today - timedelta(days=1)]) == ((2, 10), (2, 10), (0, 0))
@@ -47,7 +49,7 @@ def test_a_conversation_that_was_not_active_is_not_looked_at() -> None:
     conversation.memory.add(UserMessage("x"))
     Conversation.objects.update(updated_at=datetime(2020, 1, 1, tzinfo=UTC))
     dashboard = Dashboard.read(Conversation.objects.all())
-    assert sum(day.messages for day in dashboard.days) == 0
+    assert sum(day.messages for day in dashboard.steps) == 0
     assert dashboard.fullest == []
 
 
@@ -68,15 +70,95 @@ def test_it_is_on_the_page_of_the_app(admin_client: Client) -> None:
 def test_charts_say_how_high_and_how_long_they_are(admin_client: Client) -> None:
     ConversationFactory().memory.add(*(UserMessage("hello") for _ in range(1200)))
     shown = words(admin_client.get(PAGE).content.decode())
-    days = Dashboard.read(Conversation.objects.all()).days
-    assert "Messages said per day peak 1,200" in shown
-    assert "Tokens per day peak 6,000" in shown
-    first, last = (date(day.day, "MONTH_DAY_FORMAT") for day in (days[0], days[-1]))
+    days = Dashboard.read(Conversation.objects.all()).steps
+    assert "Messages said per day peak 1,200 1,200 300 0" in shown
+    assert "Tokens per day peak 6,000 6,000 1,500 0" in shown
+    first, last = (date(day.start, "MONTH_DAY_FORMAT") for day in (days[0], days[-1]))
     assert shown.count(f"{first} {last}") == 2
 
 
+def test_a_peak_does_not_flatten_the_other_days() -> None:
+    """A hundredth of the peak is a tenth as high; a single message beside many can still be seen."""
+    chart = Chart.of("x", [(10_000, "", ""), (2_500, "", ""), (100, "", ""), (1, "", ""), (0, "", "")])
+    assert [bar.height for bar in chart.bars] == [100, 50, 10, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("most", "top", "quarter"), [(0, 4, 1), (1, 4, 1), (5, 8, 2), (48, 48, 12), (20_149, 20_400, 5_100)]
+)
+def test_the_scale_has_round_numbers_and_room_for_the_peak(most: int, top: int, quarter: int) -> None:
+    chart = Chart.of("x", [(most, "", "")])
+    assert (chart.most, chart.top, chart.quarter) == (most, top, quarter)
+
+
+def test_it_looks_back_over_twelve_months(admin_client: Client) -> None:
+    conversation = ConversationFactory(window="messages", limit=1)
+    conversation.memory.add(*(UserMessage("hello") for _ in range(4)))
+    long_ago = timezone.now() - timedelta(days=200)
+    Message.objects.filter(position__lt=2).update(created_at=long_ago, evicted_at=long_ago)
+    months = {step.start: step.messages for step in Dashboard.read(Conversation.objects.all(), MONTHS).steps}
+    assert len(months) == 12
+    assert months[long_ago.date().replace(day=1)] == 2
+    assert months[timezone.now().date().replace(day=1)] == 2
+    shown = words(admin_client.get(PAGE, {"period": "12-months"}).content.decode())
+    assert "Messages said per month peak 2" in shown
+    assert "Month (UTC)" in shown
+    assert date(long_ago, "YEAR_MONTH_FORMAT") in shown
+    assert "no room in the window 3" in shown
+
+
+def test_months_follow_each_other_over_the_end_of_a_year() -> None:
+    starts = MONTHS.starts(datetime(2026, 2, 28, tzinfo=UTC).date())
+    assert [f"{start:%y-%m-%d}" for start in starts[:2] + starts[-3:]] == [
+        "25-03-01",
+        "25-04-01",
+        "26-01-01",
+        "26-02-01",
+        "26-03-01",
+    ]
+
+
+@pytest.mark.parametrize("period", ["", "1-day", "30-days"])
+def test_other_periods_are_the_last_thirty_days(admin_client: Client, period: str) -> None:
+    page = admin_client.get(PAGE, {"period": period}).content.decode()
+    assert '<a href="?period=30-days" aria-current="page">' in page
+    assert "Messages said per day" in words(page)
+
+
+def test_reasons_and_bars_lead_to_their_messages(admin_client: Client) -> None:
+    conversation = ConversationFactory(window="messages", limit=2)
+    conversation.memory.add(*(UserMessage("hello") for _ in range(5)))
+    conversation.memory.set([UserMessage("a summary")])
+    Message.objects.filter(position=4).update(created_at=timezone.now() - timedelta(days=3))
+    page = unescape(admin_client.get(PAGE).content.decode())
+
+    def listed(pattern: str) -> int:
+        (address,) = set(re.findall(pattern, page))
+        return int(admin_client.get(address).context["cl"].result_count)
+
+    assert listed(r'<a href="([^"]+)">no room in the window') == 3
+    # Two charts lead to the same list; what nobody said is not in it.
+    today, before = (date(timezone.now() - timedelta(days=days), "MONTH_DAY_FORMAT") for days in (0, 3))
+    assert listed(rf'<a href="([^"]+)" class="chatmemory-column"><title>{today}:') == 4
+    assert listed(rf'<a href="([^"]+)" class="chatmemory-column"><title>{before}:') == 1
+    assert page.count("chatmemory-column") == 60
+    assert page.count('<a href="/admin/chatmemory/message/?created_at__gte') == 4
+
+
+def test_no_link_leads_where_the_reader_may_not_go(client: Client) -> None:
+    ConversationFactory(window="messages", limit=1).memory.add(UserMessage("x"), UserMessage("y"))
+    user = UserFactory(is_staff=True)
+    user.user_permissions.add(Permission.objects.get(codename="view_conversation"))
+    client.force_login(user)
+    page = client.get(PAGE).content.decode()
+    assert "no room in the window 1" in words(page)
+    assert "/admin/chatmemory/message/" not in page
+
+
 def test_an_empty_site_has_one_too(admin_client: Client) -> None:
-    assert "No conversation was active." in words(admin_client.get(PAGE).content.decode())
+    shown = words(admin_client.get(PAGE).content.decode())
+    assert "No conversation was active." in shown
+    assert "No message was evicted." in shown
 
 
 def test_it_is_for_those_who_may_see_conversations(client: Client) -> None:
@@ -109,7 +191,7 @@ def test_evictions_are_those_of_the_last_days_only() -> None:
     conversation.memory.add(*(UserMessage("hello") for _ in range(4)))
     long_ago = timezone.now() - timedelta(days=40)
     Message.objects.filter(position=0).update(created_at=long_ago, evicted_at=long_ago)
-    assert sum(count for _, count, _ in Dashboard.read(Conversation.objects.all()).reasons) == 2
+    assert sum(reason.messages for reason in Dashboard.read(Conversation.objects.all()).reasons) == 2
 
 
 def test_the_fullest_are_so_by_what_their_windows_count() -> None:
@@ -125,8 +207,8 @@ def test_counts_only_the_conversations_it_is_given() -> None:
     for conversation in ConversationFactory.create_batch(2, window="messages", limit=1):
         conversation.memory.add(UserMessage("x"), UserMessage("y"))
     dashboard = Dashboard.read(Conversation.objects.filter(pk=conversation.pk))
-    assert sum(day.messages for day in dashboard.days) == 2
-    assert sum(count for _, count, _ in dashboard.reasons) == 1
+    assert sum(day.messages for day in dashboard.steps) == 2
+    assert sum(reason.messages for reason in dashboard.reasons) == 1
     assert [row for row, _ in dashboard.fullest] == [conversation]
 
 
@@ -145,6 +227,6 @@ def test_without_time_zones_days_are_the_servers(
     Message.objects.update(created_at=now)
     Conversation.objects.update(updated_at=now)
     monkeypatch.setattr(timezone, "now", lambda: now)
-    last = Dashboard.read(Conversation.objects.all()).days[-1]
-    assert (last.day, last.messages) == (now.date(), 1)
+    last = Dashboard.read(Conversation.objects.all()).steps[-1]
+    assert (last.start, last.messages) == (now.date(), 1)
     assert "Day (UTC)" not in words(admin_client.get(PAGE).content.decode())

@@ -16,9 +16,13 @@ pytestmark = [
 ]
 
 
-def test_a_long_conversation_costs_the_database_what_a_short_one_does(admin_client: Any) -> None:
+@pytest.mark.parametrize("query", ["", "?view=history", "?position={middle}", "?position=0"])
+def test_a_long_conversation_costs_the_database_what_a_short_one_does(admin_client: Any, query: str) -> None:
     def open_page(conversation: Conversation) -> None:
-        assert admin_client.get(f"/admin/chatmemory/conversation/{conversation.pk}/change/").status_code == 200
+        place = query.format(middle=conversation.next_position // 2)
+        assert admin_client.get(f"/admin/chatmemory/conversation/{conversation.pk}/change/{place}").status_code == 200
 
     short, long = (conversation_of(size) for size in (1_000, 20_000))
+    for conversation in (short, long):
+        conversation.refresh_from_db()
     assert sqlite_steps(lambda: open_page(long)) < 2 * sqlite_steps(lambda: open_page(short))

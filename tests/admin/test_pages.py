@@ -26,6 +26,7 @@ from chatmemory import (
 )
 from chatmemory.admin.display.gauge import Gauge, used_in_window
 from chatmemory.admin.display.json_layout import lay_out
+from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.message import most_chars, shown
 from chatmemory.admin.display.strip import Strip
 from chatmemory.admin.display.timeline import Timeline
@@ -56,9 +57,9 @@ def columns_read(captured: CaptureQueriesContext) -> str:
 
 
 class TestPushedOut:
-    def pushed_out(self, client: Client, made: Conversation, query: str = "") -> list[str]:
+    def pushed_out(self, client: Client, made: Conversation, query: str = "?view=history") -> list[str]:
         shown_page = timeline(html(client, page(made) + query))
-        return re.findall(r"pushed out (by message \d+|by messages \d+ to \d+)", shown_page)
+        return re.findall(r"pushed out (by message \d+|by messages \d+ to \d+) in version", shown_page)
 
     def test_names_the_message_that_came_alone(self, admin_client: Client) -> None:
         made = said(5, window="messages", limit=3)
@@ -117,43 +118,38 @@ class TestWhereTheMemoryBegins:
         return made
 
     def test_everything_retained_is_below_the_line(self, admin_client: Client, rewritten: Conversation) -> None:
-        before, _, after = timeline(html(admin_client, page(rewritten))).partition("The memory begins here")
+        shown_page = timeline(html(admin_client, page(rewritten) + "?view=history"))
+        before, _, after = shown_page.partition("The memory begins here")
         assert re.findall(r"\bm\d|summary", after) == ["m3", "m4", "m5", "summary"]
         assert "m2" in before
 
     def test_another_order_is_said(self, admin_client: Client, rewritten: Conversation) -> None:
-        shown_page = timeline(html(admin_client, page(rewritten)))
+        shown_page = timeline(html(admin_client, page(rewritten) + "?view=history"))
         assert re.findall(r"number (\d) in the memory", shown_page) == ["2", "3", "4", "1"]
         assert "running total" not in shown_page
 
     def test_the_strip_has_the_edge_there(self, rewritten: Conversation) -> None:
-        strip = Strip.read(rewritten, 0, 3)
+        strip = Strip.read(rewritten, 0, 49, MemoryMap.now(rewritten), with_text=True)
         assert strip.edge_x == strip.bars[3].x - 1 == 24
 
     def test_a_new_system_message_in_front_is_not_it(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=3, always_keep_system_message_first=True)
         made.memory.add(*(UserMessage(f"m{number}") for number in range(4)))
         made.memory.add(SystemMessage("rules"))
-        after = timeline(html(admin_client, page(made))).partition("The memory begins here")[2]
+        after = timeline(html(admin_client, page(made) + "?view=history")).partition("The memory begins here")[2]
         assert re.findall(r"\bm\d|rules", after) == ["m2", "m3", "rules"]
 
     def test_a_system_message_alone_is(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=1)
         made.memory.add(SystemMessage("rules"))
-        assert "The memory begins here 0 System" in timeline(html(admin_client, page(made)))
-
-    def test_the_page_opens_there(self, admin_client: Client) -> None:
-        made = ConversationFactory(window="messages", limit=80)
-        made.memory.add(*(UserMessage(f"m{number}") for number in range(160)))
-        made.memory.set([UserMessage("summary"), *made.memory.messages()[5:]])
-        assert "Messages 50–99 of 161" in timeline(html(admin_client, page(made)))
+        assert "The memory begins here 0 System" in timeline(html(admin_client, page(made) + "?view=history"))
 
 
 class TestTimeline:
     def test_there_is_no_later_page_after_a_full_last_one(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=5)
         made.memory.add(*(UserMessage(str(number)) for number in range(50)))
-        assert 'rel="next"' not in html(admin_client, page(made))
+        assert 'rel="next"' not in html(admin_client, page(made) + "?view=history")
         made.memory.add(UserMessage("one more"))
         assert 'rel="next"' in html(admin_client, page(made) + "?position=0")
 
@@ -162,7 +158,7 @@ class TestTimeline:
         made.memory.add(*(UserMessage(f"m{number}") for number in range(90)))
         tokens = list(made.messages.retained().values_list("token_count", flat=True))
         totals = re.findall(r"running total (\d+)", timeline(html(admin_client, page(made) + "?position=60")))
-        assert list(map(int, totals)) == [sum(tokens[: index + 1]) for index in range(40, 80)]
+        assert list(map(int, totals)) == [sum(tokens[: index + 1]) for index in range(30, 80)]
 
     @pytest.mark.parametrize(("go", "position"), [("7", 7), ("first-evicted", 0), ("999", 9), ("x", 0), ("", 0)])
     def test_one_can_go_to_a_position(self, admin_client: Client, go: str, position: int) -> None:
@@ -172,12 +168,12 @@ class TestTimeline:
 
     def test_the_form_asks_for_that(self, admin_client: Client) -> None:
         made = said(60, window="messages", limit=3)
-        assert '<input id="chatmemory-position" name="go"' in html(admin_client, page(made))
+        assert '<input id="chatmemory-position" name="go"' in html(admin_client, page(made) + "?view=history")
 
     def test_evicted_messages_that_were_not_kept_are_not_linked(self, admin_client: Client, settings: Any) -> None:
         settings.CHATMEMORY = {"KEEP_HISTORY": False}
         made = said(2, window="messages", limit=1)
-        assert "go=first-evicted" not in html(admin_client, page(made))
+        assert "go=first-evicted" not in html(admin_client, page(made) + "?view=history")
 
     @pytest.mark.parametrize(("name", "query"), [("change", ""), ("memory", ""), ("memory", "?version=1")])
     @pytest.mark.parametrize("may_read", [True, False])
@@ -195,7 +191,7 @@ class TestTimeline:
         made = ConversationFactory()
         made.memory.add(call, image, UserMessage("\n" * 500 + "at last"), AiMessage(None))
         excerpts = [shown(row).excerpt for row in made.messages.order_by("position")]
-        assert excerpts == ["Calls look_up, add", "Image, Image", "at last", ""]
+        assert excerpts == ["Calls look_up(), add()", "Image, Image", "at last", ""]
 
     def test_an_excerpt_says_that_there_is_more(self) -> None:
         made = ConversationFactory()
@@ -210,15 +206,15 @@ class TestStrip:
         made.memory.add(SystemMessage("rules"), UserMessage("short"), UserMessage("long " * 100))
         made.memory.set([*made.memory.messages(), UserMessage("summary")])
         made.refresh_from_db()
-        bars = Strip.read(made, 0, 1).bars
+        bars = Strip.read(made, 0, 49, MemoryMap.now(made), with_text=True).bars
         assert [bar.is_system for bar in bars] == [True, False, False, False]
         assert [bar.is_synthetic for bar in bars] == [False, False, False, True]
         assert bars[2].height == 48
         assert 3 <= bars[1].height < 24
         drawn = own_part(html(admin_client, page(made)))
-        assert drawn.count('fill="url(#chatmemory-hatch)"') == 1
+        assert drawn.count('class="chatmemory-bar-synthetic"') == 1
         assert drawn.count('class="chatmemory-bar-system"') == 1
-        assert "<title>1 User</title>" in drawn
+        assert "<title>Message 1 · User · 5 tokens · retained</title>" in drawn
 
     def test_the_edge_is_drawn_where_the_first_retained_bar_begins(self, admin_client: Client) -> None:
         made = said(8, window="messages", limit=3)
@@ -251,15 +247,15 @@ class TestGauge:
         full.refresh_from_db()
         assert len(full.memory.messages()) == 1
         shown_page = words(html(admin_client, page(full)))
-        amount = f"{full.limit} of {full.limit} tokens 100 percent of the window in use"
-        assert f"{amount} incl. 3 tokens of request overhead" in shown_page
+        amount = f"{full.retained_tokens} of {full.limit} tokens 100 percent of the window in use"
+        assert f"{amount} plus 3 tokens of request overhead" in shown_page
         assert Gauge.of(full).is_over is False
 
     def test_the_database_counts_alike(self, full: Conversation) -> None:
         said(2, window="messages", limit=9)
         ConversationFactory()
         for made in Conversation.objects.annotate(used=used_in_window()):
-            assert made.used == Gauge.of(made).used
+            assert made.used == Gauge.of(made).counted
 
     @pytest.mark.parametrize(("limit", "is_over"), [(4, False), (3, True)])
     def test_is_over_from_one_too_many(self, limit: int, is_over: bool) -> None:
@@ -296,7 +292,7 @@ class TestWhatTheModelSaw:
         made = said(4, window="messages", limit=2)
         made.memory.clear()
         assert "not kept" not in self.saw(admin_client, made, "?version=1")
-        assert "The memory was empty" in self.saw(admin_client, made)
+        assert "The memory is empty" in self.saw(admin_client, made)
 
     def test_tokens_and_the_last_message_are_said(self, admin_client: Client, conversation: Any) -> None:
         tokens = sum(conversation.messages.filter(position__lt=2).values_list("token_count", flat=True))
@@ -379,45 +375,6 @@ class TestDownloads:
         assert "download=langchain4j" in shown_page
 
 
-class TestWhatIf:
-    def tried(self, client: Client, made: Conversation, query: str) -> str:
-        return html(client, page(made, "what_if") + query)
-
-    def test_a_window_of_tokens_is_measured_in_tokens(self, admin_client: Client, conversation: Any) -> None:
-        tokens = sum(conversation.messages.retained().values_list("token_count", flat=True))
-        shown_page = words(self.tried(admin_client, conversation, "?window=tokens&limit=1000"))
-        assert f"{tokens + 3} of 1,000 tokens" in shown_page
-
-    def test_is_shown_as_the_timeline_is(self, admin_client: Client, conversation: Any) -> None:
-        shown_page = own_part(self.tried(admin_client, conversation, "?window=messages&limit=1"))
-        assert shown_page.count("<details") == 3
-        assert shown_page.count('class="chatmemory-bar"') == 3
-        assert shown_page.count('class="chatmemory-bar chatmemory-bar-retained"') == 1
-        assert 'class="chatmemory-strip-edge" x1="24"' in shown_page
-        assert 'href="#message-5"' in shown_page
-        text = words(shown_page)
-        last = conversation.messages.get(position=5).token_count
-        shown_total = text.index(f"running total {last} answer 2")
-        assert text.index("answer 1") < text.index("The memory begins here") < shown_total
-
-    def test_applying_is_for_those_who_may(self, staff: Any, conversation: Any) -> None:
-        client = staff("view_conversation")
-        assert "Apply" not in words(self.tried(client, conversation, "?window=messages&limit=1"))
-
-    @pytest.mark.parametrize("payload", ["{broken", "[]"])
-    def test_says_which_message_it_cannot_read(self, admin_client: Client, conversation: Any, payload: str) -> None:
-        break_message(conversation, 4, payload)
-        shown_page = self.tried(admin_client, conversation, "?window=messages&limit=1")
-        assert "This cannot be tried, because a message cannot be read: message 4" in words(shown_page)
-        assert 'id="chatmemory-outcome"' not in shown_page
-
-    def test_a_summary_stands_where_it_is_in_the_memory(self, admin_client: Client) -> None:
-        made = said(6, window="messages", limit=10)
-        made.memory.set([UserMessage("in short"), *made.memory.messages()[3:]])
-        text = words(own_part(self.tried(admin_client, made, "?window=messages&limit=4")))
-        assert text.index("The memory begins here") < text.index("in short") < text.index("m3")
-
-
 class TestWeight:
     def test_a_long_text_is_cut_and_can_be_had_whole(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=5)
@@ -429,7 +386,7 @@ class TestWeight:
         assert 'href="?position=3&amp;whole=3#message-3"' in shown_page
         assert "x" * 400_000 in whole
         assert len(whole) < len(shown_page) + 400_000
-        for name, query in ("memory", ""), ("what_if", "?window=messages&limit=2"):
+        for name, query in ("memory", ""), ("window", "?1-window=messages&1-limit=2"):
             other = html(admin_client, page(made, name) + query)
             assert len(other) < 300_000
             assert f'href="{page(made)}?position=47&amp;whole=47#message-47"' in other
@@ -469,7 +426,7 @@ class TestWeight:
     def test_a_data_url_is_a_type_and_a_size(self, admin_client: Client) -> None:
         made = ConversationFactory()
         made.memory.add(UserMessage([ImageContent(f"data:image/webp;base64,{'QUJD' * 1000}")]))
-        shown_page = timeline(html(admin_client, page(made))).replace("\xa0", " ")
+        shown_page = timeline(html(admin_client, page(made) + "?view=history")).replace("\xa0", " ")
         assert "Image image/webp 2.9 KB, stored as Base64 low detail" in shown_page
         assert "QUJD" not in shown_page
 
@@ -483,5 +440,5 @@ class TestWeight:
             made.memory.add(*(UserMessage("x") for _ in range(100)))
         made.refresh_from_db()
         with CaptureQueriesContext(connection) as captured:
-            Timeline.read(made, QueryDict(), with_text=True)
-        assert len(captured) <= 6
+            Timeline.read(made, QueryDict(), MemoryMap.now(made), with_text=True)
+        assert len(captured) <= 8

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 QUERIES = (
     "",
     "?version=1&download=langchain4j",
-    "?window=messages&limit=1",
+    "?1-window=messages&1-limit=1",
     "?position=1&whole=1",
     "?go=first-evicted",
 )
@@ -122,7 +122,7 @@ class TestTheRecord:
             ("memory", "", "Read the memory at version 2."),
             ("memory", "?message=1", "Read the memory at version 1."),
             ("memory", "?version=1&download=openai", "Exported the memory at version 1 for OpenAI."),
-            ("what_if", "?window=messages&limit=1", "Read what its messages say."),
+            ("window", "?1-window=messages&1-limit=1", "Read what its messages say."),
             ("export_jsonl", "", "Exported as JSON lines."),
             ("export_openai", "", "Exported for OpenAI."),
         ],
@@ -169,11 +169,11 @@ class TestTheRecord:
 def test_no_error_quotes_a_message_to_those_who_may_not_read() -> None:
     theirs = planted()
     Message.objects.filter(position=4).update(payload='{"contents": [{"type": "plantedBroken"}]}')
-    address = f"{page(theirs, 'window')}?window=messages&limit=1"
-    for permissions, quotes in ((PERMISSIONS, True), (set(PERMISSIONS) - {"read_message_text"}, False)):
+    address = f"{page(theirs, 'window')}?1-window=messages&1-limit=1"
+    for permissions in (PERMISSIONS, set(PERMISSIONS) - {"read_message_text"}):
         shown = signed_in(member(permissions)).get(address).content.decode()
-        assert "a message that cannot be read" in shown
-        assert ("plantedBroken" in shown) == quotes
+        assert "a message cannot be read" in shown
+        assert "plantedBroken" not in shown
 
 
 class TestTenants:
@@ -213,7 +213,7 @@ class TestTenants:
         theirs = planted()
         before = Conversation.objects.values().get(), list(Message.objects.values())
         for name, data in (
-            ("window", {"window": "messages", "limit": "1", "seen": f"2 messages 4 {theirs.retained_tokens}"}),
+            ("window", {"1-window": "messages", "1-limit": "1", "seen": f"2 messages 4 {theirs.retained_tokens}"}),
             ("pin", {"position": "2"}),
             ("clear_tool_results", {"keep": "0"}),
             ("clear", {}),
@@ -231,7 +231,7 @@ class TestTenants:
         ours = ConversationFactory(owner=UserFactory(username="acme-1"), title="Ours")
         ours.memory.add(UserMessage("one"), UserMessage("two"))
         dashboard = client.get("/admin/chatmemory/").context["dashboard"]
-        assert sum(day.messages for day in dashboard.days) == 2
+        assert sum(day.messages for day in dashboard.steps) == 2
         assert [found for found, _gauge in dashboard.fullest] == [ours]
         assert client.get(LISTS[Conversation]).context["cl"].result_count == 1
         assert client.get(LISTS[Message]).context["cl"].result_count == 2

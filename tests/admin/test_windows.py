@@ -1,4 +1,4 @@
-"""The admin's pages for windows that keep the prompt cache: pins, marks, cleared tool results, and the comparison."""
+"""What the admin has for windows that keep the prompt cache: pins, marks and cleared tool results."""
 
 # ruff: noqa: F811
 
@@ -15,9 +15,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import translation
 
-from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
-from chatmemory.admin.views import replay
-from chatmemory.admin.views.logged_change import state_of
+from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.database import operations
 from chatmemory.models import Conversation, Message
 from tests.admin.test_acts import logged
@@ -25,8 +23,6 @@ from tests.admin.test_conversation import conversation, html, own_part, page, st
 from tests.support.factories import ConversationFactory
 
 pytestmark = pytest.mark.django_db
-
-WINDOW = {"window": "messages", "limit": "4", "low_water": "100", "whole_turns": "no", "keep_tool_results": ""}
 
 
 def call(name: str, id: str) -> AiMessage:
@@ -202,7 +198,7 @@ class TestTimeline:
 
     def test_clearing_by_hand_was_pushed_by_no_message(self, admin_client: Client, agent: Conversation) -> None:
         agent.memory.clear_tool_results(keep=0)
-        assert "pushed out" not in timeline(html(admin_client, page(agent)))
+        assert "pushed out" not in timeline(html(admin_client, page(agent) + "?view=history"))
 
     def test_what_pushed_a_result_out_is_the_message_and_not_the_placeholder(
         self, admin_client: Client, agent: Conversation
@@ -224,7 +220,7 @@ class TestTimeline:
 
     def test_only_the_placeholder_is_said_to_stand_elsewhere(self, admin_client: Client, agent: Conversation) -> None:
         agent.memory.clear_tool_results(keep=0)
-        shown = timeline(html(admin_client, page(agent)))
+        shown = timeline(html(admin_client, page(agent) + "?view=history"))
         assert re.findall(r"number (\d+) in the memory", shown) == ["3", "7"]
         assert len(re.findall("running total", shown)) == 10
 
@@ -260,11 +256,11 @@ class TestTimeline:
         agent.memory.clear_tool_results(keep=0)
         agent.memory.pin(9)
         shown = html(admin_client, page(agent))
-        bars = {int(place): bar for place, bar in re.findall(r"<title>(\d+) (.*?)</a>", shown, re.DOTALL)}
+        bars = {int(place): bar for place, bar in re.findall(r"<title>Message (\d+) (.*?)</a>", shown, re.DOTALL)}
         assert {place for place, bar in bars.items() if "chatmemory-bar-pinned" in bar} == {9}
         assert {place for place, bar in bars.items() if "chatmemory-bar-placeholder" in bar} == {12, 13}
-        assert "AI (pinned)" in bars[9]
-        assert "Tool result (placeholder)" in bars[12]
+        assert re.search("AI .* pinned</title>", bars[9])
+        assert re.search("Tool result .* placeholder</title>", bars[12])
         for key in ("placeholder", "pinned"):
             assert f"chatmemory-key-{key}" in shown
 
@@ -287,104 +283,6 @@ class TestTimeline:
         assert "at most 100,000 tokens clears old tool results Tokens" in words(
             own_part(html(admin_client, page(agent)))
         )
-
-
-class TestSettings:
-    @pytest.mark.parametrize("name", ["window", "what_if"])
-    def test_are_offered_as_they_are(self, admin_client: Client, agent: Conversation, name: str) -> None:
-        agent.memory.set_window(low_water=70, whole_turns=True, keep_tool_results=3)
-        shown = html(admin_client, page(agent, name))
-        assert re.search(r'<input[^>]*name="low_water"[^>]*value="70"|value="70"[^>]*name="low_water"', shown)
-        assert re.search(r'<option value="yes" selected>whole turns</option>', shown)
-        assert re.search(r'name="keep_tool_results" value="3"', shown)
-        assert "prompt cache" in words(shown)
-
-    @pytest.mark.parametrize("name", ["window", "what_if"])
-    @pytest.mark.parametrize(
-        ("field", "value"),
-        [("low_water", "0"), ("low_water", "101"), ("keep_tool_results", "-1"), ("whole_turns", "maybe")],
-    )
-    def test_that_have_no_meaning_are_refused_at_the_field(
-        self, admin_client: Client, conversation: Conversation, name: str, field: str, value: str
-    ) -> None:
-        answer = admin_client.get(page(conversation, name), {**WINDOW, field: value})
-        assert list(answer.context["form"].errors) == [field]
-        assert 'class="errorlist"' in answer.content.decode()
-
-    def test_are_asked_about_said_and_logged(self, admin_client: Client, conversation: Conversation) -> None:
-        wanted = {**WINDOW, "limit": "3", "low_water": "70", "whole_turns": "yes", "keep_tool_results": "2"}
-        asked = admin_client.get(page(conversation, "window"), wanted).content.decode()
-        after = "at most 3 messages, evicts down to 70%, whole turns, keeps only the last 2 tool results"
-        assert f"at most 4 messages → {after}" in words(asked)
-        done = admin_client.post(page(conversation, "window"), hidden(asked), follow=True)
-        said = (
-            "The window was changed to at most 3 messages. It now evicts down to 70% of the limit. "
-            "It now evicts whole turns. It now clears old tool results, but keeps the last 2. 2 messages were evicted."
-        )
-        assert said in words(done.content.decode())
-        conversation.refresh_from_db()
-        got = conversation.limit, conversation.low_water, conversation.whole_turns, conversation.keep_tool_results
-        assert got == (3, 70, True, 2)
-        asked = admin_client.get(page(conversation, "window"), {**WINDOW, "limit": "3"}).content.decode()
-        admin_client.post(page(conversation, "window"), hidden(asked))
-        conversation.refresh_from_db()
-        got = conversation.limit, conversation.low_water, conversation.whole_turns, conversation.keep_tool_results
-        assert got == (3, 100, False, None)
-        assert logged() == [
-            said,
-            "The window was changed to at most 3 messages. It now evicts down to 100% of the limit. "
-            "It now evicts message by message. It no longer clears old tool results. 0 messages were evicted.",
-        ]
-
-    def test_that_an_address_leaves_out_stay(self, admin_client: Client, conversation: Conversation) -> None:
-        conversation.memory.set_window(low_water=70, whole_turns=True, keep_tool_results=3)
-        answer = admin_client.get(page(conversation, "window"), {"window": "messages", "limit": "4"})
-        assert "already has this window" in words(answer.content.decode())
-
-    @pytest.mark.parametrize(
-        "other", [{"low_water": "50"}, {"whole_turns": "yes"}, {"keep_tool_results": "0"}], ids=str
-    )
-    def test_one_alone_makes_another_window(
-        self, admin_client: Client, conversation: Conversation, other: dict[str, str]
-    ) -> None:
-        answer = admin_client.get(page(conversation, "window"), {**WINDOW, **other})
-        assert "already has this window" not in words(answer.content.decode())
-
-    def test_a_change_of_one_alone_is_asked_about_again(self, admin_client: Client, conversation: Conversation) -> None:
-        asked = admin_client.get(page(conversation, "window"), {**WINDOW, "limit": "3"}).content.decode()
-        conversation.memory.set_window(low_water=50)
-        again = admin_client.post(page(conversation, "window"), hidden(asked))
-        assert "Nothing was changed" in words(again.content.decode())
-
-    @pytest.mark.parametrize("name", ["window", "what_if"])
-    def test_a_limit_without_room_for_pins_is_refused_at_the_limit(
-        self, admin_client: Client, conversation: Conversation, name: str
-    ) -> None:
-        conversation.memory.pin(2)
-        conversation.memory.pin(3)
-        answer = admin_client.get(page(conversation, name), {**WINDOW, "limit": "3"})
-        assert answer.status_code == 200
-        (problem,) = answer.context["form"].errors["limit"]
-        assert "would take 2 of 3 messages, more than half. Unpin some, or choose a limit of at least 4." in problem
-        assert problem in unescape(answer.content.decode())
-        assert 'name="seen"' not in answer.content.decode()
-
-    def test_pins_of_the_last_moment_are_heeded(self, admin_client: Client, conversation: Conversation) -> None:
-        asked = hidden(admin_client.get(page(conversation, "window"), {**WINDOW, "limit": "3"}).content.decode())
-        conversation.memory.pin(2)
-        conversation.memory.pin(3)
-        conversation.refresh_from_db()
-        answer = admin_client.post(page(conversation, "window"), {**asked, "seen": state_of(conversation)})
-        assert list(answer.context["form"].errors) == ["limit"]
-        assert logged() == []
-
-    def test_trying_shows_placeholders(self, admin_client: Client, agent: Conversation) -> None:
-        address = f"{page(agent, 'what_if')}?window=tokens&limit={agent.retained_tokens}&keep_tool_results=0"
-        shown = words(own_part(html(admin_client, address)))
-        assert "12 would stay, 2 would be evicted" in shown
-        assert shown.count("would be evicted: old tool result, cleared") == 2
-        assert "Stands for message 2" in shown
-        assert Message.objects.count() == 12
 
 
 class TestClearingToolResults:
@@ -464,112 +362,6 @@ class TestClearingToolResults:
         assert not agent.messages.evicted().exists()
 
 
-class TestComparing:
-    @pytest.fixture
-    def long(self) -> Conversation:
-        made: Conversation = ConversationFactory(window="messages", limit=10)
-        made.memory.add(SystemMessage("Be kind."))
-        for number in range(30):
-            made.memory.add(UserMessage(f"question {number}"))
-            made.memory.add(AiMessage(f"answer {number}"))
-        made.refresh_from_db()
-        return made
-
-    def rows(self, shown: str) -> list[str]:
-        """What is said of each window."""
-        found = re.search(r'<ol class="chatmemory-compared">(.*?)</ol>', shown, re.DOTALL)
-        return [words(row) for row in re.findall("<li>(.*?)</li>", found[1], re.DOTALL)] if found else []
-
-    def said(self, figures: Any) -> str:
-        return (
-            f"Tokens at full price {figures.full_price_tokens:,} Tokens sent {figures.input_tokens:,} "
-            f"Requests that began differently from the one before {figures.prefix_breaks} of {figures.requests} "
-            f"Messages evicted {figures.evictions} Average use of the limit {figures.mean_fill:.0%} "
-            f"Requests that an API would refuse {figures.repairs}"
-        )
-
-    def test_the_figures_are_those_of_replays(self, admin_client: Client, long: Conversation) -> None:
-        query = {
-            "1-window": "messages",
-            "1-limit": "12",
-            "1-low_water": "50",
-            "1-whole_turns": "yes",
-            "1-keep_tool_results": "",
-            "2-window": "tokens",
-            "2-limit": "80",
-            "2-low_water": "70",
-            "2-whole_turns": "no",
-            "2-keep_tool_results": "3",
-        }
-        recorded, one, two = self.rows(admin_client.get(page(long, "replay"), query).content.decode())
-        real = long.memory.replay()
-        first = long.memory.replay(window="messages", limit=12, low_water=50, whole_turns=True)
-        second = long.memory.replay(window="tokens", limit=80, low_water=70, keep_tool_results=3)
-        share = f"{real.hit_share:.0%}"
-        assert recorded == f"As recorded {share} of the input could have come from the cache. {self.said(real)}"
-        assert one == (
-            f"at most 12 messages, evicts down to 50%, whole turns {first.hit_share:.0%} of the input could have come "
-            f"from the cache, instead of {share}. {self.said(first)}"
-        )
-        assert two == (
-            "at most 80 tokens, evicts down to 70%, keeps only the last 3 tool results "
-            f"{second.hit_share:.0%} of the input could have come from the cache, instead of {share}. "
-            f"{self.said(second)}"
-        )
-        assert first.hit_share > real.hit_share
-
-    def test_suggests_windows_that_are_worth_a_look(
-        self, admin_client: Client, agent: Conversation, long: Conversation
-    ) -> None:
-        shown = self.rows(html(admin_client, page(long, "replay")))
-        assert [row.split(" whole")[0] for row in shown[1:]] == [
-            "at most 10 messages, evicts down to 70%,",
-            "at most 10 messages, evicts down to 50%,",
-        ]
-        shown = self.rows(html(admin_client, page(agent, "replay")))
-        assert len(shown) == 4
-        assert "evicts down to 70%, whole turns, keeps only the last 3 tool results" in shown[2]
-
-    def test_nonsense_is_refused_at_the_field(self, admin_client: Client, long: Conversation) -> None:
-        query = {"1-window": "messages", "1-limit": "10", "1-low_water": "0", "1-whole_turns": "no"}
-        answer = admin_client.get(page(long, "replay"), query)
-        assert [list(form.errors) for form in answer.context["forms"]] == [["low_water"], [], []]
-        assert self.rows(answer.content.decode()) == []
-
-    def test_nothing_answered_is_nothing_to_compare(self, admin_client: Client) -> None:
-        made = ConversationFactory()
-        made.memory.add(UserMessage("hello"))
-        shown = html(admin_client, page(made, "replay"))
-        assert "no model has answered yet" in words(shown)
-        assert self.rows(shown) == []
-
-    def test_what_was_not_kept_is_said(self, admin_client: Client, settings: Any) -> None:
-        settings.CHATMEMORY = {"KEEP_HISTORY": False}
-        made = ConversationFactory(window="messages", limit=2)
-        made.memory.add(UserMessage("one"), AiMessage("two"), UserMessage("three"), AiMessage("four"))
-        assert "2 evicted messages were not kept" in words(html(admin_client, page(made, "replay")))
-
-    def test_a_very_long_one_is_for_the_command(
-        self, admin_client: Client, long: Conversation, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(replay, "MOST_AT_ONCE", long.next_position)
-        assert len(self.rows(html(admin_client, page(long, "replay")))) == 3
-        monkeypatch.setattr(replay, "MOST_AT_ONCE", long.next_position - 1)
-        shown = html(admin_client, page(long, "replay"))
-        assert self.rows(shown) == []
-        assert f"at most 60 messages. Use the command: manage.py chatmemory_replay --conversation {long.pk}" in words(
-            shown
-        )
-
-    def test_is_for_all_who_may_see_and_has_no_words(self, staff: Any, long: Conversation) -> None:
-        shown = html(staff("view_conversation"), page(long, "replay"))
-        assert len(self.rows(shown)) == 3
-        assert not LogEntry.objects.exists()
-
-    def test_is_not_for_others(self, staff: Any, long: Conversation) -> None:
-        assert staff("view_message").get(page(long, "replay")).status_code == 403
-
-
 class TestLists:
     MESSAGES = "/admin/chatmemory/message/"
 
@@ -589,7 +381,7 @@ class TestLists:
         conversation.memory.pin(4)
         conversation.memory.set([UserMessage("a summary"), *conversation.memory.messages()[2:]])
         shown = html(admin_client, f"{self.MESSAGES}?{query}")
-        assert set(map(int, re.findall(r'chatmemory-position">(\d+)<', shown))) == positions
+        assert set(map(int, re.findall(r'chatmemory-position">message (\d+)<', shown))) == positions
 
     def test_say_what_is_pinned(self, admin_client: Client, conversation: Conversation) -> None:
         conversation.memory.pin(4)
@@ -600,4 +392,4 @@ class TestLists:
 def test_the_dashboard_counts_cleared_results(admin_client: Client, agent: Conversation) -> None:
     agent.memory.clear_tool_results(keep=0)
     dashboard = admin_client.get("/admin/chatmemory/").context["dashboard"]
-    assert {str(label): count for label, count, _share in dashboard.reasons}["old tool result, cleared"] == 2
+    assert {str(reason.label): reason.messages for reason in dashboard.reasons}["old tool result, cleared"] == 2

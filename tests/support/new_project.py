@@ -236,6 +236,8 @@ def project_site(new_project: NewProject) -> Iterator[str]:
             stdout=subprocess.PIPE,
             stderr=file,
             text=True,
+            # A shell that runs the tests in the background has SIGINT ignored, and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
     assert server.stdout is not None
     try:

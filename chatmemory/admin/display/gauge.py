@@ -36,6 +36,7 @@ class Gauge:
     """A quantity and its limit."""
 
     used: int
+    """The messages, or the tokens of the messages."""
 
     limit: int
 
@@ -43,7 +44,7 @@ class Gauge:
     """Whether the window counts tokens; otherwise it counts messages."""
 
     overhead: int = 0
-    """Tokens of ``used`` that are request overhead."""
+    """Tokens of request overhead, which a window counts beside ``used``."""
 
     @classmethod
     def of(cls, conversation: Conversation) -> Self:
@@ -58,16 +59,21 @@ class Gauge:
             return cls(used=count, limit=window.limit, counts_tokens=False)
         # Without a message there is no request.
         overhead = window.overhead if count else 0
-        return cls(used=tokens + overhead, limit=window.limit, counts_tokens=True, overhead=overhead)
+        return cls(used=tokens, limit=window.limit, counts_tokens=True, overhead=overhead)
+
+    @property
+    def counted(self) -> int:
+        """The part of the limit in use as the window counts it, request overhead included."""
+        return self.used + self.overhead
 
     @property
     def percent(self) -> int:
         """The percentage in use, rounded down, so that only a full window has 100."""
-        return self.used * 100 // self.limit
+        return self.counted * 100 // self.limit
 
     @property
     def amount(self) -> str:
-        """Both numbers and their unit."""
+        """The messages, or their tokens, and the limit, with their unit."""
         if self.counts_tokens:
             words = ngettext("%(used)s of %(limit)s token", "%(used)s of %(limit)s tokens", self.limit)
         else:
@@ -85,12 +91,12 @@ class Gauge:
 
     @property
     def request(self) -> str:
-        """The request overhead in words, which the sum of the messages lacks; empty if there is none."""
+        """The request overhead in words: the percentage includes it, the amount does not; empty if there is none."""
         if not self.overhead:
             return ""
         words = ngettext(
-            "incl. %(tokens)s token of request overhead",
-            "incl. %(tokens)s tokens of request overhead",
+            "plus %(tokens)s token of request overhead",
+            "plus %(tokens)s tokens of request overhead",
             self.overhead,
         )
         return words % {"tokens": grouped(self.overhead)}
@@ -103,7 +109,7 @@ class Gauge:
     @property
     def is_over(self) -> bool:
         """Whether the memory exceeds its window, as after a change of the limit outside this app."""
-        return self.used > self.limit
+        return self.counted > self.limit
 
 
 def grouped(number: int) -> str:

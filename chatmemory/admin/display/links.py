@@ -48,10 +48,9 @@ class Tools:
             return Tool(label=label, address=reverse(address, args=[conversation.pk], current_app=site))
 
         looks = [
-            tool("memory", _("What the model saw")),
-            tool("what_if", _("Try another window")),
-            tool("replay", _("Compare windows")),
-            tool("history", _("History")),
+            tool("memory", _("What the model had")),
+            tool("window", _("Window")),
+            tool("history", _("Admin log")),
         ]
         exports, acts, erase = [], [], None
         if model_admin.has_read_text_permission(request, conversation):
@@ -64,7 +63,6 @@ class Tools:
             ]
         if model_admin.has_act_permission(request, conversation):
             acts = [
-                tool("window", _("Change window")),
                 tool("clear_tool_results", _("Clear old tool results")),
                 tool("clear", _("Clear memory")),
             ]

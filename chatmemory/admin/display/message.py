@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
+from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.message_parts import MediaPlaceholder, Part, Passage, ToolCall, parts_of, short
-from chatmemory.core.messages import ToolExecutionResultMessage, UserMessage
+from chatmemory.core.messages import ChatMessageType, ToolExecutionResultMessage, UserMessage
 from chatmemory.core.summaries import summary_text
 from chatmemory.models import Message, Origin
 
@@ -23,6 +25,9 @@ UNREADABLE = (TypeError, ValueError)
 """Exceptions raised by reading a row that was written outside this app."""
 
 _LONGEST_EXCERPT = 160
+_MOST_CALLS = 10
+
+_ROLE_CLASSES = {ChatMessageType.TOOL_EXECUTION_RESULT.value: "tool"}
 
 LONGEST_SHOWN = 20_000
 """The most characters that a page with several messages shows of one."""
@@ -63,8 +68,26 @@ class ShownMessage:
     """Number of characters that are not shown."""
 
     @property
-    def excerpt(self) -> str:
-        """The beginning of its text, for its folded line; without a text, its tool calls or media."""
+    def role_class(self) -> str:
+        """The class of an element that has the colour of who speaks, as ``roles.css`` names it."""
+        kind = self.row.type
+        return f"chatmemory-role-{_ROLE_CLASSES.get(kind, kind.lower())}"
+
+    @cached_property
+    def size(self) -> str:
+        """Its tokens in words, which a folded row says twice."""
+        tokens = self.row.token_count
+        return ngettext("%(tokens)s token", "%(tokens)s tokens", tokens) % {"tokens": grouped(tokens)}
+
+    @property
+    def calls(self) -> list[str]:
+        """The tool calls that it asks for, each in one line; the first few of many, and "…"."""
+        lines = [part.line for part in self.parts if isinstance(part, ToolCall)]
+        return lines if len(lines) <= _MOST_CALLS else [*lines[:_MOST_CALLS], "…"]
+
+    @property
+    def beginning(self) -> str:
+        """The beginning of its text; without a text, its media."""
         if self.is_hidden:
             return ""
         text = said_by(self.row).lstrip()
@@ -73,10 +96,14 @@ class ShownMessage:
         if text:
             start = " ".join(text[:_LONGEST_EXCERPT].split())
             return f"{start}…" if len(text) > _LONGEST_EXCERPT else start
-        calls = ", ".join(part.name for part in self.parts if isinstance(part, ToolCall) and part.name)
-        if calls:
-            return gettext("Calls %(tools)s") % {"tools": calls[:_LONGEST_EXCERPT]}
         return ", ".join(str(part.kind) for part in self.parts if isinstance(part, MediaPlaceholder))
+
+    @property
+    def excerpt(self) -> str:
+        """The beginning of its text; without a text, its tool calls or media."""
+        if self.calls and not self.beginning:
+            return gettext("Calls %(tools)s") % {"tools": ", ".join(self.calls)}
+        return self.beginning
 
 
 def most_chars(messages: int) -> int:
@@ -129,10 +156,10 @@ def _cut(message: ShownMessage, most: int | None) -> ShownMessage:
         return message
     parts, left = [], most
     for part in islice(message.parts, _MOST_PARTS):
-        parts.append(part.within(left))
-        left -= parts[-1].chars
-        if left <= 0:
-            break
+        # What a long answer calls is said in any case.
+        if left > 0 or isinstance(part, ToolCall):
+            parts.append(part.within(left))
+            left -= parts[-1].chars
     return replace(message, parts=parts, is_cut=True, left_out=total - (most - left))
 
 

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from chatmemory.admin.display.call_line import call_line
 from chatmemory.admin.display.json_layout import lay_out
 from chatmemory.core.contents import (
     Audio,
@@ -79,6 +81,9 @@ class Passage(Part):
     is_code: bool = False
     """Whether it is code, which runs from left to right in every language."""
 
+    is_markdown: bool = False
+    """Whether it may be drawn as Markdown: somebody wrote it for people to read."""
+
     template = "admin/chatmemory/conversation/passage.html"
 
     @property
@@ -98,14 +103,20 @@ class Passage(Part):
 class ToolCall(Part):
     """A tool call that the model asked for."""
 
-    name: str
+    line: str
+    """The call with its arguments, shortened."""
+
     id: str
+
     arguments: Passage | None
+    """The arguments as the model wrote them; None if there are none, or no room for them."""
 
     template = "admin/chatmemory/conversation/tool_call.html"
 
     def within(self, chars: int) -> ToolCall:
-        return self if self.arguments is None else replace(self, arguments=self.arguments.within(chars))
+        if self.arguments is None:
+            return self
+        return replace(self, arguments=self.arguments.within(chars) if chars > 0 else None)
 
     @property
     def chars(self) -> int:
@@ -132,14 +143,15 @@ def parts_of(message: ChatMessage) -> Iterator[Part]:
     """Yield the parts of a message."""
     match message:
         case SystemMessage():
-            yield Passage(text=message.text)
+            yield Passage(text=message.text, is_markdown=True)
         case UserMessage():
-            yield from _contents(message.contents)
+            for part in _contents(message.contents):
+                yield replace(part, is_markdown=True) if isinstance(part, Passage) else part
         case AiMessage():
             if message.thinking:
-                yield Passage(text=message.thinking, label=_("Thinking"))
+                yield Passage(text=message.thinking, label=_("Thinking"), is_markdown=True)
             if message.text:
-                yield Passage(text=message.text)
+                yield Passage(text=message.text, is_markdown=True)
             yield from map(_tool_call, message.tool_execution_requests)
         case ToolExecutionResultMessage():
             yield from _contents(message.contents)
@@ -150,7 +162,7 @@ def parts_of(message: ChatMessage) -> Iterator[Part]:
 def _tool_call(request: ToolExecutionRequest) -> ToolCall:
     arguments = request.arguments
     return ToolCall(
-        name=short(request.name),
+        line=call_line(request.name or gettext("a tool without a name"), arguments or ""),
         id=short(request.id),
         arguments=Passage(text=lay_out(arguments), is_code=True) if arguments else None,
     )

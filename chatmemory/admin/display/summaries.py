@@ -23,6 +23,7 @@ __all__ = ["MOST_COUNTED", "SummaryCard", "is_uncovered", "standing_for", "summa
 MOST_COUNTED = 10_000
 """The most messages among which those that a summary stands for are counted."""
 
+_MOST_CARDS = 5
 _MOST_LISTED = 10
 _LONGEST_BEGINNING = 161  # a character more than an excerpt has, to know whether there are more
 
@@ -75,9 +76,12 @@ def is_uncovered(conversation: Conversation, row: Message) -> bool:
 
 
 def summary_cards(conversation: Conversation, rows: list[Message], *, with_text: bool) -> dict[int, SummaryCard]:
-    """Return the cards of those rows that are summaries, by position."""
-    found: dict[int, Any] = {row.position: row for row in rows if _is_summary(row)}
-    return {position: _card(conversation, row, with_text=with_text) for position, row in found.items()}
+    """Return the cards of those rows that are summaries, by position; of many only of the newest.
+
+    Each card takes two statements. The others lead to what they stand for.
+    """
+    found: list[Any] = sorted(filter(_is_summary, rows), key=lambda row: row.position)[-_MOST_CARDS:]
+    return {row.position: _card(conversation, row, with_text=with_text) for row in found}
 
 
 def standing_for(conversation: Conversation, rows: list[Message], added_in: dict[int, int]) -> dict[int, int]:

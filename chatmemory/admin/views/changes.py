@@ -1,8 +1,7 @@
-"""Changes that staff make to a conversation: confirmed, and logged."""
+"""Clear memories: of one conversation, or of those that a list has selected. Confirmed, and logged."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
@@ -11,104 +10,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from chatmemory.admin.display.bounded_rows import are_too_long
-from chatmemory.admin.display.message import unreadable
-from chatmemory.admin.display.window_words import pins_problem, window_words
 from chatmemory.admin.views.base import conversation_or_404, conversation_page
-from chatmemory.admin.views.logged_change import ChangedMeanwhileError, as_seen, back_to_timeline, logged, state_of
-from chatmemory.admin.views.selection import MOST_LISTED, Selection
-from chatmemory.admin.views.window_form import WindowForm
+from chatmemory.admin.views.logged_change import back_to_timeline, logged
+from chatmemory.admin.views.selection import Selection
 from chatmemory.conf import setting
-from chatmemory.core.exceptions import PinnedTooMuchError
-from chatmemory.core.window import WindowKind
-from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.models import Conversation
 
-__all__ = ["change_window", "clear_memories", "clear_memory"]
-
-
-def change_window(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-    """Ask for another window, show how many messages it evicts, and change it once confirmed.
-
-    If the memory has changed since the question was shown, it is asked again.
-    """
-    conversation = conversation_or_404(model_admin, request, object_id, also="act")
-    form = WindowForm.of(conversation, request.POST if request.method == "POST" else request.GET)
-    context: dict[str, Any] = {"form": form, "keeps_history": setting("KEEP_HISTORY")}
-    if form.is_valid() and are_too_long(conversation.messages.retained()):
-        context["is_too_long"] = True
-    elif form.is_valid():
-        wanted = form.cleaned_data
-        try:
-            if request.method == "POST":
-                say = partial(_say_window, before={name: getattr(conversation, name) for name in wanted}, wanted=wanted)
-                act = partial(operations.set_window, as_seen(conversation, request.POST.get("seen")), **wanted)
-                try:
-                    change = logged(model_admin, request, conversation, act, say)
-                except ChangedMeanwhileError:
-                    conversation = conversation_or_404(model_admin, request, object_id, also="act")
-                    context["has_changed"] = True
-                else:
-                    return back_to_timeline(model_admin, request, conversation, say(change))
-            context["leaving"] = len(conversation.memory.try_window(**wanted).evicted)
-            # A memory over its limit, after a change outside this app, evicts messages even so.
-            context["is_same"] = form.is_window_of(conversation) and not context["leaving"]
-            context["seen"] = "" if context["is_same"] else state_of(conversation)
-            context["before"] = window_words(**{name: getattr(conversation, name) for name in wanted})
-            context["after"] = window_words(**wanted)
-        except Conversation.DoesNotExist as error:
-            raise Http404 from error
-        except PinnedTooMuchError as error:
-            form.add_error("limit", pins_problem(error))
-        except (TypeError, ValueError) as error:  # a row that was written outside this app
-            # The error may quote what a message says.
-            with_text = model_admin.has_read_text_permission(request, conversation)
-            positions = unreadable(conversation.messages.retained())
-            context["problem"] = str(error) if with_text else ", ".join(map(str, positions[:MOST_LISTED]))
-    return conversation_page(model_admin, request, conversation, "change_window", _("Change window"), **context)
-
-
-def _say_window(change: Change, *, before: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """Return sentences about the change: the limit in any case, of the rest what is new."""
-    if wanted["window"] == WindowKind.TOKENS:
-        changed = ngettext(
-            "The window was changed to at most %(limit)s token.",
-            "The window was changed to at most %(limit)s tokens.",
-            wanted["limit"],
-        )
-    else:
-        changed = ngettext(
-            "The window was changed to at most %(limit)s message.",
-            "The window was changed to at most %(limit)s messages.",
-            wanted["limit"],
-        )
-    said = [changed % {"limit": wanted["limit"]}]
-    said += [
-        _say_way(name, value)
-        for name, value in wanted.items()
-        if name not in ("window", "limit") and value != before[name]
-    ]
-    count = len(change.evicted)
-    evicted = ngettext("%(count)s message was evicted.", "%(count)s messages were evicted.", count)
-    return " ".join([*said, evicted % {"count": count}])
-
-
-def _say_way(name: str, value: Any) -> str:
-    match name, value:
-        case "low_water", percent:
-            return _("It now evicts down to %(percent)s%% of the limit.") % {"percent": percent}
-        case "whole_turns", True:
-            return _("It now evicts whole turns.")
-        case "whole_turns", _:
-            return _("It now evicts message by message.")
-        case "compact_at", None:
-            return _("No summary is made by itself any more.")
-        case "compact_at", percent:
-            return _("A summary is now due at %(percent)s%% of the limit.") % {"percent": percent}
-        case _, None:
-            return _("It no longer clears old tool results.")
-    return _("It now clears old tool results, but keeps the last %(count)s.") % {"count": value}
+__all__ = ["clear_memories", "clear_memory"]
 
 
 def clear_memory(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -1,0 +1,179 @@
+"""The rows of a page, each with what the rest of the conversation says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.utils.translation import gettext
+
+from chatmemory.admin.display.arrivals import Arrival, arrivals, came_when, placeholders
+from chatmemory.admin.display.eviction_words import exceeds_window, larger_than_window, pushed_out, summarized_by
+from chatmemory.admin.display.memory_map import MemoryMap
+from chatmemory.admin.display.message import ShownMessage, most_chars, shown
+from chatmemory.admin.display.short_day import short_day
+from chatmemory.admin.display.summaries import (
+    SummaryCard,
+    is_uncovered,
+    standing_for,
+    summary_cards,
+    uses_summaries,
+)
+from chatmemory.core.entries import EvictionReason
+from chatmemory.core.messages import ChatMessageType
+from chatmemory.database.request import is_answer
+from chatmemory.models import Conversation, Message
+
+__all__ = ["TimelineEntry", "history_entries", "memory_entries"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineEntry:
+    """One message on the timeline."""
+
+    message: ShownMessage
+
+    running_total: int | None = None
+    """Tokens of the memory up to and with this message; None if it is not in the memory."""
+
+    place: int | None = None
+    """Its place in the memory, counted from 1, if the memory is in another order than the timeline."""
+
+    pushed_out_by: Arrival | None = None
+    """The messages whose adding evicted this one. Which of several evicted it is not recorded."""
+
+    exceeds: int | None = None
+    """The limit of the window if the message never fitted it; else None."""
+
+    placeholder: int | None = None
+    """The position of the placeholder that took its place, if it is a cleared tool result."""
+
+    card: SummaryCard | None = None
+    """The messages that it stands for, if it is a summary; else None."""
+
+    summary: int | None = None
+    """The position of the summary that stands for it."""
+
+    is_uncovered: bool = False
+    """Whether it left for want of room, and is in no summary, though summaries are made of this conversation."""
+
+    is_pinned: bool = False
+    """Whether it is pinned, or was at the version that is shown."""
+
+    begins_memory: bool = False
+    """Whether the memory begins here: the following messages are retained, except those evicted from the middle."""
+
+    would_go: bool = False
+    """Whether a window that is only tried would evict it."""
+
+    is_evicted: bool = False
+    """Whether it has left the memory."""
+
+    is_brief: bool = False
+    """Whether only a line of it is shown at first, although it is in the memory."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is not in the memory, or would not be."""
+        return self.is_evicted or self.would_go
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether only a line of it is shown at first."""
+        return self.is_gone or self.is_brief
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is the result of a tool, which belongs to the call before it."""
+        return self.message.row.type == ChatMessageType.TOOL_EXECUTION_RESULT.value
+
+    @property
+    def is_models_answer(self) -> bool:
+        """Whether the model wrote it, from a memory that can be looked at."""
+        return is_answer(self.message.row)
+
+    @property
+    def reason(self) -> str:
+        """Why it left, or would go. Empty if there was no room and it is known for which messages it made room."""
+        row = self.message.row
+        if self.exceeds is not None:
+            return larger_than_window(row.token_count, self.exceeds)
+        is_full = row.eviction_reason == EvictionReason.WINDOW.value
+        return "" if is_full and (self.would_go or self.pushed_out_by) else row.get_eviction_reason_display()
+
+    @property
+    def why(self) -> str:
+        """Why it left and on which day, or would go, in a few words."""
+        row = self.message.row
+        if self.would_go:
+            said = gettext("would be evicted: %(reason)s") if self.reason else gettext("would be evicted")
+            return said % {"reason": self.reason}
+        if row.eviction_reason == EvictionReason.SUMMARIZED.value and self.summary is not None:
+            reason = summarized_by(self.summary)
+        else:
+            reason = self.reason or (pushed_out(self.pushed_out_by) if self.pushed_out_by else "")
+        if row.evicted_at is None:
+            return reason
+        return gettext("%(reason)s, %(day)s") % {"reason": reason, "day": short_day(row.evicted_at)}
+
+
+def history_entries(
+    conversation: Conversation, rows: list[Message], memory: MemoryMap, *, with_text: bool, whole: int | None = None
+) -> list[TimelineEntry]:
+    """Return the entries of some rows of the history, in the order of the rows.
+
+    Args:
+        conversation: whose rows they are.
+        rows: what to show.
+        memory: the memory as it is now.
+        with_text: whether this reader may read what they say.
+        whole: the position of the message that is not cut; by default none.
+    """
+    came = came_when(conversation, rows)
+    pushing = arrivals(rows, came)
+    in_place = placeholders(conversation, rows)
+    summaries = standing_for(conversation, rows, {version: found.first for version, found in came.items()})
+    cards = summary_cards(conversation, rows, with_text=with_text)
+    uses = uses_summaries(conversation)
+    most = most_chars(len(rows))
+    return [
+        TimelineEntry(
+            message=shown(row, with_text=with_text, most=None if row.position == whole else most),
+            running_total=memory.totals.get(row.position),
+            place=memory.places.get(row.position),
+            pushed_out_by=pushing.get(row.position),
+            exceeds=conversation.limit if exceeds_window(conversation, row) else None,
+            placeholder=in_place.get(row.position),
+            card=cards.get(row.position),
+            summary=summaries.get(row.position),
+            is_uncovered=uses and is_uncovered(conversation, row),
+            is_pinned=row.is_pinned,
+            begins_memory=row.position == memory.edge,
+            is_evicted=not row.is_retained,
+        )
+        for row in rows
+    ]
+
+
+def memory_entries(
+    rows: list[Message], memory: MemoryMap, *, with_text: bool, edge: int | None = None, version: int | None = None
+) -> list[TimelineEntry]:
+    """Return the entries of a memory, in memory order.
+
+    Args:
+        rows: what to show of it.
+        memory: what is not in it would go.
+        with_text: whether this reader may read what they say.
+        edge: the position of the message that is to be marked as the first that stays.
+        version: the version at which messages were pinned; by default now.
+    """
+    most = most_chars(len(rows))
+    return [
+        TimelineEntry(
+            message=shown(row, with_text=with_text, most=most),
+            running_total=memory.totals.get(row.position),
+            is_pinned=row.is_pinned if version is None else row.was_pinned_at(version),
+            begins_memory=row.position == edge,
+            would_go=row.position not in memory.totals,
+        )
+        for row in rows
+    ]

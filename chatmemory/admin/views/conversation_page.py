@@ -1,0 +1,63 @@
+"""The page of a conversation: its memory, or everything said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseRedirect
+
+from chatmemory.admin.display.compaction_status import CompactionStatus
+from chatmemory.admin.display.gauge import Gauge
+from chatmemory.admin.display.links import Tools
+from chatmemory.admin.display.memory_map import MemoryMap
+from chatmemory.admin.display.memory_view import MemoryView
+from chatmemory.admin.display.strip import Strip
+from chatmemory.admin.display.timeline import Timeline, place_to_go
+from chatmemory.admin.display.window_words import WAY, bound_words, way_words
+from chatmemory.admin.views.base import record_read
+from chatmemory.models import Conversation
+
+__all__ = ["context", "redirect"]
+
+
+def redirect(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponseRedirect | None:
+    """Return the redirect to the place that ``?go=`` asks for; None if it asks for none, or to those who may not."""
+    if "go" not in request.GET:
+        return None
+    conversation = model_admin.get_object(request, object_id)
+    if conversation is None or not model_admin.has_view_permission(request, conversation):
+        return None
+    place = place_to_go(conversation, request.GET["go"])
+    return HttpResponseRedirect(f"{request.path}?position={place}#message-{place}")
+
+
+def context(model_admin: Any, request: HttpRequest, conversation: Conversation) -> dict[str, Any]:
+    """Return what the template ``change_form.html`` draws, and record that the reader got the words."""
+    with_text = model_admin.has_read_text_permission(request, conversation)
+    memory = MemoryMap.now(conversation)
+    timeline = view = None
+    if request.GET.get("view") == "history" or "position" in request.GET:
+        timeline = Timeline.read(conversation, request.GET, memory, with_text=with_text)
+        first, last, has_messages = timeline.start, timeline.last, bool(timeline.entries)
+    else:
+        view = MemoryView.read(conversation, memory, with_text=with_text)
+        first, last, has_messages = view.first, view.last, view.has_messages
+    strip = Strip.read(conversation, first, last, memory, with_text=with_text)
+    # Bars have first words, also around a page whose own messages were not kept.
+    if with_text and (has_messages or strip.bars):
+        record_read(request, conversation)
+    way = {name: getattr(conversation, name) for name in (*WAY, "compact_at")}
+    return {
+        "title": str(conversation),
+        "subtitle": None,
+        "timeline": timeline,
+        "memory": view,
+        "has_markdown_toggle": with_text,
+        "gauge": Gauge.of(conversation),
+        "strip": strip,
+        "bound_words": bound_words(conversation.window, conversation.limit),
+        "way_words": way_words(**way),
+        "status": CompactionStatus.read(conversation, with_text=with_text),
+        "tools": Tools.of(model_admin, request, conversation),
+        "may_pin": model_admin.has_act_permission(request, conversation),
+    }
