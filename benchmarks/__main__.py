@@ -33,7 +33,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--output", type=Path, help="folder for results.json, RESULTS.md and turn-time.svg")
     parser.add_argument("--quick", action="store_true", help="two histories and few turns, to see that all runs")
     parser.add_argument("--skip-statements", action="store_true", help="no statements, bytes, memory and tokens")
-    parser.add_argument("--skip-http", action="store_true", help="no gunicorn and no admin")
+    parser.add_argument("--skip-http", action="store_true", help="no gunicorn")
     parser.add_argument("--skip-throughput", action="store_true", help="no turns by a process on each core")
     given = parser.parse_args()
     given.histories = given.histories or ([100, 10_000] if given.quick else _HISTORIES)

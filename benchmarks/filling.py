@@ -50,6 +50,7 @@ def new_conversation(window: Window, history: int) -> Conversation:
     Conversation.objects.filter(pk=conversation.pk).update(
         version=history,
         next_position=history,
+        prefix_version=pushed[-1] + 1 if pushed else 0,
         message_count=history,
         retained_count=history - len(pushed),
         retained_tokens=sum(tokens[len(pushed) :]),

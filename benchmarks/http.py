@@ -1,4 +1,4 @@
-"""The API over HTTP beside a bare REST framework view, and the admin's page of a short and of a long conversation."""
+"""The API over HTTP beside a bare REST framework view."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from time import perf_counter
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.test import Client
 
 from benchmarks.filling import new_conversation
 from benchmarks.places import new_place
@@ -26,23 +25,16 @@ _WORKERS = 2
 _PATIENCE = 30  # seconds, for what takes milliseconds
 _WARM_UP = 10
 _HISTORY = 1_000  # messages: the window is full
-_SHORT, _LONG = 100, 100_000
 
 
 def measure_http(engine: str, *, rounds: int) -> dict[str, Any]:
-    """Return the medians in milliseconds by request, each of ``rounds``, all interleaved.
-
-    Returns:
-        ``requests``: by what is asked of the server, over HTTP; ``pages``: by the number of messages, the admin's page
-        of a conversation, without HTTP.
-    """
+    """Return ``requests``: the medians in milliseconds by what is asked, each of ``rounds``, all interleaved."""
     with new_place(engine) as place:
         user = get_user_model()._default_manager.create_superuser("ann")
         conversation = _owned(user, _HISTORY)
         with running_server(place, f"--workers={_WORKERS}", "--log-level=warning") as server:
             requests = _requests(server.port, str(conversation.pk), rounds)
-        pages = _pages(user, {_SHORT: _owned(user, _SHORT), _LONG: _owned(user, _LONG)}, rounds)
-    return {"requests": requests, "pages": pages}
+    return {"requests": requests}
 
 
 def _owned(user: Any, history: int) -> Conversation:
@@ -77,20 +69,6 @@ def _requests(port: int, conversation: str, rounds: int) -> dict[str, float]:
         },
         rounds,
     )
-
-
-def _pages(user: Any, conversations: dict[int, Conversation], rounds: int) -> dict[str, float]:
-    client = Client()
-    client.force_login(user)
-
-    def page(conversation: Conversation) -> Callable[[int], None]:
-        def get(_number: int) -> None:
-            answer = client.get(f"/admin/chatmemory/conversation/{conversation.pk}/change/")
-            assert answer.status_code == 200, answer.status_code
-
-        return get
-
-    return _medians({str(history): page(conversation) for history, conversation in conversations.items()}, rounds)
 
 
 def _medians(calls: dict[str, Callable[[int], None]], rounds: int) -> dict[str, float]:

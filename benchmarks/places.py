@@ -71,7 +71,7 @@ def new_place(engine: str) -> Iterator[Place]:
     from django.db import connection
 
     with tempfile.TemporaryDirectory(prefix="chatmemory-benchmark-") as folder:
-        name = f"chatmemory_benchmark_{os.getpid()}"
+        name = f"chatmemory_benchmark_{os.getpid()}_{Path(folder).name[-8:].lower()}"  # there may be several
         database = str(Path(folder) / "django.sqlite3") if engine == "sqlite" else name
         before = connection.settings_dict["NAME"]
         with _database(engine, name):

@@ -155,18 +155,13 @@ def _figure(value: float | None) -> str:
 
 
 def _http(http: dict[str, Any]) -> list[str]:
-    requests, pages = http["requests"], http["pages"]
-    bare, short = next(iter(requests.values())), next(iter(pages.values()))
+    requests = http["requests"]
+    bare = next(iter(requests.values()))
     return [
         "## Over HTTP, on PostgreSQL",
         table(
             ["request", "ms", "per second", "over the bare view"],
             [[name, f"{taken:.3g}", f"{1000 / taken:.0f}", _ratio(taken / bare)] for name, taken in requests.items()],
-        ),
-        "## The admin's page of a conversation",
-        table(
-            ["messages", "ms", "over the shortest"],
-            [[_number(int(history)), f"{taken:.3g}", _ratio(taken / short)] for history, taken in pages.items()],
         ),
     ]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from benchmarks.low_water.report import markdown
 from benchmarks.machine import describe
+from benchmarks.publishing import publish
 from benchmarks.worker import in_worker
 
 _ENGINES = ["sqlite", "postgres"]
@@ -45,12 +45,7 @@ def main() -> None:
     """Measure, print and write."""
     given = options()
     results = measure(given)
-    text = markdown(results)
-    print(text)  # noqa: T201
-    if given.output:
-        given.output.mkdir(parents=True, exist_ok=True)
-        (given.output / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        (given.output / "RESULTS.md").write_text(text, encoding="utf-8")
+    publish(results, markdown(results), given.output)
 
 
 main()

@@ -78,7 +78,7 @@ def filling(random: Random, requests: int, ask: Callable[[Asked], Any], site: Si
 def warm_up(site: Site) -> list[Asked]:
     """Return small requests that make a worker load its vocabulary, templates and modules."""
     pk = site.small
-    pages = [_admin(pk, part) for part in ("change/", "memory/", "what-if/")]
+    pages = [_admin(pk, part) for part in ("change/", "memory/", "window/")]
     said = _json({"messages": [{"type": "USER", "contents": [{"type": "TEXT", "text": "Hello"}]}]})
     return [
         *[Asked(name="", method="GET", path=path) for path in (*pages, _api(pk, "memory/"), _api(pk, "messages/"))],
@@ -236,10 +236,9 @@ def _past(random: Random, site: Site, pk: str, kind: str) -> Asked:
 
 
 def _try(random: Random, site: Site, pk: str, kind: str) -> Asked:
-    page = random.choice(["what-if", "window"])
     limit = random.choice([1, 1_000, 1_000_000, 2_000_000_000])
     window = random.choice(["tokens", "messages"])
-    return _get(f"admin: {page} ({kind})", _admin(pk, f"{page}/"), window=window, limit=limit)
+    return _get(f"admin: window ({kind})", _admin(pk, "window/"), **{"1-window": window, "1-limit": limit})
 
 
 def _pages(random: Random, site: Site, pk: str, kind: str) -> Asked:
