@@ -9,9 +9,12 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, aclo
 from typing import ClassVar
 from urllib.parse import urlsplit
 
+from django.utils.translation import gettext as _
+
 from chatmemory import AiMessage, ChatMessage
 from chatmemory.assistant import Answered, ChatModel, ModelError, Thinking, ToolSpecification
 from chatmemory.formats import UnsupportedContentError
+from chatmemory.rest.translation import translated
 from demo_project.chat.speaker import Speaker, SpeakerError
 
 __all__ = ["SECONDS", "ModelSpeaker"]
@@ -37,7 +40,7 @@ class ModelSpeaker(Speaker):
     def __init__(self, model: str) -> None:
         self.model = model
         self._host = urlsplit(os.environ.get(self.address) or self.default_address).netloc
-        self.name = f"{model} at {self._host}"
+        self.name = _("%(model)s at %(host)s") % {"model": model, "host": self._host}
 
     def stream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
@@ -73,7 +76,7 @@ class ModelSpeaker(Speaker):
     def _require_key(self) -> str:
         if key := os.environ.get(self.key):
             return key
-        raise SpeakerError(f"{self._host} needs a key. Set {self.key}.")
+        raise SpeakerError(_("%(host)s needs a key. Set %(key)s.") % {"host": self._host, "key": self.key})
 
     def _told(self, status: int | None, said: str) -> str:
         """Return what to do about an error that the server tells.
@@ -82,20 +85,28 @@ class ModelSpeaker(Speaker):
             status: that of HTTP; None if it has no meaning.
             said: the server's words.
         """
-        said = said[:300]
+        told = {
+            "name": self.name,
+            "host": self._host,
+            "key": self.key,
+            "address": self.address,
+            "status": status,
+            "said": said[:300],
+        }
         if status in (401, 403):
-            return f"{self._host} refused the key ({status}). Check {self.key}. It said: {said}"
+            return _("%(host)s refused the key (%(status)s). Check %(key)s. It said: %(said)s") % told
         if status == 404:
-            return f"{self._host} does not know this (404). Check CHATMEMORY_DEMO_MODEL and {self.address}: {said}"
+            return _("%(host)s does not know this (404). Check CHATMEMORY_DEMO_MODEL and %(address)s: %(said)s") % told
         if status is not None:
-            return f"{self.name} failed ({status}). It said: {said}"
-        return f"{self.name} failed. It said: {said}"
+            return _("%(name)s failed (%(status)s). It said: %(said)s") % told
+        return _("%(name)s failed. It said: %(said)s") % told
 
     def _is_late(self) -> str:
-        return f"{self._host} did not answer within {SECONDS} seconds."
+        return _("%(host)s did not answer within %(seconds)s seconds.") % {"host": self._host, "seconds": SECONDS}
 
     def _is_not_there(self) -> str:
-        return f"{self._host} cannot be reached. Check {self.address}, and that the server runs."
+        told = {"host": self._host, "address": self.address}
+        return _("%(host)s cannot be reached. Check %(address)s, and that the server runs.") % told
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -103,10 +114,11 @@ class ModelSpeaker(Speaker):
             yield
         except ImportError as error:
             raise SpeakerError(
-                f"The package {self.package} is missing. Install it: pip install {self.package}"
+                _("The package %(package)s is missing. Install it: pip install %(package)s") % {"package": self.package}
             ) from error
         except UnsupportedContentError as error:
-            raise SpeakerError(f"This memory cannot be sent to {self.name}: {error}") from error
+            told = {"name": self.name, "error": translated(str(error))}
+            raise SpeakerError(_("This memory cannot be sent to %(name)s: %(error)s") % told) from error
         except ModelError as error:
             raise SpeakerError(str(error)) from error
         except Exception as error:

@@ -8,6 +8,8 @@ import re
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 
+from django.utils.translation import gettext as _
+
 from chatmemory import AiMessage, ChatMessage
 from chatmemory.assistant import ToolSpecification
 from demo_project.chat.bot import answer
@@ -22,7 +24,8 @@ PAUSE = 0.02
 class EmbeddedBot(Speaker):
     """The embedded bot, which needs no key and no network."""
 
-    name = "the built-in bot, no network"
+    def __init__(self) -> None:
+        self.name = _("the built-in bot, no network")
 
     def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Iterator[str | AiMessage]:
         whole = answer(messages)
