@@ -32,7 +32,8 @@ def _page(body: str, whole: str = _PAGE) -> Any:
     def view(request: HttpRequest, pk: UUID | None = None) -> HttpResponse:
         shown: dict[str, Any] = {} if pk is None else {"conversation": get_object_or_404(Conversation, pk=pk)}
         if request.user.is_authenticated:
-            shown["conversations"] = Conversation.objects.owned_by(request.user).order_by("pk")
+            # Two primary keys of one millisecond stand in any order.
+            shown["conversations"] = Conversation.objects.owned_by(request.user).order_by("title")
         page = HttpResponse(engines["django"].from_string(template).render(shown, request))
         page["Content-Security-Policy"] = f"{POLICY}; require-trusted-types-for 'script'; trusted-types 'none'"
         return page
