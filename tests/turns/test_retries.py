@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
@@ -81,6 +82,27 @@ class TestKey:
         for key, id in [("a", "x"), ("a", "y"), ("b", "x")]:
             chunks_of(chat(api, conversation, ui_message("Hello", id), idempotency_key=key))
         assert len(model.asked) == 2
+
+    @pytest.mark.parametrize("moment", range(1, 7))
+    def test_what_is_said_meanwhile_is_not_part_of_it(
+        self, api: Client, conversation: Conversation, model: Unsure, moment: int
+    ) -> None:
+        """The rows of a turn are found by several statements; another question comes before one of them."""
+        ask(api, conversation, "Hello", idempotency_key="k")
+        other = Conversation.objects.get(pk=conversation.pk)
+        reads: list[str] = []
+
+        def between(execute: Any, sql: str, *args: Any) -> Any:
+            if sql.startswith("SELECT") and 'message"' in sql.replace("`", '"'):
+                reads.append(sql)
+                if len(reads) == moment:
+                    other.memory.add(UserMessage("Next"))
+            return execute(sql, *args)
+
+        with connection.execute_wrapper(between):
+            again = chunks_of(stream(api, conversation, "Hello", idempotency_key="k"))
+        assert said(conversation) == ["Hello", "To Hello", "Next"]
+        assert (texts_of(again), again[-1]["type"]) == ("To Hello", "finish")
 
     def test_what_left_the_memory_since_is_told_as_it_is(
         self, api: Client, conversation: Conversation, model: Unsure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from django.db.models import Q
 
@@ -52,7 +53,8 @@ def answer_rows(conversation: Conversation, question: int | None) -> Sequence[Me
     end = rows.filter(type=UserMessage.type).order_by("position").values_list("position", flat=True).first()
     if end is not None:
         rows = rows.filter(position__lt=end)
-    return list(rows.order_by("position"))
+    # The next message may have been said between the two statements.
+    return list(takewhile(lambda row: row.type != UserMessage.type, rows.order_by("position")))
 
 
 def awaited_turn(conversation: Conversation) -> int | None:
