@@ -134,9 +134,9 @@ def note_answer(conversation: Conversation, key: str) -> None:
         conversation: the locked conversation.
         key: the key; nothing is done if it has been purged.
     """
-    for record in keys_of(conversation).filter(key=key):
-        record.account = dumps(loads(record.account) | {"answer": conversation.next_position})
-        record.save(update_fields=["account"])
+    keys = keys_of(conversation).filter(key=key)
+    for account in keys.values_list("account", flat=True):
+        keys.update(account=dumps(loads(account) | {"answer": conversation.next_position}))
 
 
 def _as_of(row: Message, version: int, token_count: int) -> None:

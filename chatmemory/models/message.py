@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from django.db import models
@@ -217,6 +218,18 @@ class Message(models.Model):
             "conversation.memory.set() and clear() evict messages, chatmemory_purge deletes what was evicted, and "
             "conversation.delete() deletes everything"
         )
+
+    def refresh_from_db(
+        self,
+        using: str | None = None,
+        fields: Iterable[str] | None = None,
+        from_queryset: models.QuerySet[Message] | None = None,
+    ) -> None:
+        """Read the row again, or columns that were left out, by its conversation and its primary key."""
+        if from_queryset is None and "conversation_id" in vars(self):
+            manager = Message._base_manager.db_manager(using, hints={"instance": self})
+            from_queryset = manager.filter(conversation=self.conversation_id)
+        super().refresh_from_db(using=using, fields=fields, from_queryset=from_queryset)
 
     @cached_property
     def message(self) -> ChatMessage:

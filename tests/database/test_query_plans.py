@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,11 +12,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chatmemory import AiMessage, SystemMessage, UserMessage
+from chatmemory.assistant import Assistant
 from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.database.key import Key
 from chatmemory.database.sql.statements import statements
 from chatmemory.models import ORDER_STEP, Conversation, Message
 from chatmemory.recounting import recount
+from chatmemory.retention import purge_evicted
+from tests.support.assistants import Speaker
 from tests.support.factories import ConversationFactory
 
 # ANALYZE ends the transaction on MariaDB.
@@ -23,6 +27,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 LENGTH = 3_000
 RETAINED = 20
+
+_ABOUT_NOTHING = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE", "SET SESSION")  # the last one begins a connection
 
 
 @pytest.fixture
@@ -114,26 +120,81 @@ def test_a_page_of_history_is_read_by_its_index(conversation: Conversation) -> N
     assert not whole
 
 
-def test_every_statement_names_its_conversation() -> None:
-    """Tables may be distributed by it: a statement that does not would ask every machine."""
+def _add(conversation: Conversation) -> None:
+    conversation.memory.add(*[UserMessage(f"今日はいい天気 {number}") for number in range(6)])
+    for _ in range(2):
+        conversation.memory.add(AiMessage("answer"), idempotency_key="1")
+
+
+def _rewrite(conversation: Conversation) -> None:
+    conversation.memory.set([SystemMessage("Be brief."), *conversation.memory.messages()[-2:]])
+    conversation.memory.at(1)
+    conversation.memory.to_format("openai")
+
+
+def _change_window(conversation: Conversation) -> None:
+    conversation.memory.try_window(limit=30)
+    conversation.memory.set_window(limit=30, model="gpt-4")
+    list(recount(Conversation.objects.filter(pk=conversation.pk), model="gpt-4o"))
+
+
+def _pin(conversation: Conversation) -> None:
+    position = conversation.messages.retained()[0].position
+    conversation.memory.pin(position)
+    conversation.memory.unpin(position)
+
+
+def _take_turns(conversation: Conversation) -> None:
+    assistant = Assistant(Speaker(lambda messages: iter([AiMessage("Yes.")])))
+    for key in ("2", "2", None):
+        assistant.chat(conversation, "今日は?", idempotency_key=key)
+
+
+def _read_what_was_left_out(conversation: Conversation) -> None:
+    row = conversation.messages.defer("text", "payload").all()[0]
+    assert row.text
+    row.refresh_from_db()
+
+
+def _forget(conversation: Conversation) -> None:
+    conversation.memory.compact(lambda messages, previous: "Weather.", keep=0)
+    conversation.memory.clear()
+    list(purge_evicted(timezone.now(), Conversation.objects.filter(pk=conversation.pk)))
+
+
+@pytest.mark.parametrize(
+    "act",
+    [_add, _rewrite, _change_window, _pin, _take_turns, _read_what_was_left_out, _forget],
+    ids=lambda act: act.__name__,
+)
+def test_every_statement_names_its_conversation_by_its_id(act: Callable[[Conversation], None]) -> None:
+    """Tables may be distributed by it: a statement with another name or a subselect would ask every machine."""
     conversation = ConversationFactory(owner=None, window="tokens", limit=60)
+    conversation.memory.add(*[UserMessage(f"今日は {number}") for number in range(3)])
+    statements = statements_of(lambda: act(conversation))
+    names = (conversation.pk.hex, str(conversation.pk))
+    assert [sql for sql in statements if not any(name in sql for name in names)] == []
+    assert [sql for sql in statements if "= (SELECT" in sql or " IN (SELECT" in sql] == []
+
+
+def test_every_statement_of_a_store_names_its_conversation() -> None:
     store = DjangoChatMemoryStore()
+    conversation = ConversationFactory(owner=None, window="tokens", limit=60)
 
-    def turn() -> None:
-        conversation.memory.add(*[UserMessage(f"今日はいい天気 {number}") for number in range(6)])
-        for _ in range(2):
-            conversation.memory.add(AiMessage("answer"), idempotency_key="1")
-        conversation.memory.set([SystemMessage("Be brief."), *conversation.memory.messages()[-2:]])
-        conversation.memory.at(1)
-        conversation.memory.set_window(limit=30, model="gpt-4")
-        list(recount(Conversation.objects.filter(pk=conversation.pk), model="gpt-4o"))
+    def use() -> None:
         store.update_messages(conversation.memory_id, [UserMessage("from elsewhere")])
-        conversation.memory.clear()
+        store.get_messages(conversation.memory_id)
+        store.delete_messages(conversation.memory_id)
 
-    with CaptureQueriesContext(connection) as captured:
-        turn()
-    sqls = [query["sql"] for query in captured.captured_queries]
-    rest = [sql for sql in sqls if not sql.startswith(("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE"))]
     names = (conversation.pk.hex, str(conversation.pk), conversation.memory_id)
-    assert len(rest) > 20
-    assert [sql for sql in rest if not any(name in sql for name in names)] == []
+    assert [sql for sql in statements_of(use) if not any(name in sql for name in names)] == []
+
+
+def statements_of(act: Callable[[], object]) -> list[str]:
+    """The statements that ``act`` ran about anything but transactions."""
+    with CaptureQueriesContext(connection) as captured:
+        act()
+    sqls = [query["sql"] for query in captured.captured_queries]
+    found = [sql for sql in sqls if not sql.startswith(_ABOUT_NOTHING)]
+    assert found
+    return found

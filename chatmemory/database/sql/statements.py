@@ -137,9 +137,11 @@ def statements(database: str) -> Statements:
     whole = [field.attname for field in Message._meta.concrete_fields]
     oldest = f"SELECT {', '.join(of_message(*whole))} FROM {messages} WHERE {conversation} = {{}} AND {retained()}"
     both = [*of_conversation("id", *WINDOW_SETTINGS, *COUNTERS, prefix="c."), *of_message(*whole, prefix="m.")]
+    # A planner finds one partition, or the node that has it, by a parameter, not by a subselect.
+    keys = {"id": "%s", "memory_id": f"(SELECT {key} FROM {conversations} WHERE {where()['memory_id']})"}
     snapshot = {
         name: f"SELECT {', '.join(both)} FROM {conversations} c LEFT JOIN ("
-        f"{oldest.format(f'(SELECT {key} FROM {conversations} WHERE {where()[name]})')} LIMIT %s) m ON 1 = 1 "
+        f"{oldest.format(keys[name])} LIMIT %s) m ON 1 = 1 "
         f"WHERE {condition} ORDER BY {of_message('memory_order', prefix='m.')[0]}"
         for name, condition in where("c.").items()
     }
