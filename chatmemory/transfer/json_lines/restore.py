@@ -18,16 +18,14 @@ from django.core.exceptions import ValidationError
 from django.db import DataError, IntegrityError, transaction
 
 from chatmemory.core.json_text import MAX_NESTING, levels
-from chatmemory.core.serialization.reader import read_message
 from chatmemory.core.serialization.storable import require_storable
 from chatmemory.database.idempotency import scope_of, scope_of_owner
-from chatmemory.models import Conversation, IdempotencyKey, Message, Origin
+from chatmemory.models import Conversation, IdempotencyKey, Message
 from chatmemory.models.identifiers import memory_id_text
-from chatmemory.models.message_columns import to_columns
-from chatmemory.models.pins import last_pin_change, problem_of_pins
 from chatmemory.models.window_settings import FLAGS, NULLABLE
 from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.json_lines.lines import Line, blocks
+from chatmemory.transfer.json_lines.message_rows import message_row
 from chatmemory.transfer.json_lines.write import DESCRIBED, conversation_lines
 from chatmemory.transfer.owners import Owners, UnknownOwnerError
 from chatmemory.transfer.reports import BadRecordError, Reports
@@ -175,7 +173,7 @@ class _Block:
                 self._check_end(line, {"messages": messages, "idempotency_keys": keys})
                 return messages
             if line.has("position"):
-                row = _message(line, conversation)
+                row = message_row(line, conversation)
                 inserted.append(row)
                 chars += sum(len(text or "") for text in (row.text, row.payload, row.native))
                 messages += 1
@@ -263,78 +261,3 @@ class _Block:
 def _other_content(place: str, key: UUID) -> BadRecordError:
     problem = f"conversation {key} exists already with other content; erase it to restore it from this file"
     return BadRecordError(place, problem)
-
-
-def _message(line: Line, conversation: Conversation) -> Message:
-    said = line.take("message", dict, "a message", null=True)
-    if line.has("problem"):
-        # The export could not read the row, or not all of it, so its columns are restored as they were.
-        line.text("problem")
-        columns = {"type": line.text("type"), "text": line.text("text"), "payload": line.text("payload", null=True)}
-    else:
-        try:
-            columns = to_columns(read_message(said, "message"))
-        except (TypeError, ValueError) as error:
-            raise line.bad(str(error)) from error
-    native = line.data.pop("native", None)
-    if isinstance(native, str):
-        line.encodable("native", native)
-    elif native is not None:
-        native = json.dumps(native, separators=(",", ":"))
-    origin, position = _origin(line), line.number("position")
-    covers_from, covers_to = _covers(line, origin, position)
-    row = Message(
-        conversation=conversation,
-        **columns,
-        native=native,
-        position=position,
-        token_count=line.number("token_count"),
-        origin=origin,
-        covers_from=covers_from,
-        covers_to=covers_to,
-        pins=_pins(line, conversation.version),
-        memory_order=line.number("memory_order"),
-        added_in=line.number("added_in"),
-        evicted_in=line.number("evicted_in", null=True),
-        evicted_at=line.moment("evicted_at", null=True),
-        eviction_reason=line.text("eviction_reason"),
-        created_at=line.moment("created_at"),
-    )
-    line.done()
-    return row
-
-
-def _origin(line: Line) -> str:
-    synthetic = line.flag("synthetic")
-    origin: str = line.text("origin")
-    if origin not in Origin.values:
-        raise line.bad(f"origin: expected one of {', '.join(Origin.values)}, got {origin[:100]!r}")
-    if synthetic != (origin != Origin.SAID):
-        raise line.bad(f"synthetic: expected {json.dumps(not synthetic)}, as origin is {origin!r}")
-    return origin
-
-
-def _covers(line: Line, origin: str, position: int) -> tuple[int | None, int | None]:
-    first, last = line.number("covers_from", null=True), line.number("covers_to", null=True)
-    if (first is None) != (last is None) or (first is not None and not 0 <= first <= last):
-        raise line.bad(
-            f"covers_from and covers_to: expected the first and the last position that the message stands for, or two "
-            f"nulls, got {json.dumps(first)} and {json.dumps(last)}"
-        )
-    if last is not None and last >= position:
-        raise line.bad(f"covers_to: expected a position before its own, {position}, got {last}")
-    if first is not None and origin == Origin.SAID:
-        raise line.bad(f"covers_from: expected null, as origin is {origin!r}; said messages stand for themselves")
-    if first is None and origin in (Origin.CLEARED, Origin.SUMMARY):
-        raise line.bad(f"covers_from: expected a position that it stands for, as origin is {origin!r}, got null")
-    return first, last
-
-
-def _pins(line: Line, version: int) -> str:
-    pins: str = line.text("pins")
-    problem = problem_of_pins(pins)
-    if not problem and pins and last_pin_change(pins) > version:
-        problem = f"versions up to {version}, that of the conversation"
-    if problem:
-        raise line.bad(f"pins: expected {problem}, got {pins[:100]!r}")
-    return pins
