@@ -30,7 +30,7 @@ from chatmemory import (
     UserMessage,
 )
 from chatmemory.database.django_store import DjangoChatMemoryStore
-from chatmemory.models import Conversation, Message
+from chatmemory.models import ORDER_STEP, Conversation, Message
 from chatmemory.models.identifiers import uuid7
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.vectors import OracleEstimator
@@ -61,6 +61,9 @@ def check_invariants(conversation: Conversation) -> None:
     assert conversation.retained_tokens == sum(row.token_count for row in retained)
     orders = [row.memory_order for row in conversation.messages.retained()]
     assert orders == sorted(set(orders))
+    # So what is added next stands before or behind them all. An import refuses other orders.
+    lowest = -max(len(rows) - 1, 0) * ORDER_STEP
+    assert all(lowest <= row.memory_order <= row.position * ORDER_STEP for row in rows)
     assert all(row.added_in <= conversation.version for row in rows)
     assert all(row.evicted_in <= conversation.version for row in rows if row.evicted_in is not None)
 

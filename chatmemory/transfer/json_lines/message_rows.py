@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from chatmemory.core.serialization.reader import read_message
-from chatmemory.models import Conversation, Message, Origin
+from chatmemory.models import ORDER_STEP, Conversation, Message, Origin
 from chatmemory.models.message_columns import to_columns
 from chatmemory.models.pins import last_pin_change, problem_of_pins
 from chatmemory.transfer.json_lines.lines import Line
@@ -34,7 +34,7 @@ def message_row(line: Line, conversation: Conversation) -> Message:
         line.encodable("native", native)
     elif native is not None:
         native = json.dumps(native, separators=(",", ":"))
-    origin, position = _origin(line), line.number("position")
+    origin, position = _origin(line), _position(line, conversation.next_position)
     covers_from, covers_to = _covers(line, origin, position)
     row = Message(
         conversation=conversation,
@@ -46,7 +46,7 @@ def message_row(line: Line, conversation: Conversation) -> Message:
         covers_from=covers_from,
         covers_to=covers_to,
         pins=_pins(line, conversation.version),
-        memory_order=line.number("memory_order"),
+        memory_order=_memory_order(line, position, conversation.next_position),
         added_in=line.number("added_in"),
         evicted_in=line.number("evicted_in", null=True),
         evicted_at=line.moment("evicted_at", null=True),
@@ -65,6 +65,33 @@ def _origin(line: Line) -> str:
     if synthetic != (origin != Origin.SAID):
         raise line.bad(f"synthetic: expected {json.dumps(not synthetic)}, as origin is {origin!r}")
     return origin
+
+
+def _position(line: Line, end: int) -> int:
+    position: int = line.number("position")
+    if not 0 <= position < end:
+        raise line.bad(
+            f"position: expected at least 0, and less than next_position, {end}, got {str(position)[:100]}; "
+            "export the conversation again"
+        )
+    return position
+
+
+def _memory_order(line: Line, position: int, end: int) -> int:
+    """Return the memory order, which is never behind the end of the memory when the message came.
+
+    Raises:
+        BadRecordError: it is, or it is further in front than any message can be that came up to now.
+    """
+    order: int = line.number("memory_order")
+    # What is added next stands one step behind the last position, or in front of all by as many steps.
+    least, most = -(end - 1) * ORDER_STEP, position * ORDER_STEP
+    if not least <= order <= most:
+        raise line.bad(
+            f"memory_order: expected from {least} to {most}, got {str(order)[:100]}; the messages that are added next "
+            "would stand in the wrong place, so export the conversation again"
+        )
+    return order
 
 
 def _covers(line: Line, origin: str, position: int) -> tuple[int | None, int | None]:
