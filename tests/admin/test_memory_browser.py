@@ -85,3 +85,13 @@ def test_the_switch_leads_there_and_back(signed_in: Any, made: Conversation) -> 
     expect(page.locator("#timeline h2")).to_contain_text("10 retained, 12 evicted")
     page.get_by_role("link", name="Memory", exact=True).click()
     expect(page.locator("#memory h2")).to_contain_text("10 messages")
+
+
+def test_who_pins_in_the_memory_stays_there_at_the_message(signed_in: Any, made: Conversation) -> None:  # noqa: F811
+    page = signed_in(viewport=WIDE)
+    page.goto(address(made))
+    for name, message in (("Pin", "question 16"), ("Unpin", "question 16")):
+        page.locator("#memory .chatmemory-message").filter(has_text=message).get_by_role("button", name=name).click()
+        expect(page.get_by_text(f"{name}ned message 17.")).to_be_visible()
+        assert page.url.endswith(address(made, "#message-17"))
+        expect(page.locator("#memory #message-17")).to_be_in_viewport()

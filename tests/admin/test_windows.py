@@ -67,6 +67,13 @@ def hidden(shown: str) -> dict[str, list[str]]:
     return fields
 
 
+def pins_form(shown: str) -> dict[str, str]:
+    """What the form of the buttons to pin sends of itself."""
+    form = re.search(r'<form method="post"[^>]* id="chatmemory-pins">.*?</form>', shown, re.DOTALL)
+    assert form is not None
+    return dict(re.findall(r'<input type="hidden" name="(view)" value="([^"]*)">', form[0]))
+
+
 class TestPinning:
     def test_pins_and_unpins_and_says_and_logs_it(self, admin_client: Client, conversation: Conversation) -> None:
         assert "Pinned message 4." in post(admin_client, conversation, "pin", position="4")
@@ -77,6 +84,42 @@ class TestPinning:
 
     def test_returns_to_the_message(self, admin_client: Client, conversation: Conversation) -> None:
         answer = admin_client.post(page(conversation, "pin"), {"position": "4"})
+        assert answer["Location"] == f"{page(conversation)}?position=4#message-4"
+
+    @pytest.mark.parametrize("action", ["pin", "unpin"])
+    @pytest.mark.parametrize(
+        ("read_on", "returns_to"),
+        [
+            ("", "#message-4"),
+            ("?view=history", "?position=4#message-4"),
+            ("?position=4", "?position=4#message-4"),
+        ],
+    )
+    def test_returns_to_the_view_in_which_it_was_pressed(
+        self, admin_client: Client, conversation: Conversation, action: str, read_on: str, returns_to: str
+    ) -> None:
+        if action == "unpin":
+            conversation.memory.pin(4)
+        form = pins_form(html(admin_client, page(conversation) + read_on))
+        answer = admin_client.post(page(conversation, action), {**form, "position": "4"})
+        assert answer["Location"] == page(conversation) + returns_to
+        shown = admin_client.get(answer["Location"]).content.decode()
+        assert 'id="message-4"' in shown
+        assert pins_form(shown) == form
+
+    def test_returns_to_the_memory_with_what_is_wrong(self, admin_client: Client, conversation: Conversation) -> None:
+        answer = admin_client.post(page(conversation, "pin"), {"position": "0", "view": "memory"})
+        assert answer["Location"] == f"{page(conversation)}#message-0"
+        assert "Message 0 is not in the memory" in words(html(admin_client, page(conversation)))
+
+    @pytest.mark.parametrize("name", ["view", "next"])
+    @pytest.mark.parametrize("address", ["https://evil.example/", "//evil.example", "javascript:alert(1)"])
+    def test_returns_to_no_address_that_is_sent(
+        self, admin_client: Client, conversation: Conversation, name: str, address: str
+    ) -> None:
+        answer = admin_client.post(
+            page(conversation, "pin"), {"position": "4", name: address}, headers={"Referer": address}
+        )
         assert answer["Location"] == f"{page(conversation)}?position=4#message-4"
 
     def test_what_changes_nothing_is_not_logged(self, admin_client: Client, conversation: Conversation) -> None:

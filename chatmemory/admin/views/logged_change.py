@@ -75,10 +75,22 @@ def back_to_timeline(
     *,
     level: int = messages.SUCCESS,
     position: int | None = None,
+    to_history: bool = True,
 ) -> HttpResponse:
-    """Return to the timeline, at a message if its ``position`` is given, and show there what was ``said``."""
+    """Return to the conversation, and show there what was ``said``.
+
+    Args:
+        model_admin: the admin of conversations.
+        request: the request that was answered by a change, or by none.
+        conversation: the conversation.
+        said: a sentence about the change.
+        level: of the message that says it.
+        position: of the message to return to; by default the page is shown from its top.
+        to_history: whether that message is wanted among everything said, and not in the memory.
+    """
     model_admin.message_user(request, said, level)
     site = model_admin.admin_site.name
     address = reverse("admin:chatmemory_conversation_change", args=[conversation.pk], current_app=site)
-    place = "" if position is None else f"?position={position}#message-{position}"
+    page = f"?position={position}" if to_history else ""
+    place = "" if position is None else f"{page}#message-{position}"
     return HttpResponseRedirect(f"{address}{place}")

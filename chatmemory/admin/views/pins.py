@@ -1,4 +1,4 @@
-"""Pinning and unpinning a message on the timeline."""
+"""Pinning and unpinning a message where it is read: in the memory, or among everything said."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ __all__ = ["change_pin"]
 
 
 def change_pin(model_admin: Any, request: HttpRequest, object_id: str, *, act: Literal["pin", "unpin"]) -> HttpResponse:
-    """Pin or unpin the message at ``position``, and return to it on the timeline."""
+    """Pin or unpin the message at ``position``, and return to it in the view that the form was in."""
     conversation = conversation_or_404(model_admin, request, object_id, also="act")
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
     position = whole_number(request.POST.get("position", ""), most=MAX_LIMIT)
     if position is None:
         raise Http404
-    back = partial(back_to_timeline, model_admin, request, conversation, position=position)
+    to_history = request.POST.get("view") != "memory"
+    back = partial(back_to_timeline, model_admin, request, conversation, position=position, to_history=to_history)
     problem = _obstacle(conversation, position)
     if problem:
         return back(problem, level=messages.ERROR)
