@@ -186,6 +186,35 @@ class TestWhatItHadNoLonger:
         assert "Nothing: it had all that was said." in section(html(admin_client, address(made, "?answer=2")), "gone")
 
 
+class TestTooLong:
+    """A memory of more characters than are read at once."""
+
+    @pytest.fixture(autouse=True)
+    def few_characters(self, settings: Any) -> None:
+        settings.CHATMEMORY = {"MAX_MEMORY_CHARS": 10}
+
+    @pytest.mark.parametrize("query", ["?answer=7", "?version=5", "", "?answer=7&download=openai"])
+    def test_says_why_there_is_no_json_and_what_has_the_messages(
+        self, admin_client: Client, conversation: Conversation, query: str
+    ) -> None:
+        page = html(admin_client, address(conversation, query))
+        assert section(page, "json") == (
+            "As JSON, to copy This memory is too long to show or download as JSON here: export the whole conversation "
+            "instead. Export JSON lines"
+        )
+        export = reverse("admin:chatmemory_conversation_export_jsonl", args=[conversation.pk])
+        assert f'instead. <a href="{export}">Export JSON lines</a>' in page
+        assert "question 3." in body(admin_client.get(export))
+
+    def test_says_nothing_of_json_to_those_who_may_not_read(
+        self,
+        staff: Any,  # noqa: F811
+        conversation: Conversation,
+    ) -> None:
+        page = html(staff("view_conversation"), address(conversation, "?answer=7"))
+        assert section(page, "json") == ""
+
+
 class TestCompared:
     def compared(self, client: Client, conversation: Conversation, query: str) -> str:
         return section(html(client, address(conversation, query)), "difference")

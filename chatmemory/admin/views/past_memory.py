@@ -68,6 +68,7 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
         around=answers_around(conversation, asked),
         unreadable=broken,
         jsons=json_texts(past.rows, fresh, refused) if with_text and not (broken or past.is_long) else [],
+        is_too_long=past.is_long,
         with_text=with_text,
         has_markdown_toggle=with_text,
         **shown_memory(past, with_text=with_text),
