@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sqlite3
 
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
 
 __all__ = ["has_collided", "is_lock_timeout", "is_unavailable", "lacks_migration"]
 
@@ -25,6 +25,10 @@ _MYSQL_CODES_OF_COLLISIONS = {1020, 1213}
 # A lock that was not available in time.
 _SQLSTATE_OF_LOCK_TIMEOUT = "55P03"
 _MYSQL_CODE_OF_LOCK_TIMEOUT = 1205
+
+# Citus answers so, even at a commit, when it has lost a node; PostgreSQL, when it finds itself in a state that should not
+# be.
+_SQLSTATE_OF_INTERNAL_ERRORS = "XX000"
 
 _SQLITE_MISSING = re.compile(r"no such (table|column)|has no column named")
 _SQLSTATES_OF_MISSING = {"42P01", "42703"}
@@ -63,7 +67,9 @@ def lacks_migration(error: DatabaseError) -> bool:
 
 
 def is_unavailable(error: Exception) -> bool:
-    """Return whether the database is away or busy, so that a retry may help."""
+    """Return whether the database, or a node of it, is away or busy, so that a retry may help."""
+    if isinstance(error, InternalError):
+        return _sqlstate(error) == _SQLSTATE_OF_INTERNAL_ERRORS
     if not isinstance(error, (OperationalError, InterfaceError)):
         return False
     if isinstance(error.__cause__, sqlite3.Error):

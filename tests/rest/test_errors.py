@@ -412,6 +412,31 @@ def test_a_retry_is_offered_only_where_it_may_help(trouble: str, helps: bool) ->
     assert (answer is not None and answer.status_code == 503) is helps
 
 
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="Citus is an extension of PostgreSQL")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("at_commit", [True, False])
+def test_a_node_that_is_away_makes_no_defect(api: Client, user: Any, at_commit: bool) -> None:
+    """Citus raises what it has no code for, at a commit, too; here a trigger does."""
+    conversation = ConversationFactory(owner=user)
+    when = "DEFERRABLE INITIALLY DEFERRED" if at_commit else ""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION lose_a_node() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE 'failure on connection marked as essential' USING ERRCODE = 'XX000'; END $$"
+        )
+        cursor.execute(
+            "CREATE CONSTRAINT TRIGGER lose_a_node AFTER INSERT ON chatmemory_message "
+            f"{when} FOR EACH ROW EXECUTE FUNCTION lose_a_node()"
+        )
+    try:
+        answer = post(api, url(conversation, "messages/"), USER)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP FUNCTION lose_a_node CASCADE")
+    assert problem(answer)["type"] == "urn:chatmemory:problem:database-unavailable"
+    assert (answer.status_code, "Retry-After" in answer.headers) == (503, True)
+
+
 def test_the_body_of_a_client_that_has_gone_is_no_defect(user: Any) -> None:
     """Under ASGI Django closes it, perhaps before the view reads it."""
     conversation = ConversationFactory(owner=user)
