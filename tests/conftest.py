@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.cutting import cut_all_others, wait_until_alone
 from tests.support.factories import UserFactory
+from tests.support.partitions import partition_messages
 
 # A machine that is shared may be slow at any moment, and that says nothing of a strategy.
 settings.register_profile(
@@ -81,6 +82,9 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
     """The test database, emptied by DELETE after each test that commits, and free of other connections at the end."""
     if connection.vendor == "postgresql":
         connection.ops.sql_flush = _delete  # type: ignore[method-assign]
+        if os.environ.get("CHATMEMORY_TEST_PARTITIONS"):
+            with django_db_blocker.unblock():
+                partition_messages()
     yield
     if connection.vendor != "sqlite":
         # A thread that has ended leaves its connection to the garbage collector, and which test is the last is chance

@@ -27,7 +27,7 @@ from tests.support.paths import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINKING_PAGES = sorted({*PAGES, *ROOT.glob("*.md")})
-LANGUAGES = {"console", "css", "html", "java", "js", "json", "jsx", "python", "sh"}
+LANGUAGES = {"console", "css", "html", "java", "js", "json", "jsx", "python", "sh", "sql"}
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"\s*# ([\w/]+)\.py\n")
 """The first line of a block that is a whole file."""

@@ -94,7 +94,19 @@ def indexes_used(sql: str, params: Any) -> tuple[set[str], set[str]]:
             indexes.add(step.get("Index Name", ""))
             if step["Node Type"] == "Seq Scan":
                 whole.add(step["Relation Name"])
+        indexes |= names_of_divided(indexes)
     return indexes, whole
+
+
+def names_of_divided(partitions: set[str]) -> set[str]:
+    """The names of the indexes or tables that these are partitions of, on PostgreSQL."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT divided.relname FROM pg_inherits JOIN pg_class divided ON divided.oid = inhparent "
+            "JOIN pg_class part ON part.oid = inhrelid WHERE part.relname = ANY(%s)",
+            [list(partitions)],
+        )
+        return {name for (name,) in cursor.fetchall()}
 
 
 @pytest.mark.parametrize("named", ["id", "memory_id"])
