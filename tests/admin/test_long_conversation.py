@@ -1,4 +1,4 @@
-"""A long conversation opens in the admin with as much work of the database as a short one."""
+"""A long conversation opens in the admin with as many statements, and as much work of the database, as a short one."""
 
 from __future__ import annotations
 
@@ -6,23 +6,48 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from chatmemory.models import Conversation
 from tests.support.long_histories import conversation_of, sqlite_steps
 
-pytestmark = [
-    pytest.mark.django_db,
-    pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite says how many steps a query took"),
-]
+pytestmark = pytest.mark.django_db
+
+_QUERIES = ["", "?view=history", "?position={middle}", "?position=0"]
 
 
-@pytest.mark.parametrize("query", ["", "?view=history", "?position={middle}", "?position=0"])
+@pytest.mark.parametrize("query", _QUERIES)
+def test_a_long_conversation_takes_as_many_statements_as_a_short_one(
+    admin_client: Any, query: str, django_assert_num_queries: Any
+) -> None:
+    conversations = [conversation_of(size) for size in (100, 1_000, 20_000)]
+    _open(admin_client, conversations[0], query)  # what is read once by each process is read now
+    with CaptureQueriesContext(connection) as captured:
+        _open(admin_client, conversations[0], query)
+    for conversation in conversations[1:]:
+        with django_assert_num_queries(len(captured)):
+            _open(admin_client, conversation, query)
+
+
+def test_what_came_long_after_a_message_left_it_is_found(admin_client: Any) -> None:
+    conversation = conversation_of(2_000)
+    conversation.messages.filter(position=5).update(evicted_in=1_950)
+    page = _open(admin_client, conversation, "?position=5")
+    assert "pushed out by message 1949" in page
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite says how many steps a query took")
+@pytest.mark.parametrize("query", _QUERIES)
 def test_a_long_conversation_costs_the_database_what_a_short_one_does(admin_client: Any, query: str) -> None:
-    def open_page(conversation: Conversation) -> None:
-        place = query.format(middle=conversation.next_position // 2)
-        assert admin_client.get(f"/admin/chatmemory/conversation/{conversation.pk}/change/{place}").status_code == 200
-
     short, long = (conversation_of(size) for size in (1_000, 20_000))
-    for conversation in (short, long):
-        conversation.refresh_from_db()
-    assert sqlite_steps(lambda: open_page(long)) < 2 * sqlite_steps(lambda: open_page(short))
+    few = sqlite_steps(lambda: _open(admin_client, short, query))
+    assert sqlite_steps(lambda: _open(admin_client, long, query)) < 2 * few
+
+
+def _open(client: Any, conversation: Conversation, query: str) -> str:
+    """Return the page of a conversation."""
+    conversation.refresh_from_db()
+    place = query.format(middle=conversation.next_position // 2)
+    answer = client.get(f"/admin/chatmemory/conversation/{conversation.pk}/change/{place}")
+    assert answer.status_code == 200
+    return str(answer.content.decode())

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from django.utils.translation import gettext
 
 from chatmemory.admin.display.arrivals import Arrival, arrivals, came_when, placeholders
 from chatmemory.admin.display.eviction_words import exceeds_window, larger_than_window, pushed_out, summarized_by
+from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.message import ShownMessage, most_chars, shown
-from chatmemory.admin.display.short_day import short_day
+from chatmemory.admin.display.short_day import local_time, short_day
 from chatmemory.admin.display.summaries import (
     SummaryCard,
     is_uncovered,
@@ -100,9 +102,26 @@ class TimelineEntry:
         is_full = row.eviction_reason == EvictionReason.WINDOW.value
         return "" if is_full and (self.would_go or self.pushed_out_by) else row.get_eviction_reason_display()
 
+    @cached_property
+    def pushed_out(self) -> str:
+        """Which messages pushed it out, in words that its line and its details say; empty if it is not known."""
+        return pushed_out(self.pushed_out_by) if self.pushed_out_by else ""
+
     @property
+    def left_in(self) -> str:
+        """The version in which it left, in words; empty if it has not left."""
+        version = self.message.row.evicted_in
+        return "" if version is None else gettext("in version %(version)s") % {"version": grouped(version)}
+
+    @property
+    def left_at(self) -> str:
+        """The moment at which it left, as the attributes of HTML have it; empty if it has not left."""
+        moment = self.message.row.evicted_at
+        return "" if moment is None else local_time(moment).isoformat()
+
+    @cached_property
     def why(self) -> str:
-        """Why it left and on which day, or would go, in a few words."""
+        """Why it left and on which day, or would go, in a few words. A template asks for it twice."""
         row = self.message.row
         if self.would_go:
             said = gettext("would be evicted: %(reason)s") if self.reason else gettext("would be evicted")
@@ -110,7 +129,7 @@ class TimelineEntry:
         if row.eviction_reason == EvictionReason.SUMMARIZED.value and self.summary is not None:
             reason = summarized_by(self.summary)
         else:
-            reason = self.reason or (pushed_out(self.pushed_out_by) if self.pushed_out_by else "")
+            reason = self.reason or self.pushed_out
         if row.evicted_at is None:
             return reason
         return gettext("%(reason)s, %(day)s") % {"reason": reason, "day": short_day(row.evicted_at)}

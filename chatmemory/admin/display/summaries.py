@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import Left
 
 from chatmemory.admin.display.message import ShownMessage, shown
@@ -25,6 +25,7 @@ MOST_COUNTED = 10_000
 
 _MOST_CARDS = 5
 _MOST_LISTED = 10
+_MOST_SUMMARIES = 500  # more than a page has messages
 _LONGEST_BEGINNING = 161  # a character more than an excerpt has, to know whether there are more
 
 
@@ -95,15 +96,23 @@ def standing_for(conversation: Conversation, rows: list[Message], added_in: dict
     summarized = [row for row in rows if row.eviction_reason == EvictionReason.SUMMARIZED.value]
     # A version that takes the place of messages adds the summary, and after it at most placeholders.
     found = {row.position: added_in[row.evicted_in] for row in summarized if row.evicted_in in added_in}
-    evicted = [row for row in rows if row.eviction_reason in EVICTED and row.position < conversation.compacted_to]
-    latest: Message | None = None
+    evicted = [
+        row
+        for row in rows
+        if row.eviction_reason in EVICTED
+        and row.position < conversation.compacted_to
+        and (_is_coverable(row) or _is_summary(row))
+    ]
+    summaries = _first_summaries(conversation, evicted) if evicted else []
     for row in evicted:
-        if not (_is_coverable(row) or _is_summary(row)):
-            continue
-        if latest is None or not _reaches(latest, row):
-            latest = _first_reaching(conversation, row)
-        if latest is not None and row.evicted_in is not None and row.evicted_in <= latest.added_in:
-            found[row.position] = latest.position
+        summary = next((summary for summary in summaries if _comes_after(summary, row)), None)
+        if (
+            summary is not None
+            and _reaches(summary, row)
+            and row.evicted_in is not None
+            and row.evicted_in <= summary.added_in
+        ):
+            found[row.position] = summary.position
     return found
 
 
@@ -143,20 +152,50 @@ def _is_coverable(row: Message) -> bool:
     return row.origin not in (Origin.CLEARED, Origin.SUMMARY) and row.type != ChatMessageType.SYSTEM.value
 
 
-def _first_reaching(conversation: Conversation, row: Message) -> Message | None:
-    """Return the first summary after a row that stands for it, without what it says."""
-    last = row.covers_to if _is_summary(row) else row.position
-    found = conversation.messages.filter(position__gt=row.position, origin=Origin.SUMMARY, covers_to__gte=last)
-    first: Message | None = found.order_by("position").defer("text", "payload", "native").first()
-    return first if first is not None and _reaches(first, row) else None
+def _first_summaries(conversation: Conversation, rows: list[Message]) -> list[Message]:
+    """Return summaries, by position, without what they say: among them the first that comes after each of some rows.
+
+    Mostly one stands for all rows, which one statement finds, and reads no further. Otherwise there are two more.
+
+    Args:
+        conversation: the conversation.
+        rows: one row at least, by position.
+    """
+    summaries = conversation.messages.filter(origin=Origin.SUMMARY, covers_to__isnull=False).order_by("position")
+    light = summaries.defer("text", "payload", "native")
+
+    def after(position: int, end: int) -> QuerySet[Message]:
+        found: QuerySet[Message] = light.filter(position__gt=position, covers_to__gte=end)
+        return found
+
+    first: Message | None = after(rows[0].position, _end(rows[0])).first()
+    if first is None:
+        left = [row for row in rows if _end(row) < _end(rows[0])]  # what none reaches, none reaches from further on
+    else:
+        left = [row for row in rows if not _comes_after(first, row)]
+    if not left:
+        return [] if first is None else [first]
+    ends = [_end(row) for row in left]
+    last: Message | None = after(left[-1].position, max(ends)).first()
+    between = after(left[0].position, min(ends))
+    if last is not None:
+        between = between.filter(position__lte=last.position)
+    found = {summary.position: summary for summary in between[:_MOST_SUMMARIES]}
+    found |= {summary.position: summary for summary in (first, last) if summary is not None}
+    return [found[position] for position in sorted(found)]
+
+
+def _comes_after(summary: Message, row: Message) -> bool:
+    """Return whether a summary came after a row, and goes at least as far."""
+    return summary.position > row.position and summary.covers_to is not None and summary.covers_to >= _end(row)
+
+
+def _end(row: Message) -> int:
+    """Return the last position that a summary of a row has to reach."""
+    return row.covers_to if _is_summary(row) and row.covers_to is not None else row.position
 
 
 def _reaches(summary: Message, row: Message) -> bool:
-    """Return whether a summary stands for the position of a row, or for all that another summary stands for."""
-    first, last = (row.covers_from, row.covers_to) if _is_summary(row) else (row.position, row.position)
-    return (
-        summary.position > row.position
-        and None not in (summary.covers_from, summary.covers_to, first, last)
-        and summary.covers_from <= first  # type: ignore[operator]
-        and last <= summary.covers_to  # type: ignore[operator]
-    )
+    """Return whether a summary that comes after a row stands for it, or for all that another summary stands for."""
+    start = row.covers_from if _is_summary(row) else row.position
+    return summary.covers_from is not None and start is not None and summary.covers_from <= start
