@@ -27,6 +27,9 @@ _PUSHED_OUT = {
 # Messages that one statement looks at to find where a version begins.
 _PROBES = 500
 
+# Messages before those that left, of which some may have been added together with them.
+_BEFORE = 100
+
 
 @dataclass(frozen=True, kw_only=True)
 class Arrival:
@@ -38,6 +41,11 @@ class Arrival:
     last: int
     """Position of the last message."""
 
+    @property
+    def place(self) -> str:
+        """The end of the address at which the first message is found in the history."""
+        return f"?position={self.first}#message-{self.first}"
+
 
 def came_when(conversation: Conversation, rows: list[Message]) -> dict[int, Arrival]:
     """Return the messages added in each version in which a row left to make room, or for a summary."""
@@ -45,10 +53,10 @@ def came_when(conversation: Conversation, rows: list[Message]) -> dict[int, Arri
     versions = {row.evicted_in for row in rows if row.eviction_reason in reasons and row.evicted_in}
     if not versions:
         return {}
-    # Mostly what pushed a message out came soon after it. A range costs a database less than as many positions.
-    first = min(row.position for row in rows if row.evicted_in in versions)
-    end = min(first + _PROBES, conversation.next_position)
-    return _came_in(conversation, versions, _read(conversation, position__range=(first, end - 1)))
+    # Mostly what pushed a message out came soon after it, or with it. A range costs less than as many positions.
+    start = max(0, min(row.position for row in rows if row.evicted_in in versions) - _BEFORE)
+    end = min(start + _PROBES, conversation.next_position)
+    return _came_in(conversation, versions, _read(conversation, position__range=(start, end - 1)))
 
 
 def arrivals(rows: list[Message], came: dict[int, Arrival]) -> dict[int, Arrival]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from chatmemory.admin.display.arrivals import Arrival, arrivals, came_when, placeholders
@@ -104,20 +107,22 @@ class TimelineEntry:
 
     @cached_property
     def pushed_out(self) -> str:
-        """Which messages pushed it out, in words that its line and its details say; empty if it is not known."""
-        return pushed_out(self.pushed_out_by) if self.pushed_out_by else ""
+        """Which messages pushed it out, in words that its line and its details say; empty if that is not the reason."""
+        return pushed_out(self.pushed_out_by) if self.pushed_out_by and self.exceeds is None else ""
 
     @property
-    def left_in(self) -> str:
-        """The version in which it left, in words; empty if it has not left."""
-        version = self.message.row.evicted_in
-        return "" if version is None else gettext("in version %(version)s") % {"version": grouped(version)}
-
-    @property
-    def left_at(self) -> str:
-        """The moment at which it left, as the attributes of HTML have it; empty if it has not left."""
-        moment = self.message.row.evicted_at
-        return "" if moment is None else local_time(moment).isoformat()
+    def left(self) -> SafeString:
+        """The version and the moment in which it left. A page has many, and a template takes longer to write them."""
+        row = self.message.row
+        if row.evicted_in is None or row.evicted_at is None:
+            return SafeString("")
+        moment = local_time(row.evicted_at)
+        return format_html(
+            '<span>{}</span> <time datetime="{}">{}</time>',
+            gettext("in version %(version)s") % {"version": grouped(row.evicted_in)},
+            moment.isoformat(),
+            date_format(moment, "DATETIME_FORMAT"),
+        )
 
     @cached_property
     def why(self) -> str:

@@ -79,13 +79,13 @@ class ShownMessage:
         tokens = self.row.token_count
         return ngettext("%(tokens)s token", "%(tokens)s tokens", tokens) % {"tokens": grouped(tokens)}
 
-    @property
+    @cached_property
     def calls(self) -> list[str]:
         """The tool calls that it asks for, each in one line; the first few of many, and "…"."""
         lines = [part.line for part in self.parts if isinstance(part, ToolCall)]
         return lines if len(lines) <= _MOST_CALLS else [*lines[:_MOST_CALLS], "…"]
 
-    @property
+    @cached_property
     def beginning(self) -> str:
         """The beginning of its text; without a text, its media."""
         if self.is_hidden:
