@@ -139,8 +139,9 @@ def test_what_looks_like_a_button_is_not_underlined(signed_in: Any, conversation
     for address in addresses(conversation):
         page.goto(address)
         underlined = page.locator("#content").evaluate(
-            """content => [...content.querySelectorAll("a.button, .chatmemory-tools a")]
-                .filter(link => getComputedStyle(link).textDecorationLine !== "none").map(link => link.outerHTML)"""
+            """(content, buttons) => [...content.querySelectorAll(buttons)]
+                .filter(link => getComputedStyle(link).textDecorationLine !== "none").map(link => link.outerHTML)""",
+            "a.button, .chatmemory-tools a, .chatmemory-presets a, .chatmemory-periods a[aria-current]",
         )
         assert underlined == [], address
 
