@@ -9,10 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.http import QueryDict
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -195,15 +193,3 @@ class TestStrip:
                 assert not re.search(r'="[^"]*\d,\d', drawing)
             assert not re.search(r'href="[^"]*\d,\d', shown)
             assert 'href="?position=1299#message-1299"' in shown
-
-
-def test_neither_queries_nor_what_they_read_grow_with_the_messages(admin_client: Client, long: Conversation) -> None:
-    short = ConversationFactory(window="messages", limit=20)
-    short.memory.add(*(UserMessage(f"m{number}.") for number in range(130)))
-    counts = []
-    for made in (short, long):
-        for query in ("", "?view=history", "?position=0", "?position=60"):
-            with CaptureQueriesContext(connection) as captured:
-                html(admin_client, page(made) + query)
-            counts.append(len(captured))
-    assert counts[:4] == counts[4:]

@@ -8,7 +8,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from chatmemory import UserMessage
 from chatmemory.models import Conversation
+from tests.support.factories import ConversationFactory
 from tests.support.long_histories import conversation_of, sqlite_steps
 
 pytestmark = pytest.mark.django_db
@@ -27,6 +29,19 @@ def test_a_long_conversation_takes_as_many_statements_as_a_short_one(
     for conversation in conversations[1:]:
         with django_assert_num_queries(len(captured)):
             _open(admin_client, conversation, query)
+
+
+@pytest.mark.parametrize("query", _QUERIES)
+def test_messages_added_at_once_take_two_statements_more_at_most(admin_client: Any, query: str) -> None:
+    """Where their version begins and ends is looked for far from the page."""
+    counts = []
+    for size in (100, 100, 250, 3_000):  # the first one warms up
+        conversation = ConversationFactory(window="messages", limit=20)
+        conversation.memory.add(*[UserMessage(f"m{number}") for number in range(size)])
+        with CaptureQueriesContext(connection) as captured:
+            _open(admin_client, conversation, query)
+        counts.append(len(captured))
+    assert max(counts[1:]) - min(counts[1:]) <= 2
 
 
 def test_what_came_long_after_a_message_left_it_is_found(admin_client: Any) -> None:
