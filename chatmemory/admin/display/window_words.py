@@ -46,7 +46,7 @@ def way_words(
         words.append(gettext("clears old tool results"))
     elif keep_tool_results is not None:
         said = ngettext(
-            "keeps only the last %(count)s tool result",
+            "keeps only the last tool result",
             "keeps only the last %(count)s tool results",
             keep_tool_results,
         )
