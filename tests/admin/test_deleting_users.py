@@ -48,7 +48,7 @@ def talker(messages):
     )
     namespace = Namespace.objects.create(conversation=conversation)
     ChannelValue.objects.bulk_create(
-        ChannelValue(namespace=namespace, channel="messages", version=str(number), type="null", value=b"")
+        ChannelValue(**namespace.place, channel="messages", version=str(number), type="null", value=b"")
         for number in range(messages)
     )
     return user

@@ -10,7 +10,8 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from django.core.management import call_command
-from django.db import connections
+from django.db import connection, connections
+from django.test.utils import CaptureQueriesContext
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
@@ -439,6 +440,28 @@ def test_a_list_is_read_in_parts_that_join() -> None:
         return [one.checkpoint["id"] async for one in saver.alist(CONFIG, before=before)]
 
     assert run(afound()) == ids[41:]
+
+
+def test_every_statement_about_a_row_names_the_conversation() -> None:
+    """The tables may be distributed by it."""
+    saver = DjangoSaver()
+    start: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    agent_graph(saver).invoke({"messages": "Weather?"}, CONFIG)
+    delta_graph(saver).invoke({"numbers": [1]}, {"configurable": {"thread_id": "d"}})
+    with CaptureQueriesContext(connection) as captured:
+        checkpoint = empty_checkpoint() | {"channel_values": {"x": "y"}, "channel_versions": {"x": "1"}}
+        stored = saver.put(start, checkpoint, {}, {"x": "1"})
+        saver.put_writes(stored, [("x", "z"), (ERROR, "broken")], "task")
+        assert saver.get_tuple(stored) is not None
+        assert saver.get_tuple(start) is not None
+        assert list(saver.list(start))
+        saver.get_delta_channel_history(config=stored, channels=["x"])
+        saver.prune(["t"])
+    keys = [form for key in Conversation.objects.values_list("pk", flat=True) for form in (key.hex, str(key))]
+    rows = tuple(model._meta.db_table for model in (Checkpoint, ChannelValue, Write))
+    about = [query["sql"] for query in captured.captured_queries if any(name in query["sql"] for name in rows)]
+    assert len(about) > 10
+    assert [sql for sql in about if not any(key in sql for key in keys)] == []
 
 
 @pytest.mark.parametrize("name", [name[1:] for name in vars(DjangoSaver) if name.startswith("a")])

@@ -83,8 +83,8 @@ def _paths(namespace: Namespace, checkpoint_id: str | None, channels: Sequence[s
 
 def line(namespace: Namespace, checkpoint_id: str | None = None) -> Iterator[Checkpoint]:
     """Yield a checkpoint, by default the latest, and its ancestors, read 200 at once. Their states are not read."""
-    rows = Checkpoint.objects.using(namespace._state.db).filter(namespace=namespace).order_by("-checkpoint_id")
-    rows = rows.only("namespace", "checkpoint_id", "parent_checkpoint_id", "versions")
+    rows = Checkpoint.objects.of(namespace).order_by("-checkpoint_id")
+    rows = rows.only("conversation", "namespace", "checkpoint_id", "parent_checkpoint_id", "versions")
     known: dict[str, Checkpoint] = {}
     while True:
         if not checkpoint_id or checkpoint_id not in known:
@@ -106,7 +106,7 @@ def _seeds(serde: SerializerProtocol, namespace: Namespace, paths: dict[str, Pat
     unclear = {row.pk for channel, path in paths.items() for row in path if channel not in row.versions}
     states: dict[int, Any] = {}
     for part in chunks(sorted(unclear)):
-        for row in Checkpoint.objects.using(namespace._state.db).filter(pk__in=part):
+        for row in Checkpoint.objects.of(namespace).filter(pk__in=part):
             states[row.pk] = load(serde, row.state_type, row.state)["channel_values"]
     seeds: dict[str, Any] = {}
     for channel, path in paths.items():
@@ -115,7 +115,7 @@ def _seeds(serde: SerializerProtocol, namespace: Namespace, paths: dict[str, Pat
             seeds[channel] = states[path[index].pk][channel]
             del path[index + 1 :]
     keys = {
-        channel: (namespace.pk, channel, path[-1].versions[channel])
+        channel: (namespace.conversation_id, namespace.pk, channel, path[-1].versions[channel])
         for channel, path in paths.items()
         if path and path[-1].versions.get(channel)
     }
@@ -126,7 +126,7 @@ def _seeds(serde: SerializerProtocol, namespace: Namespace, paths: dict[str, Pat
 def _writes(namespace: Namespace, paths: dict[str, Path]) -> dict[tuple[str, str], list[Write]]:
     """Return the writes on each checkpoint of the paths to each channel, in the order in which they are applied."""
     found: dict[tuple[str, str], list[Write]] = defaultdict(list)
-    rows = Write.objects.using(namespace._state.db).filter(namespace=namespace, channel__in=list(paths))
+    rows = Write.objects.of(namespace).filter(channel__in=list(paths))
     for part in chunks(sorted({row.checkpoint_id for path in paths.values() for row in path})):
         for write in rows.filter(checkpoint_id__in=part):
             found[write.checkpoint_id, write.channel].append(write)

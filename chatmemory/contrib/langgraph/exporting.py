@@ -25,7 +25,7 @@ def checkpoint_records(conversation: Conversation) -> Iterator[dict[str, Any]]:
     database = conversation._state.db
     for namespace in in_parts(Namespace.objects.using(database).filter(conversation=conversation)):
         graph = {"graph": namespace.name}
-        for row in in_parts(Checkpoint.objects.using(database).filter(namespace=namespace)):
+        for row in in_parts(Checkpoint.objects.of(namespace)):
             yield {
                 **graph,
                 "checkpoint": row.checkpoint_id,
@@ -35,10 +35,10 @@ def checkpoint_records(conversation: Conversation) -> Iterator[dict[str, Any]]:
                 "state": _readable(row.state_type, row.state),
                 "metadata": _readable(row.metadata_type, row.metadata),
             }
-        for value in in_parts(ChannelValue.objects.using(database).filter(namespace=namespace), 20):
+        for value in in_parts(ChannelValue.objects.of(namespace), 20):
             said = _readable(value.type, value.value)
             yield {**graph, "channel": value.channel, "version": value.version, "value": said}
-        for write in in_parts(Write.objects.using(database).filter(namespace=namespace), 20):
+        for write in in_parts(Write.objects.of(namespace), 20):
             about = {"task": write.task_id, "written_on": write.checkpoint_id, "channel": write.channel}
             yield {**graph, **about, "value": _readable(write.type, write.value)}
 

@@ -31,8 +31,8 @@ MESSAGES = "messages"
 
 def newest(namespace: Namespace) -> Checkpoint | None:
     """Return the checkpoint from which the next run continues; None if there is none."""
-    rows = Checkpoint.objects.using(namespace._state.db).filter(namespace=namespace)
-    return rows.order_by("-checkpoint_id").first()
+    found: Checkpoint | None = Checkpoint.objects.of(namespace).order_by("-checkpoint_id").first()
+    return found
 
 
 def messages_at(serde: SerializerProtocol, row: Checkpoint | None) -> list[BaseMessage] | None:
@@ -47,20 +47,17 @@ def messages_at(serde: SerializerProtocol, row: Checkpoint | None) -> list[BaseM
     if row is None or MESSAGES not in row.versions:
         return []
     version = row.versions[MESSAGES]
-    return None if version is None else _stored(serde, row.namespace_id, row._state.db, version=version)
+    return None if version is None else _stored(serde, row, version=version)
 
 
 def followed_until(serde: SerializerProtocol, namespace: Namespace, row: Checkpoint | None) -> list[BaseMessage]:
     """Return the messages of a checkpoint, or if it does not store them, those that were stored last."""
     found = messages_at(serde, row)
-    return (_stored(serde, namespace.pk, namespace._state.db) or []) if found is None else found
+    return (_stored(serde, namespace) or []) if found is None else found
 
 
-def _stored(
-    serde: SerializerProtocol, namespace: int, database: str | None, **version: str
-) -> list[BaseMessage] | None:
-    values = ChannelValue.objects.using(database).filter(namespace=namespace, channel=MESSAGES, **version)
-    row = values.order_by("-pk").first()
+def _stored(serde: SerializerProtocol, place: Namespace | Checkpoint, **version: str) -> list[BaseMessage] | None:
+    row = ChannelValue.objects.of(place).filter(channel=MESSAGES, **version).order_by("-pk").first()
     return None if row is None else _messages(load(serde, row.type, row.value))
 
 

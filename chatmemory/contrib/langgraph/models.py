@@ -1,12 +1,13 @@
 """LangGraph's checkpoints in four tables: namespaces, states, the values of channels, and pending writes.
 
 A value is stored once for each version of its channel, however many checkpoints have it. Identifiers are compared
-character by character; their lengths are the most that MariaDB's indexes allow.
+character by character; their lengths are the most that MariaDB's indexes allow. Each row names its conversation, by
+which the tables may be divided or distributed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from django.db import models
 
@@ -14,7 +15,7 @@ from chatmemory.models import Conversation
 from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import ExactCharField
 
-__all__ = ["ChannelValue", "Checkpoint", "Namespace", "Write"]
+__all__ = ["ChannelValue", "Checkpoint", "Namespace", "RowQuerySet", "Write"]
 
 
 class Namespace(models.Model):
@@ -37,11 +38,49 @@ class Namespace(models.Model):
     def __str__(self) -> str:
         return str(self.name)
 
+    @property
+    def namespace_id(self) -> int:
+        """Its primary key, under the name that rows in it have for it."""
+        return int(self.pk)
 
-class Checkpoint(models.Model):
+    @property
+    def place(self) -> dict[str, Any]:
+        """The columns that place a row in it."""
+        return {"conversation_id": self.conversation_id, "namespace": self}
+
+
+class RowQuerySet(models.QuerySet[Any]):
+    """Rows of namespaces."""
+
+    def of(self, place: Namespace | Checkpoint) -> Self:
+        """Return those of a namespace, or of the namespace of a checkpoint, on the database that it was read from."""
+        found = self.filter(conversation=place.conversation_id, namespace=place.namespace_id)
+        return found.using(place._state.db)
+
+
+class _Row(models.Model):
+    """A row in a namespace, deleted with it."""
+
+    # The namespace's foreign key guards it, and by the namespace it is found: it needs no constraint and no index.
+    conversation = models.ForeignKey(
+        Conversation, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    namespace = models.ForeignKey(Namespace, on_delete=cascade, related_name="+", db_index=False)
+
+    objects = RowQuerySet.as_manager()
+
+    if TYPE_CHECKING:
+        conversation_id: Any
+        namespace_id: int
+
+    class Meta:
+        abstract = True
+        default_permissions = ()
+
+
+class Checkpoint(_Row):
     """The state of a graph after a step, without the values of its channels."""
 
-    namespace = models.ForeignKey(Namespace, on_delete=cascade, related_name="checkpoints", db_index=False)
     checkpoint_id = ExactCharField(max_length=64, help_text="Later ones are greater.")
     parent_checkpoint_id = ExactCharField(max_length=64, blank=True, default="")
     run_id = ExactCharField(max_length=255, blank=True, default="", db_index=True)
@@ -56,45 +95,39 @@ class Checkpoint(models.Model):
     metadata = models.BinaryField(help_text="Serialised.")
     created_at = models.DateTimeField(auto_now_add=True)
 
-    if TYPE_CHECKING:
-        namespace_id: int
-
-    class Meta:
-        default_permissions = ()
+    class Meta(_Row.Meta):
         constraints = [
-            models.UniqueConstraint(fields=["namespace", "checkpoint_id"], name="chatmemory_lg_checkpoint_unique"),
+            models.UniqueConstraint(
+                fields=["namespace", "checkpoint_id", "conversation"], name="chatmemory_lg_checkpoint_unique"
+            ),
         ]
 
     def __str__(self) -> str:
         return str(self.checkpoint_id)
 
 
-class ChannelValue(models.Model):
+class ChannelValue(_Row):
     """The value that a channel had in one of its versions."""
 
-    namespace = models.ForeignKey(Namespace, on_delete=cascade, related_name="values", db_index=False)
     channel = ExactCharField(max_length=600)
     version = ExactCharField(max_length=64)
     type = models.CharField(max_length=64)
     value = models.BinaryField(help_text="Serialised.")
 
-    if TYPE_CHECKING:
-        namespace_id: int
-
-    class Meta:
-        default_permissions = ()
+    class Meta(_Row.Meta):
         constraints = [
-            models.UniqueConstraint(fields=["namespace", "channel", "version"], name="chatmemory_lg_value_unique"),
+            models.UniqueConstraint(
+                fields=["namespace", "channel", "version", "conversation"], name="chatmemory_lg_value_unique"
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.channel} {self.version}"
 
 
-class Write(models.Model):
+class Write(_Row):
     """A value that a task wrote on a checkpoint, before the step ended. It may be stored before the checkpoint is."""
 
-    namespace = models.ForeignKey(Namespace, on_delete=cascade, related_name="writes", db_index=False)
     checkpoint_id = ExactCharField(max_length=64)
     task_id = ExactCharField(max_length=64)
     index = models.IntegerField(help_text="Below zero for errors, interrupts and the like.")
@@ -103,14 +136,11 @@ class Write(models.Model):
     type = models.CharField(max_length=64)
     value = models.BinaryField(help_text="Serialised.")
 
-    if TYPE_CHECKING:
-        namespace_id: int
-
-    class Meta:
-        default_permissions = ()
+    class Meta(_Row.Meta):
         constraints = [
             models.UniqueConstraint(
-                fields=["namespace", "checkpoint_id", "task_id", "index"], name="chatmemory_lg_write_unique"
+                fields=["namespace", "checkpoint_id", "task_id", "index", "conversation"],
+                name="chatmemory_lg_write_unique",
             ),
         ]
 

@@ -41,7 +41,7 @@ def delete_for_runs(threads: Threads, serde: SerializerProtocol, run_ids: Sequen
 
     def delete(conversation: Conversation) -> None:
         for namespace in _namespaces(conversation):
-            gone = Checkpoint.objects.using(conversation._state.db).filter(namespace=namespace, run_id__in=wanted)
+            gone = Checkpoint.objects.of(namespace).filter(run_id__in=wanted)
             _delete(namespace, list(gone.values_list("checkpoint_id", flat=True)))
 
     thread_ids = rows.values_list("namespace__conversation__memory_id", flat=True).distinct()
@@ -81,7 +81,7 @@ def delete_old(conversation: Conversation, before: datetime | None = None) -> No
     namespaces = list(_namespaces(conversation))
     current = max((_latest_id(namespace) for namespace in namespaces if not namespace.name), default="")
     for namespace in namespaces:
-        rows = Checkpoint.objects.using(namespace._state.db).filter(namespace=namespace)
+        rows = Checkpoint.objects.of(namespace)
         old = rows if before is None else rows.filter(created_at__lt=before)
         # Each call of a subgraph has a namespace of its own, with the ID of its task after a colon.
         has_ended = ":" in namespace.name and _latest_id(namespace) < current
@@ -90,7 +90,7 @@ def delete_old(conversation: Conversation, before: datetime | None = None) -> No
 
 
 def _latest_id(namespace: Namespace) -> str:
-    rows = Checkpoint.objects.using(namespace._state.db).filter(namespace=namespace).order_by("-checkpoint_id")
+    rows = Checkpoint.objects.of(namespace).order_by("-checkpoint_id")
     return rows.values_list("checkpoint_id", flat=True).first() or ""
 
 
@@ -125,8 +125,8 @@ def copy_thread(threads: Threads, serde: SerializerProtocol, source: str, target
             for namespace in _namespaces(change.conversation):
                 into = namespace_of(conversation, namespace.name)
                 for model in (ChannelValue, Checkpoint, Write):
-                    rows: Any = model._default_manager.using(database).filter(namespace=namespace)
-                    insert(database, (_copied(row, into) for row in rows.order_by("pk")))
+                    rows = model.objects.of(namespace).order_by("pk")
+                    insert(database, (_copied(row, into) for row in rows))
 
         threads.change(source, read, create=False)
 
@@ -134,7 +134,7 @@ def copy_thread(threads: Threads, serde: SerializerProtocol, source: str, target
 
 
 def _copied(row: Any, into: Namespace) -> Any:
-    row.pk, row.namespace, row._state.adding = None, into, True
+    row.pk, row.conversation_id, row.namespace, row._state.adding = None, into.conversation_id, into, True
     return row
 
 
@@ -167,21 +167,18 @@ def _namespaces(conversation: Conversation) -> Any:
 
 def _delete(namespace: Namespace, checkpoint_ids: Iterable[str]) -> None:
     """Delete checkpoints, their pending writes, and the values that no other checkpoint has."""
-    database = namespace._state.db
     gone = list(checkpoint_ids)
     if not gone:
         return
     for part in chunks(gone):
         for model in (Checkpoint, Write):
-            rows: Any = model._default_manager.using(database)
-            rows.filter(namespace=namespace, checkpoint_id__in=part).delete()
-    left = Checkpoint.objects.using(database).filter(namespace=namespace)
+            model.objects.of(namespace).filter(checkpoint_id__in=part).delete()
+    left = Checkpoint.objects.of(namespace)
     used = {name for versions in left.values_list("versions", flat=True) for name in versions.items()}
-    values = ChannelValue.objects.using(database).filter(namespace=namespace)
+    values = ChannelValue.objects.of(namespace)
     unused = [key for key, *name in values.values_list("pk", "channel", "version") if tuple(name) not in used]
     for keys in chunks(unused):
         values.filter(pk__in=keys).delete()
-    if not left.exists():
-        # There may be writes for a checkpoint that is not stored yet.
-        namespaces = Namespace.objects.using(database).filter(pk=namespace.pk)
-        namespaces.filter(writes__isnull=True).delete()
+    # There may be writes for a checkpoint that is not stored yet.
+    if not left.exists() and not Write.objects.of(namespace).exists():
+        namespace.delete()

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from langchain_core.runnables import RunnableConfig
@@ -16,11 +17,14 @@ from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Write
 from chatmemory.contrib.langgraph.threads import Threads
 from chatmemory.database.retry import retry
 
-__all__ = ["channel_values", "load", "read_latest", "read_pages", "stored_values"]
+__all__ = ["ValueKey", "channel_values", "load", "read_latest", "read_pages", "stored_values"]
 
 _PAGE = 20
 
 Filter = dict[str, Any] | None
+
+ValueKey = tuple[UUID, int, str, str]
+"""The conversation, the namespace, the channel and the version of a value."""
 
 
 def read_latest(threads: Threads, serde: SerializerProtocol, config: RunnableConfig) -> CheckpointTuple | None:
@@ -103,8 +107,9 @@ def _matching(
     is_one = "thread_id" in configurable
     spaces = threads.namespaces_of(configurable["thread_id"]) if is_one else threads.namespaces()
     if is_one and "checkpoint_ns" in configurable:
-        # A query of its own, so that the database reads its index from the end. No namespace has no checkpoints.
-        matching = rows.filter(namespace=spaces.filter(name=configurable["checkpoint_ns"]).first())
+        # A query of its own, so that the database reads its index from the end.
+        space = spaces.filter(name=configurable["checkpoint_ns"]).first()
+        matching = rows.none() if space is None else rows.of(space)
     else:
         matching = rows.filter(namespace__in=spaces)
     if checkpoint_id := configurable.get("checkpoint_id"):
@@ -150,7 +155,11 @@ def _config(row: Checkpoint, checkpoint_id: str) -> RunnableConfig:
 def channel_values(serde: SerializerProtocol, rows: Sequence[Checkpoint]) -> list[dict[str, Any]]:
     """Return the values that are stored by version, for each of ``rows``, which are of one database."""
     wanted = [
-        {channel: (row.namespace_id, channel, version) for channel, version in row.versions.items() if version}
+        {
+            channel: (row.conversation_id, row.namespace_id, channel, version)
+            for channel, version in row.versions.items()
+            if version
+        }
         for row in rows
     ]
     keys = {key for one in wanted for key in one.values()}
@@ -159,17 +168,17 @@ def channel_values(serde: SerializerProtocol, rows: Sequence[Checkpoint]) -> lis
     return [{channel: load(serde, *stored[key]) for channel, key in one.items() if key in stored} for one in wanted]
 
 
-def stored_values(
-    database: str | None, keys: set[tuple[int, str, str]]
-) -> dict[tuple[int, str, str], tuple[str, bytes]]:
-    """Return the serialised values, each with its type, by namespace, channel and version."""
+def stored_values(database: str | None, keys: set[ValueKey]) -> dict[ValueKey, tuple[str, bytes]]:
+    """Return the serialised values, each with its type."""
     if not keys:
         return {}
-    namespaces, channels, versions = (set(part) for part in zip(*keys, strict=True))
+    conversations, namespaces, channels, versions = (set(part) for part in zip(*keys, strict=True))
     rows = ChannelValue.objects.using(database).filter(
-        namespace__in=namespaces, channel__in=channels, version__in=versions
+        conversation__in=conversations, namespace__in=namespaces, channel__in=channels, version__in=versions
     )
-    found = {(row.namespace_id, row.channel, row.version): (row.type, bytes(row.value)) for row in rows}
+    found = {
+        (row.conversation_id, row.namespace_id, row.channel, row.version): (row.type, bytes(row.value)) for row in rows
+    }
     return {key: value for key, value in found.items() if key in keys}
 
 
@@ -179,7 +188,9 @@ def _pending_writes(serde: SerializerProtocol, rows: Sequence[Checkpoint]) -> di
         return pending
     keys = {(row.namespace_id, row.checkpoint_id): row.pk for row in rows}
     writes = Write.objects.using(rows[0]._state.db).filter(
-        namespace__in={row.namespace_id for row in rows}, checkpoint_id__in={row.checkpoint_id for row in rows}
+        conversation__in={row.conversation_id for row in rows},
+        namespace__in={row.namespace_id for row in rows},
+        checkpoint_id__in={row.checkpoint_id for row in rows},
     )
     # Sorted as Python orders texts: databases have collations.
     for write in sorted(writes, key=lambda one: writes_sort_key(one.task_path, one.task_id, one.index)):

@@ -33,7 +33,7 @@ def purge_checkpoints(conversation: Conversation, before: datetime, **_: Any) ->
 
     # Most conversations have none, and a lock is expensive.
     rows = Checkpoint.objects.using(conversation._state.db)
-    if not rows.filter(namespace__conversation=conversation, created_at__lt=before).exists():
+    if not rows.filter(conversation=conversation, namespace__conversation=conversation, created_at__lt=before).exists():
         return
     alter(Target.as_read(conversation), lambda change: delete_old(change.conversation, before), active=False)
 

@@ -77,12 +77,12 @@ def put(
         insert(
             database,
             [
-                ChannelValue(namespace=namespace, channel=channel, version=version, type=kind, value=value)
+                ChannelValue(**namespace.place, channel=channel, version=version, type=kind, value=value)
                 for channel, version, kind, value in serialised
             ],
         )
         row = Checkpoint(
-            namespace=namespace,
+            **namespace.place,
             checkpoint_id=checkpoint_id,
             parent_checkpoint_id=parent_id,
             run_id=run_id,
@@ -93,7 +93,7 @@ def put(
             metadata=metadata_bytes,
         )
         written = ["parent_checkpoint_id", "run_id", "state_type", "state", "versions", "metadata_type", "metadata"]
-        insert(database, [row], ["namespace", "checkpoint_id"], written)
+        insert(database, [row], ["namespace", "checkpoint_id", "conversation"], written)
         now = messages_at(serde, newest(namespace)) if follows else None
         if now is not None:
             follow(conversation, before, now)
@@ -139,10 +139,10 @@ def put_writes(
         database = conversation._state.db or "default"
         namespace = namespace_of(conversation, name)
         rows = [
-            Write(namespace=namespace, **key, index=index, channel=channel, type=kind, value=value)
+            Write(**namespace.place, **key, index=index, channel=channel, type=kind, value=value)
             for index, (channel, kind, value) in stored.items()
         ]
-        unique = ["namespace", "checkpoint_id", "task_id", "index"]
+        unique = ["namespace", "checkpoint_id", "task_id", "index", "conversation"]
         insert(database, [row for row in rows if row.index >= 0])
         insert(database, [row for row in rows if row.index < 0], unique, ["task_path", "channel", "type", "value"])
 
