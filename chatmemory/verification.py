@@ -23,6 +23,7 @@ from chatmemory.database.idempotency import scope_of
 from chatmemory.database.prefix import NOT_AT_THE_END
 from chatmemory.database.target import Target
 from chatmemory.models import EVICTION_REASONS, Conversation, IdempotencyKey, Message, Origin
+from chatmemory.models.names import kept_names
 from chatmemory.models.pins import last_pin_change, problem_of_pins
 
 __all__ = ["Finding", "averify", "verify"]
@@ -76,11 +77,26 @@ def verify(
         repair: correct the counters that can be corrected, under the lock, as a new version.
         accept_missing: whether a repair counts missing messages as deleted on purpose.
     """
-    for page in pages(on_primary(conversations)):
+    chosen = on_primary(conversations)
+    for page in pages(chosen):
         suspects = {finding.conversation for finding in _examine(page, accept_missing)}
         for conversation in page:
             if conversation.pk in suspects:
                 yield from _examine_locked(conversation, accept_missing, repair)
+    if (names := kept_names(chosen.db)) is not None:
+        for wrong in names.check(chosen, repair=repair):
+            yield Finding(
+                conversation=wrong.conversation,
+                memory_id=wrong.memory_id,
+                what="name",
+                expected=_place(wrong.expected),
+                found=_place(wrong.found),
+                repaired=wrong.repaired,
+            )
+
+
+def _place(conversation: UUID | None) -> str:
+    return "none" if conversation is None else f"one that leads to {conversation}"
 
 
 async def averify(

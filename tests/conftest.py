@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import Permission
+from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 from hypothesis import HealthCheck, settings
@@ -82,9 +84,11 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
     """The test database, emptied by DELETE after each test that commits, and free of other connections at the end."""
     if connection.vendor == "postgresql":
         connection.ops.sql_flush = _delete  # type: ignore[method-assign]
-        if os.environ.get("CHATMEMORY_TEST_PARTITIONS"):
-            with django_db_blocker.unblock():
+        with django_db_blocker.unblock():
+            if os.environ.get("CHATMEMORY_TEST_PARTITIONS"):
                 partition_messages()
+            if apps.is_installed("chatmemory.contrib.citus"):
+                call_command("chatmemory_distribute", constraints_only=True)
     yield
     if connection.vendor != "sqlite":
         # A thread that has ended leaves its connection to the garbage collector, and which test is the last is chance

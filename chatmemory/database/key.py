@@ -9,6 +9,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from chatmemory.models import Conversation
+from chatmemory.models.names import NOBODY, kept_names, located
 
 __all__ = ["Key", "connection_of", "prepared_id"]
 
@@ -21,7 +22,7 @@ class Key:
     """The alias of the database."""
 
     column: str
-    """``"id"``, or ``"memory_id"``, which is unique per owner."""
+    """``"id"``; or ``"memory_id"``, which is unique per owner; or ``"located"``: all of them, where names are kept."""
 
     values: tuple[Any, ...]
     """The values, prepared for the database."""
@@ -34,15 +35,41 @@ class Key:
     @classmethod
     def named(cls, owner: Any, memory_id: str, database: str) -> Key:
         """Return the key of the conversation that ``owner`` (None: no owner) has under ``memory_id``."""
-        if owner is None:
-            return cls(database, "memory_id", (memory_id, ""))
-        prepared = owner._meta.pk.get_db_prep_value(owner.pk, connections[database], prepared=False)
-        return cls(database, "memory_id", (memory_id, prepared))
+        prepared = ""
+        if owner is not None:
+            prepared = owner._meta.pk.get_db_prep_value(owner.pk, connections[database], prepared=False)
+        found = located(owner, memory_id, database)
+        if found is None:
+            return cls(database, "memory_id", (memory_id, prepared))
+        return cls(database, "located", (_prepared(found, connections[database]), memory_id, prepared))
+
+    @classmethod
+    def whole(cls, conversation: Conversation, database: str) -> Key:
+        """Return the key of a stored conversation that has its name in it."""
+        name = conversation.memory_id, conversation.owner_key
+        if kept_names(database) is None:
+            return cls(database, "memory_id", name)
+        return cls(database, "located", (prepared_id(conversation, connections[database]), *name))
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The values by the fields of a conversation, for a query of the ORM."""
+        names = {"id": ("id",), "memory_id": ("memory_id", "owner_key"), "located": ("id", "memory_id", "owner_key")}
+        return dict(zip(names[self.column], self.values, strict=True))
+
+    @property
+    def leads_nowhere(self) -> bool:
+        """Whether nothing had the name when it was looked up."""
+        return self.column == "located" and self.values[0] == _prepared(NOBODY, connections[self.database])
 
 
 def prepared_id(conversation: Conversation, connection: BaseDatabaseWrapper) -> Any:
     """Return the primary key as the database takes it."""
-    return Conversation._meta.pk.get_db_prep_value(conversation.pk, connection, prepared=False)
+    return _prepared(conversation.pk, connection)
+
+
+def _prepared(primary_key: Any, connection: BaseDatabaseWrapper) -> Any:
+    return Conversation._meta.pk.get_db_prep_value(primary_key, connection, prepared=False)
 
 
 def connection_of(conversation: Conversation) -> tuple[BaseDatabaseWrapper, str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connections, router, transaction
+from django.db import IntegrityError, connections, router, transaction
 
 from chatmemory.conf import setting
 from chatmemory.database.change import Change
@@ -19,6 +19,7 @@ from chatmemory.database.key import Key
 from chatmemory.database.retry import retry
 from chatmemory.database.sql.reads import lock
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation
+from chatmemory.models.names import kept_names
 from chatmemory.models.rollback import restore_on_rollback
 
 __all__ = ["Target"]
@@ -117,6 +118,8 @@ class Target:
             raise Conversation.DoesNotExist("the conversation has been erased")
         new = self.new()
         self._check(new)
+        if kept_names(self.key.database) is not None:
+            return self._make_under_name(new)
         # On MariaDB a failed insert leaves a lock behind, and two transactions could deadlock. An upsert leaves none,
         # and changes nothing of a row that is there.
         with_target = connections[self.key.database].features.supports_update_conflicts_with_target
@@ -128,4 +131,16 @@ class Target:
         )
         conversation = lock(self.key)
         assert conversation is not None, "an upsert locks its row"
+        return conversation
+
+    def _make_under_name(self, new: Conversation) -> Conversation:
+        """Insert the row under the primary key that its name has, and return it, locked."""
+        database = self.key.database
+        Conversation.objects.using(database).bulk_create([new], ignore_conflicts=True)
+        conversation = lock(Key.of(new, database))
+        if conversation is None or (conversation.memory_id, conversation.owner_id) != (new.memory_id, new.owner_id):
+            raise IntegrityError(
+                f"the name {new.memory_id!r} leads to conversation {new.pk}, which has another one: run "
+                "manage.py chatmemory_verify --repair"
+            )
         return conversation

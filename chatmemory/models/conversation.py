@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import models, router
+from django.db import NotSupportedError, models, router
 from django.db.models import F, Q
 from django.db.models.functions import Cast, Coalesce
 from django.utils.translation import gettext_lazy as _
@@ -28,6 +28,7 @@ from chatmemory.core.window import check_keep_tool_results, check_kind, check_li
 from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import ExactCharField
 from chatmemory.models.identifiers import MEMORY_ID_CHARS, memory_id_text, new_memory_id, uuid7
+from chatmemory.models.names import claiming_names, exchanging_name, kept_names, located
 from chatmemory.models.owners import require_owner
 from chatmemory.models.rollback import restore_on_rollback
 from chatmemory.models.window_settings import MAX_LIMIT, WINDOW_SETTINGS, WINDOWS, DefaultLimit
@@ -69,6 +70,16 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
         """
         return self.filter(owner=owner) if require_owner(owner) is not None else self.filter(owner__isnull=True)
 
+    def named(self, owner: Any, memory_id: str) -> ConversationQuerySet:
+        """Return the conversation that ``owner`` has under a memory ID, if there is one; with None that of no owner.
+
+        Raises:
+            ValueError: ``owner`` is an anonymous or unsaved user.
+        """
+        found = self.owned_by(owner).filter(memory_id=memory_id)
+        place = located(owner, memory_id, self.db)
+        return found if place is None else found.filter(pk=place)
+
     def with_evicted(self, has: bool = True) -> ConversationQuerySet:
         """Return the conversations of which messages have left the memory; with False the others."""
         evicted = Q(next_position__gt=F("retained_count"))
@@ -79,12 +90,28 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
         objs = list(objs)
         for conversation in objs:
             conversation.take_default_limit()
-        created = super().bulk_create(objs, *args, **kwargs)
+        with claiming_names(objs, self.db):
+            created = super().bulk_create(objs, *args, **kwargs)
         for conversation in created:
             conversation.note_stored()
         return created
 
     bulk_create.alters_data = True  # type: ignore[attr-defined]
+
+    def update(self, **kwargs: Any) -> int:
+        """Write columns of all these conversations.
+
+        Raises:
+            NotSupportedError: owner or memory ID are among them, and names are kept in a table of their own.
+        """
+        if kept_names(self.db) is not None and (named := {"owner", "owner_id", "memory_id"}.intersection(kwargs)):
+            raise NotSupportedError(
+                f"update() does not change {' and '.join(sorted(named))} where chatmemory.contrib.citus keeps the "
+                "names of conversations: change each conversation, and save() it"
+            )
+        return super().update(**kwargs)
+
+    update.alters_data = True  # type: ignore[attr-defined]
 
     def bulk_update(self, objs: Iterable[Conversation], fields: Iterable[str], *args: Any, **kwargs: Any) -> int:
         """Write columns of conversations, and note on the objects what their rows have."""
@@ -294,7 +321,14 @@ class Conversation(models.Model):
         restore_on_rollback(self, ["_stored"], database)
         if self._state.adding:
             restore_on_rollback(self._state, ["adding"], database)
-        super().save(**kwargs)
+        if kwargs.get("force_insert"):
+            with claiming_names([self], database):
+                super().save(**kwargs)
+        elif {"memory_id", "owner", "owner_id"}.intersection(names or ()):
+            with exchanging_name(self, database):
+                super().save(**kwargs)
+        else:
+            super().save(**kwargs)
         self.note_stored(names)
 
     @classmethod

@@ -121,8 +121,8 @@ class _ConversationImport:
         self._left_out = False
 
     def run(self) -> Iterator[None]:
-        rows = Conversation.objects.using(self._import.database).owned_by(self._owner)
-        present = rows.filter(memory_id=self._memory_id).first()
+        rows = Conversation.objects.using(self._import.database)
+        present = rows.named(self._owner, self._memory_id).first()
         dry_run = self._import.dry_run
         mark = dry_run.marks.get(self._key) if dry_run is not None else None
         mark = mark or self._mark_of(present)

@@ -25,6 +25,8 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
 ]
+if os.environ.get("CHATMEMORY_TEST_CITUS"):
+    INSTALLED_APPS.append("chatmemory.contrib.citus")
 MIDDLEWARE = [
     "tests.support.csp.strict_admin",
     "django.contrib.sessions.middleware.SessionMiddleware",

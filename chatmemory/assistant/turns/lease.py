@@ -280,11 +280,9 @@ class ConversationTurn(Turn):
         )
 
     def _row(self) -> QuerySet[Conversation]:
-        rows = Conversation.objects.using(self._key.database)
-        if self._key.column == "id":
-            return rows.filter(pk=self._key.values[0])
-        memory_id, owner_key = self._key.values
-        return rows.filter(memory_id=memory_id, owner_key=owner_key)
+        if self._key.leads_nowhere:  # the conversation may have been made since
+            self._key = self._target().key
+        return Conversation.objects.using(self._key.database).filter(**self._key.columns)
 
     def _end(self) -> Any:
         return UtcNow() + timedelta(seconds=self.timeout)

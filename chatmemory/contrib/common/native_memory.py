@@ -17,6 +17,7 @@ from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message, MessageQuerySet, require_owner
 from chatmemory.models.identifiers import memory_id_text
+from chatmemory.models.names import located
 
 __all__ = ["NativeMemory"]
 
@@ -57,7 +58,9 @@ class NativeMemory:
     def messages(self) -> MessageQuerySet:
         """The rows of the conversation, each with its ``prefix_version``."""
         found = Message.objects.using(self.database).annotate(prefix_version=F("conversation__prefix_version"))
-        return found.filter(conversation__owner=self._owner, conversation__memory_id=self._memory_id)
+        found = found.filter(conversation__owner=self._owner, conversation__memory_id=self._memory_id)
+        place = located(self._owner, self._memory_id, self.database)
+        return found if place is None else found.filter(conversation=place)
 
     def retained(self) -> list[Message]:
         """Return the rows of the memory, in memory order."""

@@ -22,8 +22,7 @@ def erase(target: Target) -> None:
     if known is not None:
         # Programs that use stores lock by the memory ID. Locking by the primary key could deadlock with them on
         # MariaDB, whose DELETE locks the entry of the memory ID after the row.
-        key = Key(target.key.database, "memory_id", (known.memory_id, known.owner_key))
-        target = replace(target, key=key, instance=None)
+        target = replace(target, key=Key.whole(known, target.key.database), instance=None)
 
     def work(change: Change) -> None:
         if known is not None and change.conversation.pk != known.pk:

@@ -44,7 +44,8 @@ def read_snapshot(key: Key, known: Conversation | None, size: int) -> tuple[Conv
         size: the number of rows.
     """
     with connections[key.database].cursor() as cursor:
-        cursor.execute(statements(key.database).snapshot[key.column], (*key.values, size, *key.values))
+        within = key.values if key.column == "memory_id" else key.values[:1]
+        cursor.execute(statements(key.database).snapshot[key.column], (*within, size, *key.values))
         found = cursor.fetchall()
     if not found:
         return None

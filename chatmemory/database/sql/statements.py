@@ -13,6 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.constants import OnConflict
 
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, Message
+from chatmemory.models.names import kept_names
 
 __all__ = ["INSERTED", "Statements", "statements"]
 
@@ -27,8 +28,8 @@ INSERTED = tuple(field.attname for field in Message._meta.concrete_fields if not
 class Statements:
     """Statements with ``%s`` for each parameter.
 
-    Statements about one conversation are dicts, by the column that names it: ``"id"``, or ``"memory_id"`` (with the
-    owner's key).
+    Statements about one conversation are dicts, by what names it: ``"id"``, ``"memory_id"`` (with the owner's key), or
+    ``"located"`` (both).
     """
 
     lock: dict[str, tuple[str, ...]]
@@ -54,8 +55,9 @@ class Statements:
     """The condition that may follow ``counters``: :data:`WINDOW_SETTINGS` and :data:`COUNTERS` have these values."""
 
     snapshot: dict[str, str]
-    """Parameters: key, limit, key. Each row has the primary key, :data:`WINDOW_SETTINGS` and :data:`COUNTERS` of the
-    conversation, and one of its oldest retained messages (nulls if it has none)."""
+    """Parameters: primary key (or the name, if that is all), limit, key. Each row has the primary key,
+    :data:`WINDOW_SETTINGS` and :data:`COUNTERS` of the conversation, and one of its oldest retained messages (nulls if
+    it has none)."""
 
     insert: str
     """The beginning of an insert, up to ``VALUES``."""
@@ -102,7 +104,8 @@ def statements(database: str) -> Statements:
     def where(prefix: str = "") -> dict[str, str]:
         key, memory_id, owner_key = of_conversation("id", "memory_id", "owner_key", prefix=prefix)
         # The database casts the owner's key as it did for the column: each writes a UUID differently.
-        return {"id": f"{key} = %s", "memory_id": f"{memory_id} = %s AND {owner_key} = CAST(%s AS {text})"}
+        by_id, by_name = f"{key} = %s", f"{memory_id} = %s AND {owner_key} = CAST(%s AS {text})"
+        return {"id": by_id, "memory_id": by_name, "located": f"{by_id} AND {by_name}"}
 
     def is_equal(name: str) -> str:
         (column,) = of_conversation(name)
@@ -138,7 +141,9 @@ def statements(database: str) -> Statements:
     oldest = f"SELECT {', '.join(of_message(*whole))} FROM {messages} WHERE {conversation} = {{}} AND {retained()}"
     both = [*of_conversation("id", *WINDOW_SETTINGS, *COUNTERS, prefix="c."), *of_message(*whole, prefix="m.")]
     # A planner finds one partition, or the node that has it, by a parameter, not by a subselect.
-    keys = {"id": "%s", "memory_id": f"(SELECT {key} FROM {conversations} WHERE {where()['memory_id']})"}
+    keys = dict.fromkeys(where(), "%s") | {
+        "memory_id": f"(SELECT {key} FROM {conversations} WHERE {where()['memory_id']})"
+    }
     snapshot = {
         name: f"SELECT {', '.join(both)} FROM {conversations} c LEFT JOIN ("
         f"{oldest.format(keys[name])} LIMIT %s) m ON 1 = 1 "
@@ -180,7 +185,8 @@ def statements(database: str) -> Statements:
 
 
 def _at_once(connection: BaseDatabaseWrapper, counters: str, insert: str) -> tuple[str, str, str] | None:
-    if connection.vendor != "postgresql":
+    # On several tables of a distributed database one statement costs more than a transaction of two.
+    if connection.vendor != "postgresql" or kept_names(connection.alias) is not None:
         return None
     types = [Message._meta.get_field(name).cast_db_type(connection) for name in INSERTED]  # type: ignore[union-attr]
     first = ", ".join(f"CAST(%s AS {type})" for type in types)

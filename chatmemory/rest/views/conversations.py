@@ -22,6 +22,7 @@ from chatmemory.database.idempotency import find_key, fingerprint, scope_of_owne
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import WINDOW_SETTINGS, Conversation, ConversationQuerySet, IdempotencyKey
+from chatmemory.models.names import kept_names, key_name
 from chatmemory.rest.access import is_for_others, may_read_words, require, require_reachable, single_owner
 from chatmemory.rest.filters import WORD_FILTERS, ConversationFilter, StrictOrderingFilter
 from chatmemory.rest.memory_bounds import require_bounded
@@ -153,7 +154,10 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
 
     def _make(self, database: str, owner: Any, given: dict[str, Any], key: str | None, asked: str) -> Any:
         with transaction.atomic(using=database):
-            conversation = Conversation.objects.using(database).create(owner=owner, **given)
+            conversation = Conversation(owner=owner, **given)
+            if key is not None and (names := kept_names(database)) is not None:
+                conversation.pk = names.claim(database, key_name(scope_of_owner(owner), key), conversation.pk)
+            conversation.save(force_insert=True, using=database)
             require_reachable(self.request, database, conversation.pk)
             record_change(self.request, conversation, {}, act="add")
             answer = self.get_serializer(conversation).data
@@ -174,7 +178,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         return find_key(keys, key, asked)
 
     def _refuse_taken(self, database: str, owner: Any, memory_id: str | None) -> None:
-        taken = Conversation.objects.using(database).owned_by(owner).filter(memory_id=memory_id).first()
+        taken = Conversation.objects.using(database).named(owner, memory_id).first() if memory_id else None
         if taken is not None:
             require_reachable(self.request, database, taken.pk)
             raise Conflict(

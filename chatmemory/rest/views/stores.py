@@ -18,6 +18,7 @@ from chatmemory.database.read import read_rows
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from chatmemory.models.identifiers import memory_id_text
+from chatmemory.models.names import located
 from chatmemory.rest.access import require, require_reachable, single_owner
 from chatmemory.rest.bodies import read_list
 from chatmemory.rest.formats import DEFAULT_FORMAT
@@ -107,9 +108,11 @@ class StoreViewSet(ChatMemoryViewSet):
         return memory_tag(conversation or Conversation(memory_id=self.memory_id), "store")
 
     def _existing(self) -> Conversation | None:
-        single_owner(self.request, *self.acts[self.action])
+        owner = single_owner(self.request, *self.acts[self.action])
         database = router.db_for_write(Conversation)
-        conversation = self.conversations().using(database).filter(memory_id=self.memory_id).first()
+        found = self.conversations().using(database).filter(memory_id=self.memory_id)
+        place = located(owner, self.memory_id, database)
+        conversation = found.first() if place is None else found.filter(pk=place).first()
         if conversation is not None:
             self.check_object_permissions(self.request, conversation)
         return conversation

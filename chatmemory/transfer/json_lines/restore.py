@@ -95,10 +95,10 @@ class _Block:
             reports.unchanged += 1
             return
         conversation, created_at, updated_at = self._conversation(first, owner)
-        named = Conversation.objects.using(self._database).owned_by(owner)
+        named = Conversation.objects.using(self._database).named(owner, conversation.memory_id)
         named_here = (conversation.owner_id, conversation.memory_id)
         is_named_here = self._dry_run is not None and named_here in self._dry_run.memory_ids
-        if is_named_here or named.filter(memory_id=conversation.memory_id).exists():
+        if is_named_here or named.exists():
             raise first.bad(
                 f"the owner has another conversation with the memory ID {conversation.memory_id!r}; "
                 "erase that one, or import for another owner"

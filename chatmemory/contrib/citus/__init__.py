@@ -1,0 +1,1 @@
+"""Conversations in a database that Citus distributes: ``"chatmemory.contrib.citus"`` in ``INSTALLED_APPS``."""

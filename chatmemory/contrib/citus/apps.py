@@ -1,0 +1,25 @@
+"""The Django app."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+__all__ = ["CitusConfig"]
+
+
+class CitusConfig(AppConfig):
+    """The app ``"chatmemory.contrib.citus"``."""
+
+    name = "chatmemory.contrib.citus"
+    label = "chatmemory_citus"
+    verbose_name = "Chat memory on Citus"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        # Models can be imported only now.
+        from chatmemory.contrib.citus import receivers
+        from chatmemory.contrib.citus.names import NameTable
+        from chatmemory.models.names import set_names
+
+        set_names(NameTable())
+        receivers.connect()

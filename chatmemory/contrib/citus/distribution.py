@@ -1,0 +1,140 @@
+"""The steps that distribute the tables by the conversation, from constraints to shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from django.contrib.auth import get_user_model
+from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from chatmemory.contrib.citus.catalog import Catalog
+from chatmemory.contrib.citus.constraints import (
+    CONVERSATIONS,
+    NAMES,
+    Step,
+    constraint_steps,
+    langgraph_tables,
+    tables_of_rows,
+)
+
+__all__ = ["Users", "distribute"]
+
+Users = Literal["reference", "local"]
+"""Where users are: copied to every node, or on the coordinator only."""
+
+
+def distribute(
+    database: str,
+    *,
+    users: Users = "reference",
+    shards: int = 32,
+    constraints_only: bool = False,
+    dry_run: bool = False,
+    tell: Callable[[str], object] = lambda said: None,
+) -> None:
+    """Make every constraint one about a conversation, and distribute the tables by it, in one transaction.
+
+    What is stored is kept. What was done before is not done again.
+
+    Args:
+        database: the alias of a database on PostgreSQL; of the coordinator, if tables are distributed.
+        users: where users are.
+        shards: the number of shards of each table, above zero.
+        constraints_only: only change the constraints. Any PostgreSQL can do that.
+        dry_run: only tell what would be done.
+        tell: called with a sentence before each step.
+
+    Raises:
+        RuntimeError: the database is not PostgreSQL, or is to be distributed and does not have the extension.
+    """
+    connection = connections[database]
+    if connection.vendor != "postgresql":
+        raise RuntimeError(
+            f"Citus is an extension of PostgreSQL, but the database {database!r} is {connection.vendor}."
+        )
+    catalog = Catalog(connection)
+    if not constraints_only and not catalog.has_citus():
+        raise RuntimeError(
+            f"The database {database!r} does not have the extension citus: run CREATE EXTENSION citus on every node, "
+            "and add the nodes by citus_add_node(). To change the constraints alone, add --constraints-only."
+        )
+    with transaction.atomic(using=database):
+        _lock(connection)
+        if not constraints_only:
+            _execute(connection, "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'")
+        # Each step is found after the one before it was done, and undone at the end of a dry run.
+        for step in constraint_steps(catalog):
+            tell(step.what)
+            _execute(connection, step.sql)
+        if not constraints_only:
+            for step in _shard_steps(catalog, users, shards):
+                tell(step.what)
+                _execute(connection, step.sql)
+        if dry_run:
+            transaction.set_rollback(True, using=database)
+    if not (constraints_only or dry_run):
+        for table in [CONVERSATIONS, *tables_of_rows(), NAMES]:
+            _execute(connection, f"SELECT truncate_local_data_after_distributing_table('{table}')")
+
+
+def _lock(connection: BaseDatabaseWrapper) -> None:
+    """Let nobody write until the end of the transaction."""
+    _execute(
+        connection, f"LOCK TABLE {', '.join([CONVERSATIONS, *tables_of_rows(), NAMES])} IN SHARE ROW EXCLUSIVE MODE"
+    )
+
+
+def _shard_steps(catalog: Catalog, users: Users, shards: int) -> Iterator[Step]:
+    if catalog.is_distributed(CONVERSATIONS):
+        return
+    accounts = get_user_model()._meta.db_table
+    if users == "reference":
+        if not catalog.is_distributed(accounts):
+            yield Step(f"{accounts}: copy it to every node.", f"SELECT create_reference_table('{accounts}')")
+    else:
+        for name in catalog.foreign_keys(CONVERSATIONS, accounts):
+            yield Step(
+                f"{CONVERSATIONS}: drop the foreign key to users, which stay on the coordinator.",
+                f'ALTER TABLE {CONVERSATIONS} DROP CONSTRAINT "{name}"',
+            )
+    rows = tables_of_rows()
+    graphs = langgraph_tables()
+    pairs = [(table, CONVERSATIONS) for table in rows]
+    if graphs is not None:
+        pairs += [(table, graphs[0]) for table in graphs[1]]
+    dropped = []
+    for table, to in pairs:
+        for name, columns in catalog.foreign_keys(table, to).items():
+            dropped.append((table, to, name, columns))
+            yield Step(
+                f"{table}: drop the foreign key to {to} for the moment.",
+                f'ALTER TABLE {table} DROP CONSTRAINT "{name}"',
+            )
+    yield Step(
+        f"{CONVERSATIONS}: distribute it by its primary key, in {shards} shards.",
+        f"SELECT create_distributed_table('{CONVERSATIONS}', 'id', shard_count := {shards}, colocate_with := 'none')",
+    )
+    for table in rows:
+        yield Step(
+            f"{table}: distribute it by the conversation, beside it.",
+            f"SELECT create_distributed_table('{table}', 'conversation_id', colocate_with := '{CONVERSATIONS}')",
+        )
+    yield Step(
+        f"{NAMES}: distribute it by the name.",
+        f"SELECT create_distributed_table('{NAMES}', 'digest', shard_count := {shards}, colocate_with := 'none')",
+    )
+    for table, to, name, columns in dropped:
+        to_columns = "id" if len(columns) == 1 else "conversation_id, id"
+        yield Step(
+            f"{table}: add the foreign key to {to} again.",
+            # Citus checks foreign keys at once only.
+            f'ALTER TABLE {table} ADD CONSTRAINT "{name}" '
+            f"FOREIGN KEY ({', '.join(columns)}) REFERENCES {to} ({to_columns})",
+        )
+
+
+def _execute(connection: BaseDatabaseWrapper, sql: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)

@@ -1,0 +1,5 @@
+"""Every app of the package, for mypy."""
+
+from tests.settings.base import *  # noqa: F403
+
+INSTALLED_APPS = [*INSTALLED_APPS, "chatmemory.contrib.citus"]  # noqa: F405
