@@ -5,17 +5,18 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.apps import apps
 from django.contrib.auth.models import Permission
-from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 from hypothesis import HealthCheck, settings
 
+from tests.support.citus import distributed
 from tests.support.cutting import cut_all_others, wait_until_alone
 from tests.support.factories import UserFactory
 from tests.support.partitions import partition_messages
@@ -87,9 +88,8 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
         with django_db_blocker.unblock():
             if os.environ.get("CHATMEMORY_TEST_PARTITIONS"):
                 partition_messages()
-            if apps.is_installed("chatmemory.contrib.citus"):
-                call_command("chatmemory_distribute", constraints_only=True)
-    yield
+    with distributed(django_db_blocker) if apps.is_installed("chatmemory.contrib.citus") else nullcontext():
+        yield
     if connection.vendor != "sqlite":
         # A thread that has ended leaves its connection to the garbage collector, and which test is the last is chance
         # with several processes. PostgreSQL drops no database that is in use.

@@ -89,6 +89,20 @@ def _lock(connection: BaseDatabaseWrapper) -> None:
 def _shard_steps(catalog: Catalog, users: Users, shards: int) -> Iterator[Step]:
     if catalog.is_distributed(CONVERSATIONS):
         return
+    rows = tables_of_rows()
+    graphs = langgraph_tables()
+    pairs = [(table, CONVERSATIONS) for table in rows]
+    if graphs is not None:
+        pairs += [(table, graphs[0]) for table in graphs[1]]
+    dropped = []
+    # First of all: Citus takes in every table that refers to one of its own, and alters none with an identity column.
+    for table, to in pairs:
+        for name, columns in catalog.foreign_keys(table, to).items():
+            dropped.append((table, to, name, columns))
+            yield Step(
+                f"{table}: drop the foreign key to {to} for the moment.",
+                f'ALTER TABLE {table} DROP CONSTRAINT "{name}"',
+            )
     accounts = get_user_model()._meta.db_table
     if users == "reference":
         if not catalog.is_distributed(accounts):
@@ -98,19 +112,6 @@ def _shard_steps(catalog: Catalog, users: Users, shards: int) -> Iterator[Step]:
             yield Step(
                 f"{CONVERSATIONS}: drop the foreign key to users, which stay on the coordinator.",
                 f'ALTER TABLE {CONVERSATIONS} DROP CONSTRAINT "{name}"',
-            )
-    rows = tables_of_rows()
-    graphs = langgraph_tables()
-    pairs = [(table, CONVERSATIONS) for table in rows]
-    if graphs is not None:
-        pairs += [(table, graphs[0]) for table in graphs[1]]
-    dropped = []
-    for table, to in pairs:
-        for name, columns in catalog.foreign_keys(table, to).items():
-            dropped.append((table, to, name, columns))
-            yield Step(
-                f"{table}: drop the foreign key to {to} for the moment.",
-                f'ALTER TABLE {table} DROP CONSTRAINT "{name}"',
             )
     yield Step(
         f"{CONVERSATIONS}: distribute it by its primary key, in {shards} shards.",
