@@ -21,6 +21,13 @@ from chatmemory.contrib.citus.constraints import (
 
 __all__ = ["Users", "distribute"]
 
+# Citus refuses to change a table that users refer to after it has changed many shards at once, as the deletion of a user
+# does.
+_IN_SEQUENCE = (
+    "SELECT run_command_on_all_nodes(format("
+    "'ALTER DATABASE %I SET citus.multi_shard_modify_mode TO ''sequential''', current_database()))"
+)
+
 Users = Literal["reference", "local"]
 """Where users are: copied to every node, or on the coordinator only."""
 
@@ -75,6 +82,11 @@ def distribute(
         if dry_run:
             transaction.set_rollback(True, using=database)
     if not (constraints_only or dry_run):
+        tell(
+            "Let a transaction change users and conversations one after the other, on every node; for new connections."
+        )
+        _execute(connection, _IN_SEQUENCE)
+        tell("Delete what is left of the tables on the coordinator itself.")
         for table in [CONVERSATIONS, *tables_of_rows(), NAMES]:
             _execute(connection, f"SELECT truncate_local_data_after_distributing_table('{table}')")
 
