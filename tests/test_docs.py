@@ -27,6 +27,7 @@ from tests.support.paths import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINKING_PAGES = sorted({*PAGES, *ROOT.glob("*.md")})
+APPS_WITH_COMMANDS = {"chatmemory_distribute": "chatmemory.contrib.citus"}
 LANGUAGES = {"console", "css", "html", "java", "js", "json", "jsx", "python", "sh", "sql"}
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"\s*# ([\w/]+)\.py\n")
@@ -201,7 +202,8 @@ def test_the_commands_of_a_page_exist_with_their_options(page: Path) -> None:
     for line in "\n".join(blocks(page, "console", "sh")).splitlines():
         if line.startswith("python manage.py chatmemory_"):
             name, *arguments = shlex.split(line, comments=True)[2:]
-            load_command_class("chatmemory", name).create_parser("manage.py", name).parse_args(arguments)
+            app = APPS_WITH_COMMANDS.get(name, "chatmemory")
+            load_command_class(app, name).create_parser("manage.py", name).parse_args(arguments)
 
 
 def anchors(page: Path) -> set[str]:

@@ -21,8 +21,8 @@ from chatmemory.contrib.citus.constraints import (
 
 __all__ = ["Users", "distribute"]
 
-# Citus refuses to change a table that users refer to after it has changed many shards at once, as the deletion of a user
-# does.
+# Citus refuses to change a table that users refer to after it has changed many shards at once, as the deletion of a
+# user does.
 _IN_SEQUENCE = (
     "SELECT run_command_on_all_nodes(format("
     "'ALTER DATABASE %I SET citus.multi_shard_modify_mode TO ''sequential''', current_database()))"
