@@ -90,6 +90,7 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
         objs = list(objs)
         for conversation in objs:
             conversation.take_default_limit()
+        self._for_write = True
         with claiming_names(objs, self.db):
             created = super().bulk_create(objs, *args, **kwargs)
         for conversation in created:
@@ -104,7 +105,9 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
         Raises:
             NotSupportedError: owner or memory ID are among them, and names are kept in a table of their own.
         """
-        if kept_names(self.db) is not None and (named := {"owner", "owner_id", "memory_id"}.intersection(kwargs)):
+        named = {"owner", "owner_id", "memory_id"}.intersection(kwargs)
+        self._for_write = True
+        if named and kept_names(self.db) is not None:
             raise NotSupportedError(
                 f"update() does not change {' and '.join(sorted(named))} where chatmemory.contrib.citus keeps the "
                 "names of conversations: change each conversation, and save() it"

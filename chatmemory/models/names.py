@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOBODY",
-    "Name",
+    "NameTexts",
     "Names",
     "WrongName",
     "claiming_names",
@@ -32,7 +32,7 @@ __all__ = [
     "set_names",
 ]
 
-Name: TypeAlias = tuple[str, ...]
+NameTexts: TypeAlias = tuple[str, ...]
 """The texts that name a conversation; none has a NUL."""
 
 NOBODY = UUID(int=0)
@@ -63,17 +63,17 @@ class Names(Protocol):
     def are_kept_in(self, database: str) -> bool:
         """Return whether the database with this alias has the names."""
 
-    def locate(self, database: str, name: Name) -> UUID | None:
+    def locate(self, database: str, name: NameTexts) -> UUID | None:
         """Return the primary key of the conversation that has a name; None if nothing has it."""
 
-    def claim(self, database: str, name: Name, conversation: UUID) -> UUID:
+    def claim(self, database: str, name: NameTexts, conversation: UUID) -> UUID:
         """Give a name to a conversation unless it is taken, and return the primary key that has it now.
 
         The name is locked until the caller's transaction ends. The conversation may still be invisible then, because
         another node has not committed yet; a conversation is therefore made under the key that is returned.
         """
 
-    def release(self, database: str, name: Name, conversation: UUID) -> None:
+    def release(self, database: str, name: NameTexts, conversation: UUID) -> None:
         """Give up the name if ``conversation`` has it."""
 
     def check(self, conversations: QuerySet[Conversation], *, repair: bool) -> Iterator[WrongName]:
@@ -94,13 +94,13 @@ def kept_names(database: str) -> Names | None:
     return _names if _names is not None and _names.are_kept_in(database) else None
 
 
-def memory_name(conversation: Conversation, database: str) -> Name:
+def memory_name(conversation: Conversation, database: str) -> NameTexts:
     """Return the name that a conversation has by its owner and its memory ID."""
     field: Any = type(conversation)._meta.get_field("owner")
     return _memory_name(field.target_field, conversation.owner_id, conversation.memory_id, database)
 
 
-def _memory_name(field: Field[Any, Any], owner: Any, memory_id: str, database: str) -> Name:
+def _memory_name(field: Field[Any, Any], owner: Any, memory_id: str, database: str) -> NameTexts:
     if owner is None:
         return "", memory_id
     # As the database casts it in the column owner_key.
@@ -152,7 +152,7 @@ def exchanging_name(conversation: Conversation, database: str) -> Iterator[None]
             names.release(database, old, conversation.pk)
 
 
-def key_name(scope: str, key: str) -> Name:
+def key_name(scope: str, key: str) -> NameTexts:
     """Return the name that a conversation has by the idempotency key of the request that made it."""
     return "key", scope, key
 

@@ -11,12 +11,11 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
-from chatmemory.contrib.citus.models import Name as NameRow
-from chatmemory.contrib.citus.models import digest_of
+from chatmemory.contrib.citus.models import Name, digest_of
 from chatmemory.database.batches import in_parts, pages
 from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, IdempotencyKey
-from chatmemory.models.names import Name, WrongName, key_name, memory_name
+from chatmemory.models.names import NameTexts, WrongName, key_name, memory_name
 
 __all__ = ["wrong_names"]
 
@@ -35,13 +34,13 @@ def wrong_names(conversations: QuerySet[Conversation], *, repair: bool) -> Itera
         wanted = {
             digest_of(name): (conversation, name) for conversation, names in _names_of(page, database) for name in names
         }
-        found = dict(NameRow.objects.using(database).filter(digest__in=wanted).values_list("pk", "conversation_id"))
+        found = dict(Name.objects.using(database).filter(digest__in=wanted).values_list("pk", "conversation_id"))
         for digest, (conversation, name) in wanted.items():
             if found.get(digest) != conversation.pk:
                 yield from _attempt(database, partial(_examine, conversation, name, repair), repair)
     if conversations.query.has_filters():
         return
-    for rows in pages(NameRow.objects.using(database)):
+    for rows in pages(Name.objects.using(database)):
         theirs = Conversation.objects.using(database).filter(pk__in={row.conversation_id for row in rows})
         known = _digests(theirs, database)
         for row in rows:
@@ -61,10 +60,10 @@ def _attempt(database: str, examine: Callable[[], WrongName | None], repair: boo
         yield found
 
 
-def _names_of(page: Iterable[Conversation], database: str) -> Iterator[tuple[Conversation, list[Name]]]:
+def _names_of(page: Iterable[Conversation], database: str) -> Iterator[tuple[Conversation, list[NameTexts]]]:
     """Yield conversations, each with the names that it should have: one by its memory ID, others by keys of owners."""
     by_key = {conversation.pk: conversation for conversation in page}
-    names: dict[UUID, list[Name]] = {key: [memory_name(one, database)] for key, one in by_key.items()}
+    names: dict[UUID, list[NameTexts]] = {key: [memory_name(one, database)] for key, one in by_key.items()}
     keys = IdempotencyKey.objects.using(database).filter(conversation__in=by_key, scope__startswith="owner ")
     for record in in_parts(keys):
         names[record.conversation_id].append(key_name(record.scope, record.key))
@@ -79,13 +78,13 @@ def _digests(conversations: Iterable[Conversation], database: str) -> dict[UUID,
     return found
 
 
-def _examine(conversation: Conversation, name: Name, repair: bool) -> WrongName | None:
+def _examine(conversation: Conversation, name: NameTexts, repair: bool) -> WrongName | None:
     """Examine a name that a conversation should have, with both locked."""
     database, digest = conversation._state.db or "default", digest_of(name)
     locked = _locked(conversation.pk, database)
     if locked is None or digest not in _digests([locked], database)[locked.pk]:
         return None  # it has been erased or renamed meanwhile
-    names = NameRow.objects.using(database)
+    names = Name.objects.using(database)
     row = names.select_for_update().filter(pk=digest).first()
     if row is not None and row.conversation_id == locked.pk:
         return None
@@ -100,9 +99,9 @@ def _examine(conversation: Conversation, name: Name, repair: bool) -> WrongName 
     return replace(wrong, repaired=repair)
 
 
-def _examine_stray(row: NameRow, database: str, repair: bool) -> WrongName | None:
+def _examine_stray(row: Name, database: str, repair: bool) -> WrongName | None:
     """Examine a name whose conversation should not have it, with both locked."""
-    names = NameRow.objects.using(database).filter(pk=row.pk, conversation_id=row.conversation_id)
+    names = Name.objects.using(database).filter(pk=row.pk, conversation_id=row.conversation_id)
     if names.select_for_update().first() is None:
         return None
     conversation = _locked(row.conversation_id, database) or _made_meanwhile(row.conversation_id, database)

@@ -9,11 +9,10 @@ from django.db import connections
 from django.db.models import QuerySet
 
 from chatmemory.contrib.citus.checking import wrong_names
-from chatmemory.contrib.citus.models import Name as NameRow
-from chatmemory.contrib.citus.models import digest_of
+from chatmemory.contrib.citus.models import Name, digest_of
 from chatmemory.database.retry import retry
 from chatmemory.models import Conversation
-from chatmemory.models.names import Name, WrongName
+from chatmemory.models.names import NameTexts, WrongName
 
 __all__ = ["NameTable"]
 
@@ -30,21 +29,21 @@ class NameTable:
     def are_kept_in(self, database: str) -> bool:
         return connections[database].vendor == "postgresql"
 
-    def locate(self, database: str, name: Name) -> UUID | None:
-        rows = NameRow.objects.using(database).filter(digest=digest_of(name))
+    def locate(self, database: str, name: NameTexts) -> UUID | None:
+        rows = Name.objects.using(database).filter(digest=digest_of(name))
         found: UUID | None = retry(database, rows.values_list("conversation_id", flat=True).first)
         return found
 
-    def claim(self, database: str, name: Name, conversation: UUID) -> UUID:
+    def claim(self, database: str, name: NameTexts, conversation: UUID) -> UUID:
         connection = connections[database]
-        table = connection.ops.quote_name(NameRow._meta.db_table)
+        table = connection.ops.quote_name(Name._meta.db_table)
         with connection.cursor() as cursor:
             cursor.execute(_CLAIM.format(table=table), [digest_of(name), conversation])
             found: UUID = cursor.fetchone()[0]
         return found
 
-    def release(self, database: str, name: Name, conversation: UUID) -> None:
-        NameRow.objects.using(database).filter(digest=digest_of(name), conversation_id=conversation).delete()
+    def release(self, database: str, name: NameTexts, conversation: UUID) -> None:
+        Name.objects.using(database).filter(digest=digest_of(name), conversation_id=conversation).delete()
 
     def check(self, conversations: QuerySet[Conversation], *, repair: bool) -> Iterator[WrongName]:
         return wrong_names(conversations, repair=repair)
