@@ -61,7 +61,7 @@ def test_what_is_no_list_is_refused_and_changes_nothing(name: str, given: Any) -
     conversation = Conversation.objects.create(memory_id="x")
     conversation.memory.add(UserMessage("Hi"))
     Checkpoint.objects.create(
-        namespace=conversation.langgraph_namespaces.create(name=""),
+        **conversation.langgraph_namespaces.create(name="").place,
         checkpoint_id="1",
         run_id="x",
         state=b"",

@@ -13,7 +13,6 @@ from chatmemory.contrib.common.repaired_texts import NativeMessages
 from chatmemory.core.messages import ChatMessage
 from chatmemory.database import operations
 from chatmemory.database.operations.take_back import Remainder, take_back
-from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message, MessageQuerySet, require_owner
 from chatmemory.models.identifiers import memory_id_text
@@ -61,10 +60,6 @@ class NativeMemory:
         found = found.filter(conversation__owner=self._owner, conversation__memory_id=self._memory_id)
         place = located(self._owner, self._memory_id, self.database)
         return found if place is None else found.filter(conversation=place)
-
-    def retained(self) -> list[Message]:
-        """Return the rows of the memory, in memory order."""
-        return retry(self.database, lambda: list(self.messages.retained()))
 
     def add(self, messages: Sequence[ChatMessage], forms: Sequence[Any], replaced: Collection[int] = ()) -> None:
         """Add all of ``messages`` or none.

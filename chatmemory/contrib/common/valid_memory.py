@@ -20,7 +20,8 @@ __all__ = ["valid_among", "valid_rows", "with_call_ids"]
 
 def valid_rows(memory: NativeMemory) -> Iterator[tuple[Message, ChatMessage]]:
     """Yield the rows of the memory, each with its message, as :func:`valid_among` does."""
-    return valid_among(memory.retained(), memory.messages)
+    found = memory.messages
+    return valid_among(retry(memory.database, lambda: list(found.retained())), found)
 
 
 def valid_among(rows: Iterable[Message], history: MessageQuerySet | None) -> Iterator[tuple[Message, ChatMessage]]:

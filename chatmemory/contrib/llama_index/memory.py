@@ -48,10 +48,11 @@ class ArchivingMemory(NativeMemory):
 
         Those of the memory are without stale thinking, and without results whose call the window has evicted.
         """
-        rows = retry(self.database, lambda: list(self.rows(status)))
+        found = self.messages
+        rows = retry(self.database, lambda: list(found.filter(_OF_STATUS[status]).order_by("memory_order")))
         if status is not MessageStatus.ACTIVE:
             return [from_row(row, message) for row, message in valid_among(rows, None)][part]
-        valid = list(valid_among(rows, self.messages))
+        valid = list(valid_among(rows, found))
         return without_stale_thinking(valid, list(starmap(from_row, valid)), without_signed_thinking)[part]
 
     def count(self, status: MessageStatus | None) -> int:
