@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from typing import Any
+from uuid import UUID
 
 from django.db.models import QuerySet
 
@@ -17,6 +18,7 @@ from chatmemory.core.serialization.storable import require_storable
 from chatmemory.database.batches import chunks, rows_of
 from chatmemory.database.change import Change, MemorySize
 from chatmemory.models import Conversation, IdempotencyKey, Message, Origin
+from chatmemory.models.names import kept_names, key_name
 from chatmemory.models.pins import pins_until
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "find_key",
     "fingerprint",
     "keys_of",
+    "made_by",
     "note_answer",
     "places",
     "recall",
@@ -66,6 +69,21 @@ def keys_of(conversation: Conversation) -> QuerySet[IdempotencyKey]:
     """
     keys = IdempotencyKey.objects.using(conversation._state.db or "default")
     return keys.filter(conversation=conversation, scope=scope_of(conversation))
+
+
+def made_by(owner: Any, key: str, conversation: UUID, database: str) -> UUID:
+    """Return the primary key of the conversation that ``owner`` makes with ``key``: another one if it was used before.
+
+    The constraint of the table finds that out as well, unless names are kept in a table of their own.
+
+    Args:
+        owner: the user.
+        key: the key.
+        conversation: the primary key of the conversation that is to be made.
+        database: the alias of the database, within whose transaction it is made.
+    """
+    names = kept_names(database)
+    return conversation if names is None else names.claim(database, key_name(scope_of_owner(owner), key), conversation)
 
 
 def find_key(keys: QuerySet[IdempotencyKey], key: str, request: str) -> IdempotencyKey | None:

@@ -32,7 +32,7 @@ from chatmemory import (
 from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import ORDER_STEP, Conversation, Message
 from chatmemory.models.identifiers import uuid7
-from tests.support.factories import ConversationFactory, UserFactory
+from tests.support.factories import ConversationFactory, UserFactory, give
 from tests.vectors import OracleEstimator
 
 pytestmark = pytest.mark.django_db
@@ -776,7 +776,7 @@ class TestConstraints:
             ConversationFactory(owner=owner, memory_id="x")
         other = ConversationFactory(memory_id="x")
         with pytest.raises(IntegrityError), transaction.atomic():
-            Conversation.objects.filter(pk=other.pk).update(owner=owner)
+            give(other.pk, owner)
 
 
 def test_no_migration_is_missing() -> None:

@@ -31,7 +31,7 @@ from chatmemory import (
 from chatmemory.models import Compaction, Conversation, IdempotencyKey, Message
 from chatmemory.personal_data import ERASED_TEXT, erase_user, export_user
 from chatmemory.verification import verify
-from tests.support.factories import ConversationFactory, UserFactory
+from tests.support.factories import ConversationFactory, UserFactory, give
 from tests.support.full_windows import conversation_of_turns
 
 pytestmark = pytest.mark.django_db
@@ -104,7 +104,7 @@ class TestExporting:
 
     def test_a_key_of_what_another_owns_now(self, user: Any, api: Any, others: Conversation) -> None:
         made = api.post("/api/conversations/", {}, "application/json", headers={"Idempotency-Key": "k-1"}).json()
-        Conversation.objects.filter(pk=made["id"]).update(owner=others.owner_id)
+        give(made["id"], others.owner)
         [line] = export_user(user)
         assert json.loads(line)["idempotency_key"] == "k-1"
 
@@ -197,7 +197,7 @@ class TestErasing:
         made = ConversationFactory(owner=user, window="messages", limit=50)
         made.memory.add(*(UserMessage(f"My name is Ann {number}. " * 20) for number in range(9)))
         plan = made.memory.plan_compaction(keep=0)
-        Conversation.objects.update(owner=UserFactory())
+        give(made.pk, UserFactory())
         assert plan is not None
         assert made.memory.apply_compaction(plan, "Her name is Ann.") is None
 
@@ -220,7 +220,7 @@ class TestErasing:
         def give_away(execute: Any, sql: str, *args: Any) -> Any:
             if "COUNT(" in sql and not given:
                 given.append(sql)
-                Conversation.objects.filter(pk=theirs.pk).update(owner=others.owner)
+                give(theirs.pk, others.owner)
             return execute(sql, *args)
 
         with connection.execute_wrapper(give_away):
@@ -247,7 +247,7 @@ class TestErasing:
 
     def test_keys_of_what_another_owns_now(self, user: Any, api: Any, others: Conversation) -> None:
         made = api.post("/api/conversations/", {}, "application/json", headers={"Idempotency-Key": "k-1"}).json()
-        Conversation.objects.filter(pk=made["id"]).update(owner=others.owner_id)
+        give(made["id"], others.owner)
         assert erase_user(user).keys == 1
         assert Conversation.objects.filter(pk=made["id"]).exists()
         assert not IdempotencyKey.objects.filter(key="k-1").exists()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import factory
 from django.contrib.auth import get_user_model
 
 from chatmemory.models import Conversation
 
-__all__ = ["ConversationFactory", "UserFactory"]
+__all__ = ["ConversationFactory", "UserFactory", "give"]
 
 
 class UserFactory(factory.django.DjangoModelFactory):
@@ -17,6 +19,13 @@ class UserFactory(factory.django.DjangoModelFactory):
 
     class Meta:
         model = get_user_model()
+
+
+def give(conversation: Any, owner: Any) -> None:
+    """Give a conversation, by its primary key, to another user."""
+    row = Conversation.objects.get(pk=conversation)
+    row.owner = owner
+    row.save()
 
 
 class ConversationFactory(factory.django.DjangoModelFactory):

@@ -18,11 +18,10 @@ from rest_framework.response import Response
 
 from chatmemory.database import operations
 from chatmemory.database.change import Change
-from chatmemory.database.idempotency import find_key, fingerprint, scope_of_owner
+from chatmemory.database.idempotency import find_key, fingerprint, made_by, scope_of_owner
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import WINDOW_SETTINGS, Conversation, ConversationQuerySet, IdempotencyKey
-from chatmemory.models.names import kept_names, key_name
 from chatmemory.rest.access import is_for_others, may_read_words, require, require_reachable, single_owner
 from chatmemory.rest.filters import WORD_FILTERS, ConversationFilter, StrictOrderingFilter
 from chatmemory.rest.memory_bounds import require_bounded
@@ -155,8 +154,8 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
     def _make(self, database: str, owner: Any, given: dict[str, Any], key: str | None, asked: str) -> Any:
         with transaction.atomic(using=database):
             conversation = Conversation(owner=owner, **given)
-            if key is not None and (names := kept_names(database)) is not None:
-                conversation.pk = names.claim(database, key_name(scope_of_owner(owner), key), conversation.pk)
+            if key is not None:
+                conversation.pk = made_by(owner, key, conversation.pk, database)
             conversation.save(force_insert=True, using=database)
             require_reachable(self.request, database, conversation.pk)
             record_change(self.request, conversation, {}, act="add")

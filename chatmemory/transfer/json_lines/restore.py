@@ -19,7 +19,7 @@ from django.db import DataError, IntegrityError, transaction
 
 from chatmemory.core.json_text import MAX_NESTING, levels
 from chatmemory.core.serialization.storable import require_storable
-from chatmemory.database.idempotency import scope_of, scope_of_owner
+from chatmemory.database.idempotency import made_by, scope_of, scope_of_owner
 from chatmemory.models import Conversation, IdempotencyKey, Message
 from chatmemory.models.identifiers import memory_id_text
 from chatmemory.models.window_settings import FLAGS, NULLABLE
@@ -200,7 +200,8 @@ class _Block:
 
     def _key(self, line: Line, conversation: Conversation) -> None:
         creator = line.text("creator", null=True)
-        scope = scope_of(conversation) if creator is None else scope_of_owner(self._owner(line, creator))
+        owner = None if creator is None else self._owner(line, creator)
+        scope = scope_of(conversation) if creator is None else scope_of_owner(owner)
         record = IdempotencyKey(
             conversation=conversation,
             scope=scope,
@@ -213,6 +214,8 @@ class _Block:
         if self._dry_run is not None:
             return
         records = IdempotencyKey.objects.using(self._database)
+        if creator is not None and made_by(owner, record.key, conversation.pk, self._database) != conversation.pk:
+            raise line.bad(f"idempotency_key: {record.key!r} has made another conversation; erase that one")
         records.bulk_create([record])
         records.filter(scope=scope, key=record.key).update(created_at=created_at)
 
