@@ -696,7 +696,7 @@ class TestMemory:
 
     def test_another_frameworks_form_is_no_obstacle(self) -> None:
         NativeMemory("other", "a").add([UserMessage("1")], [{"x": 1}])
-        (row,) = NativeMemory("other", "a").retained()
+        (row,) = NativeMemory("other", "a").messages.retained()
         assert from_row(row) == user("1")
 
     def test_set_keeps_the_rows_that_stay(self) -> None:
