@@ -1,4 +1,4 @@
-"""What a site of the admin has of this app."""
+"""The admin of conversations that a site has."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ __all__ = [
     "key_name",
     "located",
     "memory_name",
+    "named_rows",
     "set_names",
 ]
 
@@ -155,6 +156,13 @@ def exchanging_name(conversation: Conversation, database: str) -> Iterator[None]
 def key_name(scope: str, key: str) -> NameTexts:
     """Return the name that a conversation has by the idempotency key of the request that made it."""
     return "key", scope, key
+
+
+def named_rows(owner: Any, memory_id: str, database: str) -> dict[str, Any]:
+    """Return the filter of the rows that refer to the conversation that ``owner`` has under ``memory_id``."""
+    place = located(owner, memory_id, database)
+    by_name = {"conversation__owner": owner, "conversation__memory_id": memory_id}
+    return by_name if place is None else {**by_name, "conversation": place}
 
 
 def located(owner: Any, memory_id: str, database: str) -> UUID | None:

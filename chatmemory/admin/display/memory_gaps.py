@@ -39,7 +39,7 @@ class Gap:
 
 @dataclass(frozen=True, kw_only=True)
 class Gaps:
-    """What was gone, and what another message stood for; the newest first, and not more than fit a margin."""
+    """The gaps of a past memory: positions that were gone, or that another message stood for; the newest first."""
 
     gone: list[Gap]
 

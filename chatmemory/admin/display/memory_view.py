@@ -27,7 +27,7 @@ _MOST_CHARS_IN_FRONT = 160
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryView:
-    """What the model gets now, and what it lost last."""
+    """The messages that the model gets now, and those that it lost last."""
 
     evicted: EvictedLast | None
     """The messages that left last; None if nothing that left was kept."""

@@ -39,7 +39,7 @@ _CLASSES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What a bar is made from."""
+    """The columns of a message that its bar is made from."""
 
     position: int
     type: str
@@ -75,7 +75,7 @@ class Bar:
     """The message in words: its position, role and tokens."""
 
     notes: str
-    """What is special about the message, in words; empty if nothing is."""
+    """The special things about the message, in words; empty if there are none."""
 
     reason: str
     """The reason in words why it was evicted, or would be; empty if there is none."""

@@ -31,7 +31,7 @@ class ComparedWindow:
     """One window in figures, so that it can be compared with others."""
 
     name: str
-    """What it is called on the page."""
+    """The name that the page gives it."""
 
     words: str
     """Its settings."""
@@ -120,7 +120,7 @@ class Evicted:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a window would evict, and what would stay."""
+    """The messages that a window would evict, and those that would stay, in numbers."""
 
     staying: int
     leaving: int

@@ -70,7 +70,7 @@ class WindowForm(forms.Form):
 
     @property
     def name(self) -> str:
-        """What the window is called on the page."""
+        """The name that the page gives the window."""
         return gettext("Window %(number)s") % {"number": self.number}
 
     @property

@@ -16,7 +16,7 @@ from chatmemory.database.operations.take_back import Remainder, take_back
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message, MessageQuerySet, require_owner
 from chatmemory.models.identifiers import memory_id_text
-from chatmemory.models.names import located
+from chatmemory.models.names import named_rows
 
 __all__ = ["NativeMemory"]
 
@@ -57,9 +57,7 @@ class NativeMemory:
     def messages(self) -> MessageQuerySet:
         """The rows of the conversation, each with its ``prefix_version``."""
         found = Message.objects.using(self.database).annotate(prefix_version=F("conversation__prefix_version"))
-        found = found.filter(conversation__owner=self._owner, conversation__memory_id=self._memory_id)
-        place = located(self._owner, self._memory_id, self.database)
-        return found if place is None else found.filter(conversation=place)
+        return found.filter(**named_rows(self._owner, self._memory_id, self.database))
 
     def add(self, messages: Sequence[ChatMessage], forms: Sequence[Any], replaced: Collection[int] = ()) -> None:
         """Add all of ``messages`` or none.

@@ -16,7 +16,7 @@ from chatmemory.database.change import Change
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from chatmemory.models.identifiers import memory_id_text
-from chatmemory.models.names import located
+from chatmemory.models.names import named_rows
 
 __all__ = ["Threads", "alter", "insert", "namespace_of", "storable_text"]
 
@@ -49,10 +49,8 @@ class Threads:
         Raises:
             ValueError: the ID is None, empty or too long.
         """
-        memory_id = memory_id_text(thread_id)
-        found = self.namespaces().filter(conversation__memory_id=memory_id)
-        place = located(self.owner, memory_id, self.database)
-        return found if place is None else found.filter(conversation=place)
+        named = named_rows(self.owner, memory_id_text(thread_id), self.database)
+        return Namespace.objects.using(self.database).filter(**named)
 
     def change(self, thread_id: Any, work: Callable[[Change], None], *, create: bool = True) -> None:
         """Do ``work`` in one transaction, under the lock of the thread's conversation.

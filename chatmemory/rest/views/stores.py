@@ -18,7 +18,6 @@ from chatmemory.database.read import read_rows
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from chatmemory.models.identifiers import memory_id_text
-from chatmemory.models.names import located
 from chatmemory.rest.access import require, require_reachable, single_owner
 from chatmemory.rest.bodies import read_list
 from chatmemory.rest.formats import DEFAULT_FORMAT
@@ -110,9 +109,7 @@ class StoreViewSet(ChatMemoryViewSet):
     def _existing(self) -> Conversation | None:
         owner = single_owner(self.request, *self.acts[self.action])
         database = router.db_for_write(Conversation)
-        found = self.conversations().using(database).filter(memory_id=self.memory_id)
-        place = located(owner, self.memory_id, database)
-        conversation = found.first() if place is None else found.filter(pk=place).first()
+        conversation = self.conversations().using(database).named(owner, self.memory_id).first()
         if conversation is not None:
             self.check_object_permissions(self.request, conversation)
         return conversation
