@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from django.db import models
 
+from chatmemory.contrib.langgraph.deletion import cascade_with_rows
 from chatmemory.models import Conversation
-from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import ExactCharField
 
 __all__ = ["ChannelValue", "Checkpoint", "Namespace", "RowQuerySet", "Write"]
@@ -22,7 +22,7 @@ class Namespace(models.Model):
     """One graph of a thread: the root graph, whose name is empty, or a run of a subgraph."""
 
     conversation = models.ForeignKey(
-        Conversation, on_delete=cascade, related_name="langgraph_namespaces", db_index=False
+        Conversation, on_delete=cascade_with_rows, related_name="langgraph_namespaces", db_index=False
     )
     name = ExactCharField(max_length=700, blank=True)
 
@@ -59,13 +59,13 @@ class RowQuerySet(models.QuerySet[Any]):
 
 
 class _Row(models.Model):
-    """A row in a namespace, deleted with it."""
+    """A row in a namespace, which :func:`.deletion.delete_namespaces` deletes with it."""
 
     # The namespace's foreign key guards it, and by the namespace it is found: it needs no constraint and no index.
     conversation = models.ForeignKey(
         Conversation, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
     )
-    namespace = models.ForeignKey(Namespace, on_delete=cascade, related_name="+", db_index=False)
+    namespace = models.ForeignKey(Namespace, on_delete=models.DO_NOTHING, related_name="+", db_index=False)
 
     objects = RowQuerySet.as_manager()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from chatmemory.contrib.langgraph.deletion import delete_namespaces
 from chatmemory.contrib.langgraph.delta import line
 from chatmemory.contrib.langgraph.mirror import MESSAGES, follow, followed_until, messages_at, newest
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
@@ -24,10 +25,7 @@ __all__ = ["copy_thread", "delete_for_runs", "delete_old", "delete_thread", "pru
 def delete_thread(threads: Threads, serde: SerializerProtocol, thread_id: str) -> None:
     """Delete all of a thread's checkpoints and evict its messages; history keeps those."""
 
-    def delete(conversation: Conversation) -> None:
-        _namespaces(conversation).delete()
-
-    threads.change(thread_id, _followed(serde, delete), create=False)
+    threads.change(thread_id, _followed(serde, delete_namespaces), create=False)
 
 
 def delete_for_runs(threads: Threads, serde: SerializerProtocol, run_ids: Sequence[str]) -> None:
@@ -37,14 +35,14 @@ def delete_for_runs(threads: Threads, serde: SerializerProtocol, run_ids: Sequen
         TypeError: ``run_ids`` is no list.
     """
     wanted = [str(run_id) for run_id in require_list(run_ids, "run_ids") if run_id]
-    rows = Checkpoint.objects.using(threads.database).filter(namespace__in=threads.namespaces(), run_id__in=wanted)
+    rows = Checkpoint.objects.using(threads.database).filter(**threads.filter_of_all, run_id__in=wanted)
 
     def delete(conversation: Conversation) -> None:
         for namespace in _namespaces(conversation):
             gone = Checkpoint.objects.of(namespace).filter(run_id__in=wanted)
             _delete(namespace, list(gone.values_list("checkpoint_id", flat=True)))
 
-    thread_ids = rows.values_list("namespace__conversation__memory_id", flat=True).distinct()
+    thread_ids = rows.values_list("conversation__memory_id", flat=True).distinct()
     for thread_id in retry(threads.database, lambda: list(thread_ids)):
         threads.change(thread_id, _followed(serde, delete), create=False)
 
@@ -181,4 +179,7 @@ def _delete(namespace: Namespace, checkpoint_ids: Iterable[str]) -> None:
         values.filter(pk__in=keys).delete()
     # There may be writes for a checkpoint that is not stored yet.
     if not left.exists() and not Write.objects.of(namespace).exists():
-        namespace.delete()
+        # Not namespace.delete(), which does not name the conversation.
+        Namespace.objects.using(namespace._state.db).filter(
+            conversation=namespace.conversation_id, pk=namespace.pk
+        ).delete()

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple, PendingWrite, writes_sort_key
 from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -105,18 +105,20 @@ def _matching(
     configurable = config["configurable"] if config else {}
     rows = Checkpoint.objects.using(threads.database)
     is_one = "thread_id" in configurable
-    spaces = threads.namespaces_of(configurable["thread_id"]) if is_one else threads.namespaces()
     if is_one and "checkpoint_ns" in configurable:
         # A query of its own, so that the database reads its index from the end.
-        space = spaces.filter(name=configurable["checkpoint_ns"]).first()
+        space = threads.namespaces_of(configurable["thread_id"]).filter(name=configurable["checkpoint_ns"]).first()
         matching = rows.none() if space is None else rows.of(space)
     else:
-        matching = rows.filter(namespace__in=spaces)
+        theirs = threads.filter_of(configurable["thread_id"]) if is_one else threads.filter_of_all
+        matching = rows.filter(**{f"namespace__{column}": wanted for column, wanted in theirs.items()})
     if checkpoint_id := configurable.get("checkpoint_id"):
         matching = matching.filter(checkpoint_id=checkpoint_id)
     if before and (bound := before["configurable"].get("checkpoint_id")):
         matching = matching.filter(checkpoint_id__lt=bound)
-    return matching.select_related("namespace__conversation")
+    # Where rows are distributed by the conversation, each node can join them only by it.
+    colocated = matching.filter(namespace__conversation=F("conversation"))
+    return colocated.select_related("namespace__conversation")
 
 
 def _following(rows: QuerySet[Checkpoint, Checkpoint], after: Checkpoint | None) -> QuerySet[Checkpoint, Checkpoint]:

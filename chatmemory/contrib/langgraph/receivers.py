@@ -1,4 +1,5 @@
-"""Receivers that purge, export and delete the checkpoints of a conversation. Erasing one deletes them by foreign key.
+"""Receivers that purge, export and delete the checkpoints of a conversation. Deleting one deletes them, too: see
+:mod:`.deletion`.
 
 Every process of the project imports this module when it starts, so it does not import LangGraph.
 """
@@ -11,7 +12,8 @@ from typing import Any
 
 from django.dispatch import receiver
 
-from chatmemory.contrib.langgraph.models import Checkpoint, Namespace
+from chatmemory.contrib.langgraph.deletion import delete_namespaces
+from chatmemory.contrib.langgraph.models import Checkpoint
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from chatmemory.signals import anonymising_conversation, exporting_conversation, purging_evicted
@@ -22,7 +24,7 @@ __all__: list[str] = []
 @receiver(anonymising_conversation)
 def forget_checkpoints(conversation: Conversation, **_: Any) -> None:
     """Delete the checkpoints of an anonymised conversation, which are useless without their texts."""
-    Namespace.objects.using(conversation._state.db).filter(conversation=conversation).delete()
+    delete_namespaces(conversation)
 
 
 @receiver(purging_evicted)

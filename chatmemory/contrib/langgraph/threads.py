@@ -39,9 +39,18 @@ class Threads:
         """The alias of the database, never a replica's: the next step must read what the last one wrote."""
         return router.db_for_write(Conversation)
 
-    def namespaces(self) -> QuerySet[Namespace]:
-        """Return the namespaces of all threads."""
-        return Namespace.objects.using(self.database).filter(conversation__owner=self.owner)
+    @property
+    def filter_of_all(self) -> dict[str, Any]:
+        """The filter of what refers to the conversation of any thread."""
+        return {"conversation__owner": self.owner}
+
+    def filter_of(self, thread_id: Any) -> dict[str, Any]:
+        """Return the filter of what refers to the conversation of one thread.
+
+        Raises:
+            ValueError: the ID is None, empty or too long.
+        """
+        return named_rows(self.owner, memory_id_text(thread_id), self.database)
 
     def namespaces_of(self, thread_id: Any) -> QuerySet[Namespace]:
         """Return the namespaces of one thread.
@@ -49,8 +58,7 @@ class Threads:
         Raises:
             ValueError: the ID is None, empty or too long.
         """
-        named = named_rows(self.owner, memory_id_text(thread_id), self.database)
-        return Namespace.objects.using(self.database).filter(**named)
+        return Namespace.objects.using(self.database).filter(**self.filter_of(thread_id))
 
     def change(self, thread_id: Any, work: Callable[[Change], None], *, create: bool = True) -> None:
         """Do ``work`` in one transaction, under the lock of the thread's conversation.
