@@ -22,7 +22,7 @@ from chatmemory.database.change import Change
 from chatmemory.database.idempotency import scope_of
 from chatmemory.database.prefix import NOT_AT_THE_END
 from chatmemory.database.target import Target
-from chatmemory.models import EVICTION_REASONS, Conversation, IdempotencyKey, Message, Origin
+from chatmemory.models import EVICTION_REASONS, OWNER_SCOPE, Conversation, IdempotencyKey, Message, Origin
 from chatmemory.models.names import kept_names
 from chatmemory.models.pins import last_pin_change, problem_of_pins
 
@@ -286,7 +286,7 @@ def _examine_pins(
 def _examine_key(conversation: Conversation, record: IdempotencyKey) -> Iterator[Finding]:
     """Yield what is wrong in the account of a key of an addition; the key of a creation has REST's own answer."""
     if record.scope != scope_of(conversation):
-        if not record.scope.startswith("owner "):
+        if not record.scope.startswith(OWNER_SCOPE):
             expected = f"{scope_of(conversation)!r} or an owner's"
             yield _finding(conversation, f"scope of idempotency key {record.key!r}", expected, repr(record.scope))
         return

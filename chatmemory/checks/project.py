@@ -11,6 +11,8 @@ from django.core.checks import CheckMessage, Error
 from django.db import router
 from django.urls import URLResolver, get_resolver
 
+from chatmemory.models.names import kept_names
+
 __all__ = ["check_apps", "check_databases"]
 
 _APPS_WITH_PAGES = ("rest_framework", "django_filters")
@@ -34,10 +36,10 @@ def check_apps(**kwargs: Any) -> list[CheckMessage]:
 
 def check_databases(**kwargs: Any) -> list[CheckMessage]:
     """Return an error if a router sends tables that refer to each other to several databases."""
-    if apps.is_installed("chatmemory.contrib.citus"):
-        return []  # each node is the same database
     user = get_user_model()
     users = router.db_for_write(user)
+    if kept_names(users) is not None:
+        return []  # each node of Citus is the same database
     return [
         Error(
             f"{model._meta.label} is written to the database {database!r}, but {user._meta.label} to {users!r}.",

@@ -40,10 +40,10 @@ def on_primary(conversations: QuerySet[Conversation] | None) -> ConversationQuer
     return rows
 
 
-def chunks(rows: list[T]) -> Iterator[list[T]]:
+def chunks(rows: list[T], size: int = ROWS_AT_ONCE) -> Iterator[list[T]]:
     """Yield ``rows`` in parts that one statement can name."""
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        yield rows[start : start + ROWS_AT_ONCE]
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
 
 
 def pages(rows: QuerySet[M], size: int = 100, by: str = "pk") -> Iterator[list[M]]:

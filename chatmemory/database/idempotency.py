@@ -17,8 +17,8 @@ from chatmemory.core.json_text import dumps, loads
 from chatmemory.core.serialization.storable import require_storable
 from chatmemory.database.batches import chunks, rows_of
 from chatmemory.database.change import Change, MemorySize
-from chatmemory.models import Conversation, IdempotencyKey, Message, Origin
-from chatmemory.models.names import kept_names, key_name
+from chatmemory.models import OWNER_SCOPE, Conversation, IdempotencyKey, Message, Origin
+from chatmemory.models.names import NOBODY, kept_names, key_name
 from chatmemory.models.pins import pins_until
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "find_key",
     "fingerprint",
     "keys_of",
+    "keys_of_owner",
     "made_by",
     "note_answer",
     "places",
@@ -59,7 +60,7 @@ def scope_of(conversation: Conversation) -> str:
 
 def scope_of_owner(owner: Any) -> str:
     """Return the scope of the keys of conversations that ``owner`` creates."""
-    return f"owner {owner.pk}"
+    return f"{OWNER_SCOPE}{owner.pk}"
 
 
 def keys_of(conversation: Conversation) -> QuerySet[IdempotencyKey]:
@@ -69,6 +70,18 @@ def keys_of(conversation: Conversation) -> QuerySet[IdempotencyKey]:
     """
     keys = IdempotencyKey.objects.using(conversation._state.db or "default")
     return keys.filter(conversation=conversation, scope=scope_of(conversation))
+
+
+def keys_of_owner(owner: Any, key: str, database: str) -> QuerySet[IdempotencyKey]:
+    """Return the keys with which ``owner`` has made conversations.
+
+    Where names are kept in a table of their own, they are only those of the conversation that ``key`` has made.
+    """
+    keys = IdempotencyKey.objects.using(database).filter(scope=scope_of_owner(owner))
+    names = kept_names(database)
+    if names is None:
+        return keys
+    return keys.filter(conversation=names.locate(database, key_name(scope_of_owner(owner), key)) or NOBODY)
 
 
 def made_by(owner: Any, key: str, conversation: UUID, database: str) -> UUID:

@@ -24,7 +24,7 @@ ANSWERS = Q(type=ChatMessageType.AI.value, origin=Origin.SAID)
 
 
 class PastRow(Protocol):
-    """What is looked at of a row."""
+    """The columns of a row that tell who said the message."""
 
     @property
     def type(self) -> str: ...

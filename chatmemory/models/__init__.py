@@ -2,7 +2,7 @@
 
 from chatmemory.models.compaction import Compaction
 from chatmemory.models.conversation import COUNTERS, Conversation, ConversationQuerySet
-from chatmemory.models.idempotency_key import IdempotencyKey
+from chatmemory.models.idempotency_key import OWNER_SCOPE, IdempotencyKey
 from chatmemory.models.message import (
     EVICTION_REASONS,
     LONGEST_SEARCH,
@@ -22,6 +22,7 @@ __all__ = [
     "LONGEST_SEARCH",
     "MAX_LIMIT",
     "ORDER_STEP",
+    "OWNER_SCOPE",
     "PINNED",
     "TYPES",
     "WINDOWS",

@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from django.db import models
+from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.models.conversation import Conversation
 from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import ExactCharField
+from chatmemory.models.names import kept_names, key_name
 
-__all__ = ["IdempotencyKey"]
+__all__ = ["OWNER_SCOPE", "IdempotencyKey", "IdempotencyKeyQuerySet"]
+
+OWNER_SCOPE = "owner "
+"""The beginning of the scope of keys that made conversations; the owner's primary key follows."""
+
+
+class IdempotencyKeyQuerySet(models.QuerySet["IdempotencyKey", "IdempotencyKey"]):
+    """Idempotency keys."""
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """Delete the keys, and release the names of those that made conversations."""
+        self._for_write = True  # so that db is where the keys are deleted
+        if kept_names(self.db) is None:
+            return super().delete()
+        with transaction.atomic(using=self.db):
+            self.release_names()
+            return super().delete()
+
+    delete.alters_data = True  # type: ignore[attr-defined]
+    delete.queryset_only = True  # type: ignore[attr-defined]
+
+    def release_names(self) -> None:
+        """Release the names of the keys that made conversations; others are unique within their conversation."""
+        if (names := kept_names(self.db)) is not None:
+            for scope, key, conversation in self.of_owners().values_list("scope", "key", "conversation_id"):
+                names.release(self.db, key_name(scope, key), conversation)
+
+    def of_owners(self) -> Self:
+        """Return the keys of requests that made conversations."""
+        return self.filter(scope__startswith=OWNER_SCOPE)
 
 
 class IdempotencyKey(models.Model):
@@ -29,6 +59,8 @@ class IdempotencyKey(models.Model):
     account = models.TextField(_("account"), help_text=_("What it did, as JSON; messages by their positions only."))
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
 
+    objects = IdempotencyKeyQuerySet.as_manager()
+
     if TYPE_CHECKING:
         conversation_id: Any
 
@@ -40,3 +72,7 @@ class IdempotencyKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.scope}: {self.key}"
+
+    def delete(self, using: Any = None, keep_parents: bool = False) -> tuple[int, dict[str, int]]:
+        """Delete the key, and release its name if it made a conversation."""
+        return type(self).objects.using(using or self._state.db).filter(pk=self.pk).delete()

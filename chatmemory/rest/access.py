@@ -20,6 +20,7 @@ __all__ = [
     "EVERYBODY",
     "is_for_others",
     "may_read_words",
+    "one_owner",
     "permission_classes",
     "reachable_conversations",
     "require",
@@ -109,10 +110,19 @@ def single_owner(request: Request, *acts: Act) -> Any:
     require(request, *acts)
     if _owner_parameter(request) == EVERYBODY:
         raise invalid("owner", "expected one user's primary key here")
-    owner = _owner(request)
+    owner = one_owner(request)
     if owner is None:
         raise NotAuthenticated
     return owner
+
+
+def one_owner(request: Request) -> Any:
+    """Return the one owner that the request is about, or None if it is about all owners or if nobody is signed in.
+
+    Raises:
+        NotFound: there is no such owner.
+    """
+    return None if _owner_parameter(request) == EVERYBODY else _owner(request)
 
 
 def _owner_parameter(request: Request) -> str | None:

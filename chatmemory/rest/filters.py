@@ -29,6 +29,8 @@ from chatmemory.models import (
     MessageQuerySet,
     Origin,
 )
+from chatmemory.models.names import kept_names
+from chatmemory.rest.access import one_owner
 from chatmemory.rest.problems import invalid
 
 __all__ = ["WORD_FILTERS", "ConversationFilter", "MessageFilter", "StrictOrderingFilter"]
@@ -94,7 +96,7 @@ class _Choices(filters.BaseInFilter, filters.ChoiceFilter):
 class ConversationFilter(filters.FilterSet):
     """The filters of the list of conversations."""
 
-    memory_id = _Text(help_text="Exactly this memory ID.")
+    memory_id = _Text(method="filter_memory_id", help_text="Exactly this memory ID.")
     window = filters.ChoiceFilter(choices=WINDOWS, help_text="The kind of window.")
     title = _Text(lookup_expr="icontains", help_text="A part of the title.")
     search = _Text(
@@ -112,6 +114,11 @@ class ConversationFilter(filters.FilterSet):
     class Meta:
         model = Conversation
         fields: list[str] = []
+
+    def filter_memory_id(self, queryset: ConversationQuerySet, name: str, value: str) -> ConversationQuerySet:
+        # One owner's conversation is found by its name. Several owners may use one memory ID, so every node is asked.
+        owner = None if kept_names(queryset.db) is None else one_owner(self.request)
+        return queryset.filter(memory_id=value) if owner is None else queryset.named(owner, value)
 
     def filter_search(self, queryset: ConversationQuerySet, name: str, value: str) -> ConversationQuerySet:
         said = Message.objects.history().filter(conversation=OuterRef("pk"), text__icontains=value).order_by()

@@ -1,4 +1,4 @@
-"""What PostgreSQL's catalog says of tables and their constraints."""
+"""The tables and constraints of PostgreSQL's catalog."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _names_of(page: Iterable[Conversation], database: str) -> Iterator[tuple[Con
     """Yield conversations, each with the names that it should have: one by its memory ID, others by keys of owners."""
     by_key = {conversation.pk: conversation for conversation in page}
     names: dict[UUID, list[NameTexts]] = {key: [memory_name(one, database)] for key, one in by_key.items()}
-    keys = IdempotencyKey.objects.using(database).filter(conversation__in=by_key, scope__startswith="owner ")
+    keys = IdempotencyKey.objects.using(database).filter(conversation__in=by_key).of_owners()
     for record in in_parts(keys):
         names[record.conversation_id].append(key_name(record.scope, record.key))
     for key, conversation in by_key.items():

@@ -9,7 +9,7 @@ from django.apps import apps
 
 from chatmemory.contrib.citus.catalog import Catalog
 from chatmemory.contrib.citus.models import Name
-from chatmemory.models import Compaction, Conversation, IdempotencyKey, Message
+from chatmemory.models import OWNER_SCOPE, Compaction, Conversation, IdempotencyKey, Message
 
 __all__ = ["CONVERSATIONS", "NAMES", "Step", "constraint_steps", "langgraph_tables", "tables_of_rows"]
 
@@ -92,6 +92,6 @@ def _fill() -> str:
     return (
         f"INSERT INTO {NAMES} (digest, conversation_id) "
         f"SELECT encode(sha256({by_memory_id}), 'hex'), id FROM {CONVERSATIONS} "
-        f"UNION ALL SELECT encode(sha256({by_key}), 'hex'), {_BY} FROM {_KEYS} WHERE scope LIKE 'owner %' "
+        f"UNION ALL SELECT encode(sha256({by_key}), 'hex'), {_BY} FROM {_KEYS} WHERE scope LIKE '{OWNER_SCOPE}%' "
         "ON CONFLICT DO NOTHING"
     )

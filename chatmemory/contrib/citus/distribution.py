@@ -21,11 +21,19 @@ from chatmemory.contrib.citus.constraints import (
 
 __all__ = ["Users", "distribute"]
 
-# Citus refuses to change a table that users refer to after it has changed many shards at once, as the deletion of a
-# user does.
-_IN_SEQUENCE = (
-    "SELECT run_command_on_all_nodes(format("
-    "'ALTER DATABASE %I SET citus.multi_shard_modify_mode TO ''sequential''', current_database()))"
+_SETTINGS = {
+    # Citus refuses to change a table that users refer to after it has changed many shards at once, as the deletion of a
+    # user does.
+    "citus.multi_shard_modify_mode": "sequential",
+    # How long a transaction waits for a lock is to hold on the node that has the row.
+    "citus.propagate_set_commands": "local",
+}
+"""The settings that every connection to any node needs."""
+
+_NODES_WITHOUT = (
+    "SELECT nodeid FROM run_command_on_all_nodes($$SELECT setconfig::text FROM pg_db_role_setting "
+    "JOIN pg_database ON pg_database.oid = setdatabase WHERE datname = current_database() AND setrole = 0$$) "
+    "WHERE NOT success OR coalesce(result, '') NOT LIKE %s ORDER BY 1"
 )
 
 Users = Literal["reference", "local"]
@@ -54,7 +62,8 @@ def distribute(
         tell: called with a sentence before each step.
 
     Raises:
-        RuntimeError: the database is not PostgreSQL, or is to be distributed and does not have the extension.
+        RuntimeError: the database is not PostgreSQL, or is to be distributed and does not have the extension; or a
+            node does not have a setting.
     """
     connection = connections[database]
     if connection.vendor != "postgresql":
@@ -82,13 +91,29 @@ def distribute(
         if dry_run:
             transaction.set_rollback(True, using=database)
     if not (constraints_only or dry_run):
-        tell(
-            "Let a transaction change users and conversations one after the other, on every node; for new connections."
-        )
-        _execute(connection, _IN_SEQUENCE)
+        for name, value in _SETTINGS.items():
+            tell(f"Set {name} to {value} in the database, for new connections to any node.")
+            _set(connection, name, value)
         tell("Delete what is left of the tables on the coordinator itself.")
         for table in [CONVERSATIONS, *tables_of_rows(), NAMES]:
             _execute(connection, f"SELECT truncate_local_data_after_distributing_table('{table}')")
+
+
+def _set(connection: BaseDatabaseWrapper, name: str, value: str) -> None:
+    """Set a setting in the database. Citus does the same on the other nodes.
+
+    Raises:
+        RuntimeError: a node does not have it.
+    """
+    statement = f"ALTER DATABASE {connection.ops.quote_name(connection.settings_dict['NAME'])} SET {name} TO {value}"
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        cursor.execute(_NODES_WITHOUT, [f"%{name}={value}%"])
+        if nodes := [node for (node,) in cursor.fetchall()]:
+            raise RuntimeError(
+                f"All is distributed, but these nodes have not set {name}: {nodes}. Run there: {statement}; "
+                "then run this command again."
+            )
 
 
 def _lock(connection: BaseDatabaseWrapper) -> None:
@@ -118,7 +143,10 @@ def _shard_steps(catalog: Catalog, users: Users, shards: int) -> Iterator[Step]:
     accounts = get_user_model()._meta.db_table
     if users == "reference":
         if not catalog.is_distributed(accounts):
-            yield Step(f"{accounts}: copy it to every node.", f"SELECT create_reference_table('{accounts}')")
+            yield Step(
+                f"{accounts}: copy it to every node, as a reference table.",
+                f"SELECT create_reference_table('{accounts}')",
+            )
     else:
         for name in catalog.foreign_keys(CONVERSATIONS, accounts):
             yield Step(
@@ -131,7 +159,7 @@ def _shard_steps(catalog: Catalog, users: Users, shards: int) -> Iterator[Step]:
     )
     for table in rows:
         yield Step(
-            f"{table}: distribute it by the conversation, beside it.",
+            f"{table}: distribute it by the conversation, colocated with it.",
             f"SELECT create_distributed_table('{table}', 'conversation_id', colocate_with := '{CONVERSATIONS}')",
         )
     yield Step(

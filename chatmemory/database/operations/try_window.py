@@ -64,7 +64,7 @@ class MemoryToTry:
     """The row, of the version of ``rows``."""
 
     rows: list[Message]
-    """What is retained, in memory order."""
+    """The retained messages, in memory order."""
 
     @classmethod
     def read(cls, conversation: Conversation) -> MemoryToTry:

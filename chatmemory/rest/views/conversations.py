@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from django.db import IntegrityError, router, transaction
-from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils.http import urlencode
 from django_filters.rest_framework import DjangoFilterBackend
@@ -18,7 +17,7 @@ from rest_framework.response import Response
 
 from chatmemory.database import operations
 from chatmemory.database.change import Change
-from chatmemory.database.idempotency import find_key, fingerprint, made_by, scope_of_owner
+from chatmemory.database.idempotency import find_key, fingerprint, keys_of_owner, made_by, scope_of_owner
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import WINDOW_SETTINGS, Conversation, ConversationQuerySet, IdempotencyKey
@@ -73,13 +72,12 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         self._require_for_metadata(given)
         asked = fingerprint(json.dumps(request.data, sort_keys=True))
         database = router.db_for_write(Conversation)
-        keys = IdempotencyKey.objects.using(database).filter(scope=scope_of_owner(owner))
         for _attempt in range(5):
             try:
                 answer = retry(database, partial(self._make, database, owner, given, key, asked))
                 break
             except IntegrityError:
-                found = self._find_key(database, keys, key, asked) if key else None
+                found = self._find_key(database, owner, key, asked) if key else None
                 if found:
                     answer = json.loads(found.account)
                     break
@@ -170,7 +168,8 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
                 )
         return answer
 
-    def _find_key(self, database: str, keys: QuerySet[IdempotencyKey], key: str, asked: str) -> IdempotencyKey | None:
+    def _find_key(self, database: str, owner: Any, key: str, asked: str) -> IdempotencyKey | None:
+        keys = keys_of_owner(owner, key, database)
         if is_for_others(self.request):  # staff who do not reach the conversation must not learn that the key was used
             for record in keys.filter(key=key):
                 require_reachable(self.request, database, record.conversation_id)

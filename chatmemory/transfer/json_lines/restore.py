@@ -217,7 +217,7 @@ class _Block:
         if creator is not None and made_by(owner, record.key, conversation.pk, self._database) != conversation.pk:
             raise line.bad(f"idempotency_key: {record.key!r} has made another conversation; erase that one")
         records.bulk_create([record])
-        records.filter(scope=scope, key=record.key).update(created_at=created_at)
+        records.filter(conversation=conversation, scope=scope, key=record.key).update(created_at=created_at)
 
     def _digested(self, lines: Iterator[Line]) -> Iterator[Line]:
         """Yield ``lines``, and keep a digest of those read so far."""

@@ -21,7 +21,7 @@ from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.core.serialization.codec import message_to_json
 from chatmemory.database.batches import in_parts, read_in_parts
 from chatmemory.database.idempotency import scope_of, scope_of_owner
-from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, IdempotencyKey, Message
+from chatmemory.models import COUNTERS, OWNER_SCOPE, WINDOW_SETTINGS, Conversation, IdempotencyKey, Message
 from chatmemory.models.message_columns import to_columns
 from chatmemory.models.pins import pins_until
 
@@ -175,6 +175,6 @@ def _creator(record: IdempotencyKey, conversation: Conversation) -> str | None:
         return str(owner.get_username())
     users = get_user_model()._default_manager.using(conversation._state.db)
     with suppress(ValueError, ValidationError, OverflowError):
-        user = users.filter(pk=record.scope.removeprefix("owner ")).first()
+        user = users.filter(pk=record.scope.removeprefix(OWNER_SCOPE)).first()
         return None if user is None else str(user.get_username())
     return None
