@@ -18,7 +18,9 @@ from benchmarks.machine import describe
 from benchmarks.soak.crew import tell
 from benchmarks.soak.engines import ENGINES
 from benchmarks.soak.report import markdown
-from benchmarks.soak.scenarios import ADVERSARY, SCENARIOS
+from benchmarks.soak.scenarios import ADVERSARY, CITUS, SCENARIOS, USUAL
+
+_GROUPS = {"adversary": ADVERSARY, "citus": CITUS}
 
 
 def options() -> argparse.Namespace:
@@ -26,7 +28,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.soak", description="Show for a long time that nothing acknowledged is lost."
     )
-    parser.add_argument("group", nargs="?", choices=["adversary"], help="run only the adversary's scenarios")
+    parser.add_argument("group", nargs="?", choices=list(_GROUPS), help="run only the scenarios of this group")
     parser.add_argument(
         "--minutes", type=float, default=30, help="the minutes that all scenarios share; they may take longer"
     )
@@ -38,7 +40,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seed", default=str(random.randrange(1_000_000)), help="the seed of all random choices")
     parser.add_argument("--quick", action="store_true", help="run the smallest counts, to see that everything works")
     given = parser.parse_args()
-    given.only = given.only or (ADVERSARY if given.group else list(SCENARIOS))
+    given.only = given.only or _GROUPS.get(given.group, USUAL)
     if given.quick:
         given.minutes = 0
     return given
@@ -98,15 +100,25 @@ def soak(given: argparse.Namespace, place: Path) -> list[dict[str, Any]]:
     return results
 
 
-def with_others(results: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Return the results of an earlier soak, updated with those that were run again."""
+def with_others(results: dict[str, Any], before: dict[str, Any], *, is_whole: bool) -> dict[str, Any]:
+    """Return the results, and of an earlier soak those of what was not run again.
+
+    Args:
+        results: the results of this soak.
+        before: the results of the earlier one.
+        is_whole: whether this soak had all usual scenarios; otherwise the report goes on to speak of the earlier one.
+    """
     again = {(run["scenario"], run["engine"]) for run in results["runs"]}
     asked = {"date": results["machine"]["date"], **{name: results[name] for name in ("minutes", "seed", "quick")}}
     runs = [run for run in before["runs"] if (run["scenario"], run["engine"]) not in again]
-    runs += [{**run, "asked": asked} for run in results["runs"]]
+    if is_whole:
+        earlier = {"date": before["machine"]["date"], **{name: before[name] for name in ("minutes", "seed", "quick")}}
+        runs = [{"asked": earlier, **run} for run in runs] + results["runs"]
+    else:
+        runs += [{**run, "asked": asked} for run in results["runs"]]
     scenarios, engines = list(SCENARIOS), [None, *ENGINES]
     runs.sort(key=lambda run: (scenarios.index(run["scenario"]), engines.index(run["engine"])))
-    return {**before, "runs": runs}
+    return {**(results if is_whole else before), "runs": runs}
 
 
 def main() -> None:
@@ -123,9 +135,9 @@ def main() -> None:
             place.rmdir()
     asked = {name: getattr(given, name) for name in ("minutes", "seed", "quick")}
     results = {"machine": describe([]), **asked, "runs": runs}
-    is_whole = set(given.only) == set(SCENARIOS) and set(given.engines) == set(ENGINES)
-    if given.output and not is_whole and (given.output / "soak.json").exists():
-        results = with_others(results, json.loads((given.output / "soak.json").read_text()))
+    is_whole = set(given.only) >= set(USUAL) and set(given.engines) == set(ENGINES)
+    if given.output and (given.output / "soak.json").exists():
+        results = with_others(results, json.loads((given.output / "soak.json").read_text()), is_whole=is_whole)
     text = markdown(results)
     print(text)  # noqa: T201
     if given.output:

@@ -132,6 +132,11 @@ class PostgresServer:
         self.set("synchronous_standby_names", f'"{replica.name}"')
         self.wait_for(f"SELECT sync_state = 'sync' FROM pg_stat_replication WHERE {replica._known_as()}")
 
+    def processor_seconds(self) -> float:
+        """Return the processor time that its processes have taken so far, without those that have ended."""
+        assert self._process is not None
+        return sum(_processor_seconds(pid) for pid in _children(self._process.pid))
+
     def set(self, setting: str, value: str) -> None:
         """Change a setting of the running server, for good."""
         self.query(f"ALTER SYSTEM SET {setting} = '{value}'")
@@ -222,6 +227,13 @@ def _state(pid: int) -> list[str]:
         return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return ["X"]
+
+
+def _processor_seconds(pid: int) -> float:
+    try:
+        return int((Path("/proc") / str(pid) / "schedstat").read_text().split()[0]) / 1e9
+    except OSError:  # it has ended
+        return 0
 
 
 def _wait(failure: str, holds: Callable[[], bool]) -> None:

@@ -83,7 +83,7 @@ def errors_in(logs: dict[str, list[dict[str, Any]]]) -> dict[str, int]:
     """Return how often connections failed, by kind and first line, without the port, which differs each time."""
     return dict(
         Counter(
-            f"{record['kind']}: {re.sub(r'port [0-9]+', 'port N', record['error'].splitlines()[0])}"
+            f"{record['kind']}: {re.sub(r'(?<=port )[0-9]+|(?<=:)[0-9]+', 'N', record['error'].splitlines()[0])}"
             for records in logs.values()
             for record in records
             if record["act"] == "failed"

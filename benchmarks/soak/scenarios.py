@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from benchmarks.soak.engines import ENGINES, SERVERS
 
-__all__ = ["ADVERSARY", "SCENARIOS", "Scenario"]
+__all__ = ["ADVERSARY", "CITUS", "SCENARIOS", "USUAL", "Scenario"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,22 @@ SCENARIOS = {
         tries="operations",
     ),
     "pgbouncer": Scenario("benchmarks.soak.adversary.pooling:run", "Forked workers behind pgbouncer", tries="calls"),
+    "citus-suites": Scenario("benchmarks.soak.citus.suites:run", "Tests on the nodes of Citus"),
+    "citus-existing": Scenario("benchmarks.soak.citus.existing:run", "Stored conversations, distributed by Citus"),
+    "citus-commands": Scenario(
+        "benchmarks.soak.citus.commands:run", "Commands that the coordinator of Citus sends to two workers"
+    ),
+    "citus-turns": Scenario("benchmarks.soak.citus.turns:run", "Processor time of the databases for a turn, on Citus"),
+    "citus-lists": Scenario("benchmarks.soak.citus.lists:run", "Lists on Citus"),
+    "citus-router": Scenario("benchmarks.soak.citus.routed:run", "A site whose chats are at any node of Citus"),
+    "citus-kills": Scenario("benchmarks.soak.citus.kills:run", "Nodes of Citus killed"),
 }
 
 ADVERSARY = [name for name, scenario in SCENARIOS.items() if scenario.tries]
 """The names of the adversary's scenarios, which count violations and do not end at the first."""
+
+CITUS = [name for name in SCENARIOS if name.startswith("citus-")]
+"""The names of the scenarios that need Citus, which most machines do not have."""
+
+USUAL = [name for name in SCENARIOS if name not in CITUS]
+"""The names of the scenarios that are run if none are named."""
