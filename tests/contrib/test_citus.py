@@ -12,13 +12,10 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from io import StringIO
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.apps import apps
-from django.core.management import CommandError, call_command
 from django.db import IntegrityError, NotSupportedError, connection, connections, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -33,27 +30,16 @@ from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.verification import verify
 from tests.support.api import post
 from tests.support.factories import ConversationFactory, UserFactory
-from tests.support.waiting import wait_until
+from tests.support.kept_names import led_to, where_names_are_kept
+from tests.support.waiting import wait_until, waits_for_a_lock
 
-pytestmark = [
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(
-        not apps.is_installed("chatmemory.contrib.citus"), reason="runs with CHATMEMORY_TEST_CITUS=1 on PostgreSQL"
-    ),
-]
+pytestmark = [pytest.mark.django_db(transaction=True), where_names_are_kept]
 
 
 def names() -> Any:
     kept = kept_names("default")
     assert kept is not None
     return kept
-
-
-def led_to() -> list[UUID]:
-    """Where all the names lead."""
-    from chatmemory.contrib.citus.models import Name
-
-    return sorted(Name.objects.values_list("conversation_id", flat=True))
 
 
 def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
@@ -64,13 +50,6 @@ def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
             connections.close_all()
 
     return run
-
-
-def is_waiting() -> bool:
-    """Whether a connection waits for the lock of another one."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
-        return cursor.fetchone() is not None
 
 
 @pytest.fixture
@@ -115,7 +94,7 @@ class TestDoubt:
             adding = pool.submit(
                 in_thread(lambda: DjangoChatMemoryStore().update_messages("a", [UserMessage("Hello")]))
             )
-            wait_until(is_waiting, "nobody waits for the other node")
+            wait_until(waits_for_a_lock, "nobody waits for the other node")
             commit()
             adding.result()
         [conversation] = Conversation.objects.all()
@@ -126,7 +105,7 @@ class TestDoubt:
         commit = unseen(Conversation(memory_id="a"))
         with ThreadPoolExecutor(1) as pool:
             making = pool.submit(in_thread(lambda: Conversation.objects.create(memory_id="a")))
-            wait_until(is_waiting, "nobody waits for the other node")
+            wait_until(waits_for_a_lock, "nobody waits for the other node")
             commit()
             with pytest.raises(IntegrityError):
                 making.result()
@@ -136,7 +115,7 @@ class TestDoubt:
         commit = unseen(Conversation(memory_id="a"))
         with ThreadPoolExecutor(1) as pool:
             repairing = pool.submit(in_thread(lambda: list(verify(repair=True))))
-            wait_until(is_waiting, "nobody waits for the other node")
+            wait_until(waits_for_a_lock, "nobody waits for the other node")
             commit()
             assert repairing.result() == []
         assert led_to() == [Conversation.objects.get().pk]
@@ -283,10 +262,26 @@ class TestKeys:
             asking = pool.submit(
                 in_thread(lambda: post(api, "/api/conversations/", {"title": "Tea"}, idempotency_key="k"))
             )
-            wait_until(is_waiting, "nobody waits for the other node")
+            wait_until(waits_for_a_lock, "nobody waits for the other node")
             commit()
             asking.result()
         assert Conversation.objects.count() == 1
+
+    @pytest.mark.parametrize("how", ["delete", "delete all", "delete the user"])
+    def test_are_given_up_with_the_conversation(self, api: Client, user: Any, how: str) -> None:
+        post(api, "/api/conversations/", {"title": "Tea"}, idempotency_key="k")
+        conversation = Conversation.objects.get()
+        {
+            "delete": conversation.delete,
+            "delete all": Conversation.objects.all().delete,
+            "delete the user": user.delete,
+        }[how]()
+        assert led_to() == []
+
+    def test_are_given_up_one_by_one(self, api: Client, user: Any) -> None:
+        post(api, "/api/conversations/", {"title": "Tea"}, idempotency_key="k")
+        IdempotencyKey.objects.get().delete()
+        assert led_to() == [Conversation.objects.get().pk]
 
     def test_are_given_up(self, api: Client, user: Any) -> None:
         post(api, "/api/conversations/", {"title": "Tea"}, idempotency_key="k")
@@ -295,80 +290,3 @@ class TestKeys:
         assert led_to() == [Conversation.objects.get().pk]
         post(api, "/api/conversations/", {"title": "Tea"}, idempotency_key="k")
         assert Conversation.objects.count() == 2
-
-
-class TestVerify:
-    def break_(self, sql: str, *params: Any) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(sql, params)
-
-    @pytest.mark.parametrize(
-        "wrong",
-        [
-            "DELETE FROM chatmemory_citus_name",
-            "UPDATE chatmemory_citus_name SET conversation_id = '00000000-0000-0000-0000-000000000007'",
-            "INSERT INTO chatmemory_citus_name VALUES ('x', '00000000-0000-0000-0000-000000000007')",
-            "INSERT INTO chatmemory_citus_name SELECT 'x', conversation_id FROM chatmemory_citus_name",
-        ],
-    )
-    def test_finds_wrong_names_and_mends_them(self, wrong: str) -> None:
-        conversation = Conversation.objects.create(memory_id="a")
-        self.break_(wrong)
-        assert {(one.what, one.repaired) for one in verify()} == {("name", False)}
-        assert {(one.what, one.repaired) for one in verify(repair=True)} == {("name", True)}
-        assert list(verify()) == []
-        assert led_to() == [conversation.pk]
-
-    def test_two_of_one_name_are_nobodys_to_mend(self) -> None:
-        first, second = (Conversation.objects.create(memory_id=name) for name in "ab")
-        self.break_("UPDATE chatmemory_conversation SET memory_id = 'a' WHERE id = %s", second.pk)
-        found = [(one.conversation, one.repaired) for one in verify(repair=True)]
-        assert (second.pk, False) in found
-        assert Conversation.objects.named(None, "a").get() == first
-
-
-class TestDistribute:
-    def test_each_constraint_has_the_conversation(self) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT conrelid::regclass::text, conname, ARRAY(SELECT attname::text FROM pg_attribute "
-                "WHERE attrelid = conrelid AND attnum = ANY(conkey)) FROM pg_constraint "
-                "WHERE contype IN ('p', 'u') AND conrelid::regclass::text LIKE 'chatmemory_%'"
-            )
-            found = cursor.fetchall()
-        assert len(found) > 10
-        alone = {table: columns for table, _name, columns in found if "conversation_id" not in columns}
-        assert alone == {"chatmemory_conversation": ["id"], "chatmemory_citus_name": ["digest"]}
-
-    def test_again_changes_nothing(self) -> None:
-        Conversation.objects.create(memory_id="a")
-        before = self.constraints()
-        out = StringIO()
-        call_command("chatmemory_distribute", "--constraints-only", stdout=out)
-        assert out.getvalue() == "Give every conversation that has none its name.\n"
-        assert self.constraints() == before
-        assert list(verify()) == []
-
-    def test_gives_names_to_what_has_none(self, api: Client, user: Any) -> None:
-        post(api, "/api/conversations/", {"title": "Tea", "memory_id": "お茶"}, idempotency_key="鍵")
-        Conversation.objects.create(memory_id="お茶")
-        with connection.cursor() as cursor:
-            cursor.execute("DELETE FROM chatmemory_citus_name")
-        out = StringIO()
-        call_command("chatmemory_distribute", "--constraints-only", "--dry-run", stdout=out)
-        assert "Nothing was changed." in out.getvalue()
-        assert led_to() == []
-        call_command("chatmemory_distribute", "--constraints-only", stdout=out)
-        assert len(led_to()) == 3
-        assert list(verify()) == []
-
-    def test_without_citus_says_what_is_missing(self) -> None:
-        with pytest.raises(CommandError, match="does not have the extension citus: run CREATE EXTENSION"):
-            call_command("chatmemory_distribute")
-        with pytest.raises(CommandError, match="'other' is sqlite"):
-            call_command("chatmemory_distribute", "--constraints-only", "--database=other")
-
-    def constraints(self) -> list[Any]:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint ORDER BY 1, 2")
-            return list(cursor.fetchall())

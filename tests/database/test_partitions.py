@@ -1,6 +1,6 @@
 """Hash partitions of messages by conversation, on PostgreSQL.
 
-With ``CHATMEMORY_TEST_PARTITIONS=1`` all tests run on such tables; ``.ci/run`` does so with those of this folder.
+With ``CHATMEMORY_TEST_PARTITIONS=1`` all tests run on such tables; ``.ci/run`` does so.
 """
 
 from __future__ import annotations

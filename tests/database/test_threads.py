@@ -24,6 +24,7 @@ from tests.database.test_async import run
 from tests.support.assistant_models import ScriptedModel, calling
 from tests.support.cutting import others
 from tests.support.factories import ConversationFactory
+from tests.support.waiting import waits_for_a_lock
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -52,6 +53,13 @@ def locked(conversation: Conversation) -> Iterator[Callable[[], None]]:
     finally:
         end.set()
         thread.join()
+
+
+def somebody_waits() -> bool:
+    try:
+        return waits_for_a_lock()
+    finally:
+        connection.close()
 
 
 @has_row_locks
@@ -85,7 +93,7 @@ class TestRowLock:
         async def use() -> None:
             with locked(conversation) as unlock:
                 waiting = asyncio.create_task(purge())
-                while not (await asyncio.to_thread(waits_for_a_lock)):
+                while not (await asyncio.to_thread(somebody_waits)):
                     await asyncio.sleep(0.2)  # MariaDB tells nothing new more often
                 async with asyncio.timeout(50):
                     assert await Conversation.objects.acount() == 1
@@ -103,7 +111,7 @@ class TestRowLock:
         async def use() -> None:
             with locked(conversation) as unlock:
                 first = asyncio.create_task(memory.aadd(UserMessage("first")))
-                while not (await asyncio.to_thread(waits_for_a_lock)):
+                while not (await asyncio.to_thread(somebody_waits)):
                     await asyncio.sleep(0.2)  # MariaDB tells nothing new more often
                 first.cancel()
                 unlock()
@@ -113,20 +121,6 @@ class TestRowLock:
 
         run(use())
         assert memory.messages() == [UserMessage("first"), UserMessage("second")]
-
-
-def waits_for_a_lock() -> bool:
-    waiting = {
-        "postgresql": "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-        "AND wait_event_type = 'Lock'",
-        "mysql": "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
-    }
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute(waiting[connection.vendor])
-            return bool(cursor.fetchone()[0])
-    finally:
-        connection.close()
 
 
 @has_row_locks

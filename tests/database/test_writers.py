@@ -20,6 +20,7 @@ from chatmemory.models import Conversation
 from tests.support.cutting import cut_all_others, wait_until_alone
 from tests.support.factories import ConversationFactory
 from tests.support.traffic_check import check_history, check_order, read_logs
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -146,9 +147,19 @@ if connection.vendor != "sqlite":  # which has no connections to cut
         for process in processes:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
+
+        def acknowledged() -> int:
+            return sum(record["act"] == "done" for records in read_logs(tmp_path).values() for record in records)
+
         while any(process.poll() is None for process in processes):
+            done = acknowledged()
             cut_all_others()
             time.sleep(chance.random() * 0.3)
+            # On a busy machine the next cut would come before anybody had connected again.
+            wait_until(
+                lambda done=done: acknowledged() > done or all(process.poll() is not None for process in processes),
+                "nothing is added",
+            )
         assert [process.returncode for process in processes] == [0] * len(processes)
         logs = read_logs(tmp_path)
         assert any(record["act"] == "failed" for records in logs.values() for record in records)

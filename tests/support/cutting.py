@@ -10,10 +10,10 @@ from django.db import OperationalError, connection
 
 __all__ = ["cut_all_others", "others", "own_process", "wait_until_alone", "wait_until_ended"]
 
-# Of this database, but the own one.
+# Of this database, but the own one, and those that the nodes of Citus keep to each other.
 _OTHERS = {
     "postgresql": "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
-    "AND backend_type = 'client backend'",
+    "AND backend_type = 'client backend' AND application_name NOT LIKE 'citus%'",
     "mysql": "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
 }
 _OWN = {"postgresql": "SELECT pg_backend_pid()", "mysql": "SELECT CONNECTION_ID()"}

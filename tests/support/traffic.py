@@ -9,7 +9,8 @@ an ``"asked"`` without its ``"done"`` may have happened or not. ROLE is one of
   messages, or fewer if the log's folder has a file ``stop``;
 - ``read``: until there is that file, at least COUNT times;
 - ``watch``: as ``read``, again when the connection fails;
-- ``compact``: until there is that file, summarise, at least COUNT times.
+- ``compact``: until there is that file, summarise, at least COUNT times;
+- ``name`` and ``key``: see ``tests.support.traffic_names``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -99,7 +100,7 @@ def insist(conversation: Any, name: str, count: int, chance: random.Random, log:
             break
         text = f"{name} {number}"
         log("asked", said=[text], key=text)
-        change = _until_it_works(partial(conversation.memory.add, UserMessage(text), idempotency_key=text), log)
+        change = until_it_works(partial(conversation.memory.add, UserMessage(text), idempotency_key=text), log)
         log("done", said=[text], version=change.memory.version, positions=[row.position for row in change.added])
 
 
@@ -108,7 +109,7 @@ def read(conversation: Any, name: str, count: int, chance: random.Random, log: L
 
 
 def watch(conversation: Any, name: str, count: int, chance: random.Random, log: Log, stop: Path) -> None:
-    _look(partial(_until_it_works, conversation.memory.messages, log), count, chance, log, stop)
+    _look(partial(until_it_works, conversation.memory.messages, log), count, chance, log, stop)
 
 
 def _look(messages: Callable[[], list[Any]], count: int, chance: random.Random, log: Log, stop: Path) -> None:
@@ -118,16 +119,28 @@ def _look(messages: Callable[[], list[Any]], count: int, chance: random.Random, 
         time.sleep(chance.random() * _LOOKING_AWAY)
 
 
-def _until_it_works(act: Callable[[], T], log: Log) -> T:
-    """What ``act`` gives, once no connection fails in it. Every other error is one."""
-    from django.db import InterfaceError, OperationalError
+def until_it_works(act: Callable[[], T], log: Log) -> T:
+    """Return what ``act`` returns, once no connection fails in it. Other errors are raised."""
+    from django.db import InterfaceError, InternalError, OperationalError
 
-    pause = _FIRST_PAUSE
+    from chatmemory.database.errors import is_unavailable
+
+    pauses = pausing()
     while True:
+        next(pauses)
         try:
             return act()
-        except (InterfaceError, OperationalError) as error:
+        except (InterfaceError, InternalError, OperationalError) as error:
+            if isinstance(error, InternalError) and not is_unavailable(error):
+                raise
             log("failed", kind=type(error).__name__, error=str(error))
+
+
+def pausing() -> Iterator[None]:
+    """Yield at once, then again after pauses that grow."""
+    pause = _FIRST_PAUSE
+    while True:
+        yield
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -144,13 +157,27 @@ if __name__ == "__main__":
 
     from chatmemory.models import Conversation
     from tests.support.compacting import compact_again_and_again
+    from tests.support.traffic_names import make_by_keys, say_by_names
 
     role, name, count, seed, key, path = sys.argv[1:]
-    given = (Conversation.objects.get(pk=key), name, int(count), random.Random(seed), open_log(Path(path)))
+    given = (
+        Conversation.objects.select_related("owner").get(pk=key),
+        name,
+        int(count),
+        random.Random(seed),
+        open_log(Path(path)),
+    )
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     if role in ("add", "meddle"):
         {"add": add, "meddle": meddle}[role](*given)
     else:
-        others = {"insist": insist, "read": read, "watch": watch, "compact": compact_again_and_again}
+        others = {
+            "insist": insist,
+            "read": read,
+            "watch": watch,
+            "compact": compact_again_and_again,
+            "name": say_by_names,
+            "key": make_by_keys,
+        }
         others[role](*given, stop=Path(path).parent / "stop")

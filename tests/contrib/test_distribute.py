@@ -1,0 +1,85 @@
+"""The command that makes every constraint one about a conversation; distributing the tables is for several nodes."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core.checks import run_checks
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test import Client
+
+from chatmemory.models import Conversation
+from chatmemory.verification import verify
+from tests.support.api import post
+from tests.support.kept_names import led_to, where_names_are_kept
+
+pytestmark = [pytest.mark.django_db(transaction=True), where_names_are_kept]
+
+
+def constraints() -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint ORDER BY 1, 2")
+        return list(cursor.fetchall())
+
+
+def test_whatever_is_unique_has_the_conversation() -> None:
+    """Constraints, the primary keys among them, and indexes that are none."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT relname, ARRAY(SELECT pg_get_indexdef(indexrelid, place, false) "
+            "FROM generate_series(1, indnkeyatts) place) FROM pg_index JOIN pg_class ON pg_class.oid = indrelid "
+            "WHERE (indisunique OR indisexclusion) AND relname LIKE 'chatmemory%'"
+        )
+        found = cursor.fetchall()
+    ours = [model._meta.db_table for model in apps.get_models() if model.__module__.startswith("chatmemory.")]
+    assert {table for table, _columns in found} >= {*ours}
+    alone = sorted((table, columns) for table, columns in found if "conversation_id" not in columns)
+    assert alone == [("chatmemory_citus_name", ["digest"]), ("chatmemory_conversation", ["id"])]
+
+
+def test_again_changes_nothing() -> None:
+    Conversation.objects.create(memory_id="a")
+    before = constraints()
+    out = StringIO()
+    call_command("chatmemory_distribute", "--constraints-only", stdout=out)
+    assert out.getvalue() == "Give every conversation that has none its name.\n"
+    assert constraints() == before
+    assert list(verify()) == []
+
+
+def test_it_gives_names_to_what_has_none(api: Client, user: Any) -> None:
+    post(api, "/api/conversations/", {"title": "Tea", "memory_id": "お茶"}, idempotency_key="鍵")
+    Conversation.objects.create(memory_id="お茶")
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM chatmemory_citus_name")
+    out = StringIO()
+    call_command("chatmemory_distribute", "--constraints-only", "--dry-run", stdout=out)
+    assert "Nothing was changed." in out.getvalue()
+    assert led_to() == []
+    call_command("chatmemory_distribute", "--constraints-only", stdout=out)
+    assert len(led_to()) == 3
+    assert list(verify()) == []
+
+
+def test_without_citus_it_says_what_is_missing() -> None:
+    with pytest.raises(CommandError, match="does not have the extension citus: run CREATE EXTENSION"):
+        call_command("chatmemory_distribute")
+    with pytest.raises(CommandError, match="'other' is sqlite"):
+        call_command("chatmemory_distribute", "--constraints-only", "--database=other")
+
+
+class Nodes:
+    """A router that sends conversations to another node than users."""
+
+    def db_for_write(self, model: Any, **hints: Any) -> str | None:
+        return "other node" if model is Conversation else None
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_a_router_may_name_several_nodes(settings: Any) -> None:
+    settings.DATABASE_ROUTERS = [Nodes()]
+    assert [error for error in run_checks() if error.id.startswith("chatmemory.")] == []
