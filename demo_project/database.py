@@ -72,7 +72,8 @@ def _require_columns() -> None:
         for model in apps.get_models(include_auto_created=True):
             table = model._meta.db_table
             expected = {str(field.column) for field in model._meta.local_concrete_fields}
-            found = {column.name for column in connection.introspection.get_table_description(cursor, table)}
+            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)} LIMIT 0")
+            found = {name for name, *_ in cursor.description}
             if found != expected:
                 differing = ", ".join(sorted(found ^ expected))
                 raise DatabaseError(f"{table} differs in: {differing}")

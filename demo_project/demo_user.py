@@ -17,10 +17,10 @@ def password() -> str:
 
 def ensure_demo_user() -> User:
     """Return the demo user, created if need be, who may do everything and has the printed password."""
-    user, _created = User.objects.get_or_create(username=USERNAME)
+    user, created = User.objects.get_or_create(username=USERNAME)
     user.is_active = user.is_staff = user.is_superuser = True
-    # A new hash would end the sessions of the previous run.
-    if not user.check_password(password()):
+    # A new hash would end the sessions of the previous run. Who is new has none, and a check takes as long as a hash.
+    if created or not user.check_password(password()):
         user.set_password(password())
     user.save()
     return user
