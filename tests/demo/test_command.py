@@ -1,4 +1,7 @@
-"""``python manage.py demo``, run as a newcomer runs it: as a process of its own."""
+"""``python manage.py demo``, run as a newcomer runs it: as a process of its own.
+
+Those that end soon are forked from one that has imported everything; how that is started others show.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ import sqlite3
 import sys
 import time
 from base64 import b64encode
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -27,16 +31,18 @@ from chatmemory import AiMessage, ToolExecutionResultMessage
 from demo_project.demo_user import password
 from demo_project.management.commands.demo import Command as DemoCommand
 from demo_project.sample_loading import Sample, read_samples
+from tests.support.forked_demo import ForkedDemo
 from tests.support.paths import ROOT
 
 MANAGE = ("manage.py", "demo")
 SAMPLES = {sample.memory_id: sample for sample in read_samples()}
 
-# The demo's own settings, but for the place of the database.
+# The demo's own settings, but that a password takes no quarter of a second.
 SETTINGS = """
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from demo_project.settings import *
 
-DATABASES["default"]["NAME"] = {path!r}
+PBKDF2PasswordHasher.iterations = 1
 """
 
 # The demo, struck by a signal in the middle of the 200th message.
@@ -68,25 +74,30 @@ COUNTS = """
 """
 
 
+def environment(folder: Path, settings: Sequence[str] = ()) -> dict[str, str]:
+    """The variables of a process whose settings are the demo's and these lines, in a file of ``folder``."""
+    (folder / "own_settings.py").write_text("\n".join([SETTINGS, *settings, ""]), encoding="utf-8")
+    path = os.pathsep.join([str(folder), str(ROOT)])
+    return {**os.environ, "DJANGO_SETTINGS_MODULE": "own_settings", "PYTHONPATH": path}
+
+
 class Demo:
     """The demo on a database of its own."""
 
-    def __init__(self, folder: Path, database: Path | None = None) -> None:
+    def __init__(self, folder: Path, forked: ForkedDemo | None = None, database: Path | None = None) -> None:
+        self.folder = folder
+        self.forked = forked
         self.database = database or folder / "demo.sqlite3"
-        self.settings = folder / "own_settings.py"
-        self.settings.write_text(SETTINGS.format(path=str(self.database)), encoding="utf-8")
-        path = os.pathsep.join([str(folder), str(ROOT)])
-        self.environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "own_settings", "PYTHONPATH": path}
+        self.settings = [f"DATABASES['default']['NAME'] = {str(self.database)!r}"]
 
     def add_setting(self, line: str) -> None:
-        with self.settings.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        self.settings.append(line)
 
-    def start(self, *arguments: str, program: tuple[str, ...] = MANAGE, out: int = PIPE) -> Popen[str]:
+    def start(self, *arguments: str, out: int = PIPE) -> Popen[str]:
         return Popen(
-            [sys.executable, *program, *arguments],
+            [sys.executable, *MANAGE, *arguments],
             cwd=ROOT,
-            env=self.environment,
+            env=environment(self.folder, self.settings),
             stdout=out,
             stderr=PIPE,
             text=True,
@@ -94,9 +105,11 @@ class Demo:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
-    def run(self, *arguments: str, program: tuple[str, ...] = MANAGE) -> tuple[int, str, str]:
+    def run(self, *arguments: str) -> tuple[int, str, str]:
         """The exit code, and what was printed on stdout and stderr."""
-        with self.start(*arguments, program=program) as process:
+        if self.forked is not None:
+            return self.forked.run(list(arguments), "\n".join(self.settings))
+        with self.start(*arguments) as process:
             out, err = process.communicate(timeout=60)
         return process.returncode, out, err
 
@@ -127,9 +140,16 @@ class Demo:
             return [line for line in database.iterdump() if "chatmemory_" in line or "auth_user" in line]
 
 
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedDemo]:
+    folder = tmp_path_factory.mktemp("forked")
+    with ForkedDemo(folder, environment(folder)) as forked:
+        yield forked
+
+
 @pytest.fixture
-def demo(tmp_path: Path) -> Demo:
-    return Demo(tmp_path)
+def demo(tmp_path: Path, forked: ForkedDemo) -> Demo:
+    return Demo(tmp_path, forked)
 
 
 @pytest.fixture(scope="module")
@@ -228,6 +248,7 @@ def test_one_sample_has_a_window_that_keeps_the_prompt_cache(first_run: tuple[De
 
 
 def test_without_the_docs_it_prints_where_the_api_is(loaded: Demo) -> None:
+    loaded.forked = None  # it has imported them
     loaded.add_setting("INSTALLED_APPS = [app for app in INSTALLED_APPS if not app.startswith('drf_spectacular')]")
     assert "API       http://127.0.0.1:8000/api/conversations/\n" in loaded.run_well("--no-serve")
 
@@ -248,8 +269,8 @@ def test_a_run_makes_the_printed_password_true_again(loaded: Demo) -> None:
 
 
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
-def test_an_interrupted_load_is_completed(demo: Demo, how: signal.Signals, code: int) -> None:
-    returncode, out, err = demo.run(str(int(how)), program=("-c", INTERRUPTED))
+def test_an_interrupted_load_is_completed(demo: Demo, forked: ForkedDemo, how: signal.Signals, code: int) -> None:
+    returncode, out, err = forked.run([str(int(how))], "\n".join(demo.settings), INTERRUPTED)
     assert (returncode, err) == (code, "")
     assert ("goes on from here" in out) == (how is signal.SIGINT)
     there = {memory_id: stored for memory_id, *_counters, stored, _retained in demo.query(COUNTS)}
@@ -316,11 +337,14 @@ def test_it_serves_admin_and_api_until_ctrl_c(loaded: Demo, free_port: int) -> N
     assert f"http://127.0.0.1:{free_port}/admin/" in out
 
 
-def test_a_terminal_gets_a_bar(demo: Demo) -> None:
+def test_a_terminal_gets_a_bar(loaded: Demo) -> None:
+    missing = "SELECT id FROM chatmemory_conversation WHERE memory_id = 'support-4711'"
+    loaded.query(f"DELETE FROM chatmemory_message WHERE conversation_id IN ({missing})")
+    loaded.query("DELETE FROM chatmemory_conversation WHERE memory_id = 'support-4711'")
     terminal, out = pty.openpty()
     shown = b""
     try:
-        with demo.start("--no-serve", out=out) as process:
+        with loaded.start("--no-serve", out=out) as process:
             os.close(out)
             with suppress(OSError):  # how Linux tells the end of it
                 while chunk := os.read(terminal, 4096):
@@ -328,7 +352,7 @@ def test_a_terminal_gets_a_bar(demo: Demo) -> None:
             process.communicate(timeout=60)
     finally:
         os.close(terminal)
-    total = sum(len(sample.messages) for sample in SAMPLES.values())
+    total = len(SAMPLES["support-4711"].messages)
     assert process.returncode == 0
     assert f"\r[{'-' * 10}".encode() in shown
     assert f"#] {total}/{total} messages\r\n".encode() in shown
@@ -356,10 +380,10 @@ def test_a_port_is_a_number_from_1_to_65535(demo: Demo, port: str) -> None:
 
 @pytest.mark.parametrize("options", [["--no-serve"], ["--no-serve", "--reset"]])
 @pytest.mark.parametrize("folder", ["file", "missing"])
-def test_a_folder_that_cannot_be_written(tmp_path: Path, folder: str, options: list[str]) -> None:
+def test_a_folder_that_cannot_be_written(tmp_path: Path, forked: ForkedDemo, folder: str, options: list[str]) -> None:
     # Root may write anywhere, but not below a file.
     (tmp_path / "file").write_text("no folder")
-    demo = Demo(tmp_path, tmp_path / folder / "demo.sqlite3")
+    demo = Demo(tmp_path, forked, tmp_path / folder / "demo.sqlite3")
     line = demo.complaint(*options)
     assert str(demo.database) in line
     assert "writable" in line
@@ -414,6 +438,11 @@ OUTDATED = {
 def test_a_half_made_database(demo: Demo, sql: str) -> None:
     demo.query(sql)
     assert "manage.py demo --reset" in demo.complaint("--no-serve")
+
+
+def test_reset_replaces_a_half_made_database(demo: Demo) -> None:
+    for sql in HALF_MADE.values():
+        demo.query(sql)
     demo.run_well("--no-serve", "--reset")
     assert_complete(demo)
 
