@@ -229,15 +229,16 @@ class TestFailedTurn:
         assert said(conversation)[::2] == [f"Message {number}" for number in range(4)]
 
 
+# A model that fails as often as not leaves questions open while others are asked, which is where an answer goes astray.
 @pytest.mark.parametrize("seed", range(4))
-def test_thousands_of_retries_double_nothing(api: Client, conversation: Conversation, seed: int) -> None:
+def test_hundreds_of_retries_double_nothing(api: Client, conversation: Conversation, seed: int) -> None:
     random = Random(seed)
-    model = Unsure(random, failures=0.2)
+    model = Unsure(random, failures=0.5)
     choose(Speaker(model.speak))
-    conversation.memory.set_window(limit=50)
+    conversation.memory.set_window(limit=20)
     questions: list[str] = []
-    for _ in range(250):
-        if not questions or random.random() < 0.3:
+    for _ in range(60):
+        if not questions or random.random() < 0.4:
             questions.append(f"Question {len(questions)}")
         question = random.choice(questions[-4:])
         for _ in range(random.choice([1, 1, 2])):
@@ -253,5 +254,5 @@ def test_thousands_of_retries_double_nothing(api: Client, conversation: Conversa
     assert all(texts.count(question) == 1 for question in set(texts) & set(questions))
     assert sorted(model.answered) == sorted(set(model.answered))
     assert all(texts.count(f"To {question}") == 1 for question in model.answered)
-    assert len(model.answered) > 40
+    assert len(model.answered) > 10
     assert list(verify()) == []
