@@ -119,7 +119,7 @@ class Chat:
         bodies = [message_to_data(message) for message in messages]
         body = bodies[0] if len(bodies) == 1 and self.random.random() < 0.8 else {"messages": bodies}
         if_match = None
-        if self.draw("stale version", 0.08) and self.version:
+        if self.draw("stale version", 0.2) and self.version:
             refused = self.deliver(key, body, f'"{self.version - 1}"')
             assert (refused.status, refused.json()["version"]) == (412, self.version)
             self.read()
@@ -130,7 +130,7 @@ class Chat:
             self.hang_up(key, body, if_match, share=self.random.random() * 0.9)
         while self.draw("dropped before the answer", 0.2):
             self.hang_up(key, body, if_match)
-        if self.draw("several at once", 0.12):
+        if self.draw("several at once", 0.4):
             answers = at_once(3, lambda _: self.deliver(key, body, if_match))
         else:
             answers = [self.deliver(key, body, if_match)]
@@ -186,28 +186,28 @@ def turn_of(number: int, random: random.Random) -> list[list[ChatMessage]]:
             return [[question], [asking, *results], [answer]]
 
 
-def test_a_chat_of_200_turns_over_a_bad_network_is_exactly_what_was_said(http: HttpClient) -> None:
+def test_a_chat_of_60_turns_over_a_bad_network_is_exactly_what_was_said(http: HttpClient) -> None:
     limit = 15
     base = create(http, memory_id="chat", window="messages", limit=limit)
     chat = Chat(http, base, limit, seed=20250704)
     chat.say(SystemMessage("You are brief."))
     late: Future[None] | None = None
     with ThreadPoolExecutor(1) as background:
-        for number in range(200):
-            if number == 120:
+        for number in range(60):
+            if number == 36:
                 chat.say(SystemMessage("You are very brief."))
             for messages in turn_of(number, chat.random):
-                if chat.draw("repeated much later, while others arrive", 0.08):
+                if chat.draw("repeated much later, while others arrive", 0.25):
                     late = background.submit(chat.repeat, chat.random.randrange(len(chat.done)))
                 chat.say(*messages)
                 if late is not None:
                     late.result(timeout=60)
                     late = None
-                if chat.draw("read", 0.15):
+                if chat.draw("read", 0.4):
                     chat.read()
     at_once(4, lambda thread: [chat.repeat(number) for number in range(thread * 13, len(chat.done), 53)])
     assert len(chat.faults) == 8
-    assert len([message for message in chat.said if isinstance(message, UserMessage)]) == 200
+    assert len([message for message in chat.said if isinstance(message, UserMessage)]) == 60
 
     said = [message_to_data(message) for message in chat.said]
     history = all_pages(http, f"{base}messages/?page_size=37")
@@ -331,28 +331,36 @@ def test_a_body_in_chunks_is_not_taken_for_an_empty_one(http: HttpClient) -> Non
     assert http.request("POST", "/api/conversations/", {"title": "At once"}).json()["title"] == "At once"
 
 
+@pytest.fixture(scope="module")
+def away(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
+    """The port of a server whose database does not answer, and what it printed."""
+    log = tmp_path_factory.mktemp("away") / "log"
+    with run_server(log, "tests.settings.away", options=("--workers=1",)) as port:
+        yield port, log
+
+
 @pytest.mark.parametrize("accept", ["*/*", "text/html"])
-def test_a_database_that_is_away_is_temporary_on_every_route(tmp_path: Path, accept: str) -> None:
+def test_a_database_that_is_away_is_temporary_on_every_route(away: tuple[int, Path], accept: str) -> None:
     """Made from the URL conf, so that a new route cannot be forgotten. The server's views are in ATOMIC_REQUESTS."""
     key = "01890a5d-ac96-774b-bcce-b302099a8057"
+    port, log = away
     wrong = []
-    with run_server(tmp_path / "server.log", "tests.settings.away") as port:
-        http = HttpClient(port, "ann", "password")
-        for pattern in urlpatterns:
-            arguments = {name: 0 if name == "position" else key for name in pattern.pattern.converters}
-            path = reverse(f"chatmemory:{pattern.name}", kwargs=arguments)
-            for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"):
-                for session in (None, "sessionid=abcdefghijklmnopqrstuvwxyz012345"):
-                    answer = http.request(
-                        method, path, None if method in {"GET", "HEAD"} else {}, Accept=accept, Cookie=session,
-                        **({"Authorization": None} if session else {}),
-                    )  # fmt: skip
-                    right = answer.status == 503 and int(answer.headers.get("Retry-After", 0)) > 0
-                    if accept == "*/*":
-                        right = right and answer.headers["Content-Type"] == "application/problem+json"
-                        right = right and (method == "HEAD" or answer.json()["status"] == 503)
-                    if accept == "text/html" and answer.status == 406:  # the schema is no page
-                        right = True
-                    if not right:
-                        wrong.append((method, path, session, answer.status, answer.body[:200]))
-    assert wrong == [], (tmp_path / "server.log").read_text()[-5000:]
+    http = HttpClient(port, "ann", "password")
+    for pattern in urlpatterns:
+        arguments = {name: 0 if name == "position" else key for name in pattern.pattern.converters}
+        path = reverse(f"chatmemory:{pattern.name}", kwargs=arguments)
+        for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"):
+            for session in (None, "sessionid=abcdefghijklmnopqrstuvwxyz012345"):
+                answer = http.request(
+                    method, path, None if method in {"GET", "HEAD"} else {}, Accept=accept, Cookie=session,
+                    **({"Authorization": None} if session else {}),
+                )  # fmt: skip
+                right = answer.status == 503 and int(answer.headers.get("Retry-After", 0)) > 0
+                if accept == "*/*":
+                    right = right and answer.headers["Content-Type"] == "application/problem+json"
+                    right = right and (method == "HEAD" or answer.json()["status"] == 503)
+                if accept == "text/html" and answer.status == 406:  # the schema is no page
+                    right = True
+                if not right:
+                    wrong.append((method, path, session, answer.status, answer.body[:200]))
+    assert wrong == [], log.read_text()[-5000:]

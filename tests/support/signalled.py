@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from chatmemory import AiMessage, ChatMessage
-from chatmemory.assistant import Assistant, ChatModel, ToolSpecification
+from chatmemory.assistant import Assistant, ChatModel, ToolSpecification, driver
 from chatmemory.rest.turns import delivery
 from tests.support.assistants import text_of
 
@@ -24,8 +24,9 @@ __all__ = ["Signals", "assistant"]
 _PATIENCE = 60  # seconds, for what takes milliseconds
 _PAUSE = 0.01  # seconds
 
-# A test does not wait for 15 seconds of silence.
+# A test does not wait for 15 seconds of silence, nor 3 until a turn looks whether it was interrupted.
 delivery.SILENCE = 0.3
+driver._LONGEST_DEAFNESS = 0.5
 
 
 class Signals:

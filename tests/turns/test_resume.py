@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.models import Conversation
-from chatmemory.rest.turns import delivery
+from chatmemory.rest.turns import delivery, taking
 from chatmemory.rest.turns.delivery import COMMENT
 from tests.database.test_async import run
 from tests.support.api import url
@@ -164,7 +164,14 @@ class TestFollow:
         assert message_of(chunks) == message_of(first)
 
 
+@pytest.fixture
+def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that is refused has waited 0.05 seconds for the turn before, and not 0.5."""
+    monkeypatch.setattr(taking, "_WAIT_FOR_TURN", 0.05)
+
+
 class TestBusy:
+    @pytest.mark.usefixtures("little_patience")
     def test_another_turn_is_refused_at_once(self, api: Client, conversation: Conversation) -> None:
         gate = Gate()
         with turn_under_way(api, conversation, "Hello", gate) as first:
@@ -180,6 +187,7 @@ class TestBusy:
         assert texts_of(first) == "Half whole"
         assert said(conversation) == ["Hello", "Half whole"]
 
+    @pytest.mark.usefixtures("little_patience")
     def test_a_doubled_request_is_refused_and_then_answered(self, api: Client, conversation: Conversation) -> None:
         gate = Gate()
         with turn_under_way(api, conversation, "Hello", gate, idempotency_key="k") as first:

@@ -1,0 +1,16 @@
+"""What the tests of the adapters share."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection, connections
+
+from chatmemory.database import callers_transaction
+
+
+@pytest.fixture
+def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work beside a transaction waits one second, and not five, for a lock that it will not have."""
+    if connection.vendor == "sqlite":
+        monkeypatch.setitem(connections.settings["default"]["OPTIONS"], "timeout", 1)
+    monkeypatch.setattr(callers_transaction, "_PATIENCE", 1)
