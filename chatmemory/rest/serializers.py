@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import cache
 from typing import Any, Literal
 
@@ -37,12 +38,21 @@ _DEEPEST_METADATA = 30
 class _WindowedSerializer(StrictSerializer, serializers.ModelSerializer[Conversation]):
     """A serializer with the settings of a window."""
 
+    def get_fields(self) -> dict[str, Any]:
+        # To make them from the model takes as long as the rest of a request.
+        return deepcopy(_model_fields(type(self)))
+
     def validate_limit(self, value: int) -> int:
         most: int = setting("MAX_LIMIT")
         # A larger limit may stay: the project's own code set it.
         if value > most and value != getattr(self.instance, "limit", None):
             raise serializers.ValidationError(f"expected at most {most}")
         return value
+
+
+@cache
+def _model_fields(serializer: type[_WindowedSerializer]) -> dict[str, Any]:
+    return super(_WindowedSerializer, serializer()).get_fields()
 
 
 class ConversationSerializer(_WindowedSerializer):
