@@ -93,7 +93,7 @@ def check(request: FuzzRequest, response: Any, *, secret: bool) -> None:
 
 
 @pytest.mark.parametrize("staff", [False] * 4 + [True], ids=lambda staff: "staff" if staff else "user")
-def test_hostile_requests_are_answered_without_an_error_of_the_server(staff: bool, request: Any) -> None:
+def test_hostile_requests_are_answered_without_an_error_of_the_server(staff: bool, request: Any, settings: Any) -> None:
     seed = request.node.callspec.indices["staff"]
     user = UserFactory(is_staff=staff)
     if staff:
@@ -101,14 +101,18 @@ def test_hostile_requests_are_answered_without_an_error_of_the_server(staff: boo
         user.user_permissions.add(*Permission.objects.filter(codename__in=codenames))
     theirs = ConversationFactory(memory_id="theirs", title=f"{SECRET} title", metadata={SECRET: SECRET})
     theirs.memory.add(UserMessage(f"{SECRET} question"), AiMessage(f"{SECRET} answer"))
+    settings.SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"  # a statement less for each request
     client = Client(raise_request_exception=False)
     client.force_login(user)
     fuzzer = Fuzzer(seed)
     failures: dict[str, str] = {}
+    mine: list[Conversation] | None = None
     for number in range(REQUESTS):
         if number % RENEWED_EVERY == 0:
             renew(user, number)
-        mine = list(Conversation.objects.filter(owner=user).order_by("created_at", "id")[:6])
+            mine = None
+        if mine is None:
+            mine = list(Conversation.objects.filter(owner=user).order_by("created_at", "id")[:6])
         others = [] if staff else [theirs]
         hostile = fuzzer.request(
             [each.pk for each in mine + others] or [user.pk], [each.memory_id for each in [*mine, *others]] or ["none"]
@@ -121,6 +125,8 @@ def test_hostile_requests_are_answered_without_an_error_of_the_server(staff: boo
                 where = str(error).strip().splitlines()
                 failures.setdefault(where[-1], f"request {number} of seed {seed}: {hostile}\n{error}")
                 transaction.set_rollback(True)
+        if hostile.method in {"POST", "PUT", "DELETE"} and response.status_code < 300:
+            mine = None  # some may have come or gone
     for conversation in Conversation.objects.all():
         check_invariants(conversation)
     assert not failures, "\n\n".join([f"{len(failures)} kinds of failures", *failures.values()])

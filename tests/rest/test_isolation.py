@@ -32,9 +32,7 @@ def path_of(pattern: Any, conversation: Conversation) -> str:
 def requests_of(pattern: Any, methods: tuple[str, ...]) -> list[tuple[str, Any]]:
     """Each method, and each body for those that read one. What a route does not have is refused whatever is sent."""
     reading = READ_BODIES & set(getattr(pattern.callback, "actions", ()))
-    return [
-        (method, body) for method in methods for body in (PUBLIC_BODIES if method.lower() in reading else [USER])
-    ]
+    return [(method, body) for method in methods for body in (PUBLIC_BODIES if method.lower() in reading else [USER])]
 
 
 def everything() -> list[Any]:

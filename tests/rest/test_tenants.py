@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -31,28 +32,28 @@ class TestTenants:
     def client(self) -> Client:
         return signed_in(member(is_superuser=True))
 
-    @pytest.mark.parametrize(("name", "method"), CALLS, ids=map(" ".join, CALLS))
-    def test_what_is_not_theirs_is_as_if_it_were_not_there(self, client: Client, name: str, method: str) -> None:
+    def test_what_is_not_theirs_is_as_if_it_were_not_there(self, client: Client) -> None:
         theirs, another = planted(), ConversationFactory(owner=UserFactory(username="acme-1"))
         unknown = Conversation(memory_id="unknown")
-        for query in (f"owner={theirs.owner_id}", "owner=*"):
+        before = everything()
+        for (name, method), query in product(CALLS, (f"owner={theirs.owner_id}", "owner=*")):
             if query == "owner=*" and (name, method) in OF_ONE_OWNER:
                 continue
-            before = everything()
+            case = (name, method, query)
             answer, entries = call(client, name, method, theirs, query)
-            assert said_in(answer) == set()
+            assert said_in(answer) == set(), case
             if name == "conversation-list" and method == "GET":
                 expected = [] if query != "owner=*" else [str(another.pk)] * _is_said(another)
                 assert [each["id"] for each in answer.json()["results"]] == expected
                 continue
             nothing, _entries = call(client, name, method, unknown, query)
             if (name, method) not in {("conversation-list", "POST"), ("store", "PUT")}:
-                assert answer.status_code == nothing.status_code
-                assert answer.content == nothing.content
+                assert answer.status_code == nothing.status_code, case
+                assert answer.content == nothing.content, case
             else:
-                assert answer.status_code == 404
-            assert entries == []
-            assert everything() == before
+                assert answer.status_code == 404, case
+            assert entries == [], case
+            assert everything() == before, case
 
     def test_what_is_theirs_is_reached_once(self, client: Client) -> None:
         theirs = planted(owner=UserFactory(username="acme-1"))
