@@ -6,8 +6,8 @@ import ast
 import gettext
 import re
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ class Entry:
         return [text for keyword, text in self.texts.items() if keyword.startswith("msgstr")]
 
 
+@cache
 def entries(path: Path) -> list[Entry]:
     """A .po file's entries, the first of which is its header."""
     found = []
@@ -102,11 +103,11 @@ def test_the_search_finds_what_is_marked() -> None:
 
 def test_every_string_is_there_and_no_other(folder: Path, catalogue: Catalogue) -> None:
     written = [entry.key for entry in entries(folder / "django.po")[1:]]
-    assert written == list(catalogue.marked()), "run python -m tests.tools.write_translations"
+    assert written == list(catalogue.marked), "run python -m tests.tools.write_translations"
 
 
 def test_no_string_is_there_with_and_without_a_plural(catalogue: Catalogue) -> None:
-    keys = [(context, message) for context, message, _plural in catalogue.marked()]
+    keys = [(context, message) for context, message, _plural in catalogue.marked]
     assert [key for key in keys if keys.count(key) > 1] == [], "compilemessages refuses the file"
 
 
@@ -186,13 +187,16 @@ def visible(page: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", part)).split())
 
 
-def english(locale: str) -> Iterator[tuple[str, re.Pattern[str]]]:
+@cache
+def english(locale: str) -> list[tuple[str, re.Pattern[str]]]:
     """The English strings of the app that have no place in a page of this language."""
+    found = []
     for entry in entries(APP.folder(locale) / "django.po")[1:]:
         for message in filter(None, entry.key[1:]):
             pattern = re.compile(r"(?<!\w)" + re.sub(r"%\\\(\w+\\\)[sd]", r"\\S+", re.escape(message)) + r"(?!\w)")
             if not pattern.search(entry.translations[0]):
-                yield message, pattern
+                found.append((message, pattern))
+    return found
 
 
 @pytest.mark.parametrize("language", LOCALES)

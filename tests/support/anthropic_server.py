@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.protocol_server import ProtocolServer, in_pieces
+from tests.support.protocol_server import ONE_CERTIFICATE, ProtocolServer, in_pieces
 
 __all__ = ["USED", "AnthropicServer", "anthropic_server", "call", "events", "message", "text", "thinking"]
 
@@ -117,6 +117,7 @@ def anthropic_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[AnthropicServe
     """The server that the environment names."""
     server = AnthropicServer()
     monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+    monkeypatch.setenv("SSL_CERT_FILE", ONE_CERTIFICATE)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     monkeypatch.setenv("CHATMEMORY_DEMO_MODEL", "anthropic:claude-tiny")
     yield server

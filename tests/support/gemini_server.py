@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.protocol_server import ProtocolServer, in_pieces
+from tests.support.protocol_server import ONE_CERTIFICATE, ProtocolServer, in_pieces
 
 __all__ = ["USED", "GeminiServer", "chunks", "gemini_server", "response"]
 
@@ -79,6 +79,7 @@ def gemini_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[GeminiServer]:
     """The server that the environment names."""
     server = GeminiServer()
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+    monkeypatch.setenv("SSL_CERT_FILE", ONE_CERTIFICATE)
     monkeypatch.setenv("GEMINI_API_KEY", "secret")
     monkeypatch.setenv("CHATMEMORY_DEMO_MODEL", "gemini:gemini-tiny")
     yield server

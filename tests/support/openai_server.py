@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.protocol_server import ProtocolServer
+from tests.support.protocol_server import ONE_CERTIFICATE, ProtocolServer
 
 __all__ = ["ModelServer", "calls", "completion", "model_server", "says", "thinks"]
 
@@ -76,6 +76,7 @@ def model_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
     """The server that the environment names."""
     server = ModelServer()
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("SSL_CERT_FILE", ONE_CERTIFICATE)
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("CHATMEMORY_DEMO_MODEL", "tiny")
     yield server

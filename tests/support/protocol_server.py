@@ -7,9 +7,15 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
-__all__ = ["ProtocolServer", "in_pieces"]
+__all__ = ["ONE_CERTIFICATE", "ProtocolServer", "in_pieces"]
+
+ONE_CERTIFICATE = str(Path(__file__).with_name("one_certificate.pem"))
+"""What ``SSL_CERT_FILE`` names: clients load every authority there is, though they speak without TLS here."""
+
+_POLL_SECONDS = 0.005  # which the end of each test waits for
 
 
 def in_pieces(chunks: Sequence[bytes], size: int) -> list[bytes]:
@@ -40,7 +46,7 @@ class ProtocolServer:
         self._answers: list[Callable[[BaseHTTPRequestHandler], object]] = []
         self._server = _Server(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}{self.path}"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(_POLL_SECONDS,), daemon=True).start()
 
     def send(
         self,

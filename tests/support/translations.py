@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from django.utils.translation.template import templatize
@@ -56,8 +57,9 @@ class Catalogue:
         """Return the folder with the files of a language."""
         return self.locale / locale / "LC_MESSAGES"
 
+    @cached_property
     def marked(self) -> dict[Key, list[str]]:
-        """Return every translatable string, in the order of the files, with the files that have it."""
+        """Every translatable string, in the order of the files, with the files that have it."""
         found: dict[Key, list[str]] = {}
         paths = [path for folder in self.folders for kind in ("*.py", "*.html") for path in folder.rglob(kind)]
         for path in sorted(paths, key=lambda path: path.relative_to(self.root).as_posix()):

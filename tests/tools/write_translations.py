@@ -28,7 +28,7 @@ def updated(catalogue: Catalogue, file: Path) -> polib.POFile:
     known = {_key(entry): entry for entry in before if not entry.obsolete}
     after = polib.POFile(wrapwidth=_WIDTH)
     after.header, after.metadata = before.header, before.metadata
-    for key, files in catalogue.marked().items():
+    for key, files in catalogue.marked.items():
         entry = known.get(key) or _new(key)
         entry.occurrences = [(name, "") for name in files]
         entry.flags = [flag for flag in entry.flags if flag != "python-format"]
