@@ -299,11 +299,17 @@ class TestOwners:
 class TestPagesOfRows:
     @pytest.fixture
     def many(self) -> None:
-        made = [Conversation(memory_id=f"m{n:03}", title=f"t{n % 7}", window="messages", limit=10) for n in range(130)]
-        Conversation.objects.bulk_create(made)
-        for number, row in enumerate(made):
-            counts = {"retained_count": number % 11, "next_position": number % 11 + number % 3}
-            Conversation.objects.filter(pk=row.pk).update(**counts)
+        Conversation.objects.bulk_create(
+            Conversation(
+                memory_id=f"m{n:03}",
+                title=f"t{n % 7}",
+                window="messages",
+                limit=10,
+                retained_count=n % 11,
+                next_position=n % 11 + n % 3,
+            )
+            for n in range(130)
+        )
 
     @pytest.mark.parametrize("order", ["", "1", "-1", "2", "4", "-4", "5", "-5", "6", "-5.1"])
     def test_have_each_row_once_and_in_its_order(self, admin_client: Client, many: None, order: str) -> None:
