@@ -63,7 +63,7 @@ def talk(**settings: Any) -> Conversation:
     memory = made.memory
     memory.add(SystemMessage("plantedFirstSystem"), UserMessage("plantedEvicted", name="plantedSpeaker"))
     memory.add(SystemMessage("plantedSystem"))
-    for number in range(4):
+    for number in range(3):
         call = ToolExecutionRequest(f"plantedCallId{number}", "plantedTool", '{"what": "plantedArgument"}')
         memory.add(UserMessage(f"plantedAsked {number} " * 20, attributes={"note": "plantedAttribute"}))
         memory.add(AiMessage(None, [call], thinking="plantedThinking"))

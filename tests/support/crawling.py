@@ -20,7 +20,7 @@ from django.test import Client
 
 __all__ = ["Answer", "crawl"]
 
-_MOST_VALUES = 3
+_MOST_VALUES = 2
 _MOST_ALIKE = 8
 _MOST_ADDRESSES = 1500
 # Who erases a user sees the log of all that the user did, and searches are in it with their words.
