@@ -108,7 +108,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
 
 
 def _delete(style: Any, tables: Sequence[str], *, reset_sequences: bool = False, allow_cascade: bool = False) -> Any:
-    """Empty the tables that have rows, which are few: TRUNCATE takes 60 times as long as DELETE where there are but few.
+    """Empty the tables that have rows. TRUNCATE takes 60 times as long as DELETE where there are but a few rows.
 
     Only what migrations made of the models stays. To make it again takes longer than most tests.
     """

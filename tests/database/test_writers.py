@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,12 +17,13 @@ from chatmemory.models import Conversation
 from tests.support.cutting import cut_all_others, wait_until_alone
 from tests.support.factories import ConversationFactory
 from tests.support.traffic_check import check_history, check_order, read_logs
+from tests.support.traffic_processes import TrafficProcess
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 WRITERS = 8
-EACH = int(os.environ.get("CHATMEMORY_TEST_ADDS", "60"))
+EACH = int(os.environ.get("CHATMEMORY_TEST_ADDS", "30"))
 KILLS = int(os.environ.get("CHATMEMORY_TEST_KILLS", "12"))
 
 
@@ -49,7 +47,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-Start = Callable[..., "subprocess.Popen[bytes]"]
+Start = Callable[..., TrafficProcess]
 
 
 @pytest.fixture
@@ -58,30 +56,13 @@ def start(tmp_path: Path) -> Iterator[Start]:
     processes = []
 
     def start(
-        role: str,
-        name: str,
-        count: int,
-        conversation: Conversation,
-        options: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> subprocess.Popen[bytes]:
-        environment = os.environ | {
-            "DJANGO_SETTINGS_MODULE": "tests.settings.base",
-            "CHATMEMORY_TEST_NAME": str(connection.settings_dict["NAME"]),
-            "CHATMEMORY_TEST_OPTIONS": json.dumps(options or {}),
-        }
-        arguments = [role, name, str(count), name, str(conversation.pk), str(tmp_path / f"{name}.jsonl")]
-        command = [sys.executable, "-m", "tests.support.traffic", *arguments]
-        processes.append(subprocess.Popen(command, env=environment, **kwargs))
+        role: str, name: str, count: int, conversation: Conversation, options: dict[str, Any] | None = None
+    ) -> TrafficProcess:
+        processes.append(TrafficProcess(role, name, count, conversation, tmp_path, options or {}))
         return processes[-1]
 
     yield start
     for process in processes:
-        end(process)
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    with process:
         process.kill()
 
 
@@ -117,20 +98,18 @@ def test_killed_writers_leave_whole_batches_or_nothing(start: Start, tmp_path: P
     conversation = ConversationFactory(window="tokens", limit=100)
     before = copy.copy(conversation)
     chance = random.Random(1)
-    running: dict[str, subprocess.Popen[bytes]] = {}
+    running: dict[str, TrafficProcess] = {}
     number = 0
     for _ in range(KILLS):
         while len(running) < 4:
-            running[f"k{number}"] = start("add", f"k{number}", 100_000, conversation, stdout=subprocess.PIPE)
+            running[f"k{number}"] = start("add", f"k{number}", 100_000, conversation)
             number += 1
         process = running.pop(chance.choice(list(running)))
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"  # killed while it starts, it would prove nothing
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(timeout=chance.random() * 0.1)
-        end(process)
+        process.wait_for_begin()  # killed while it starts, it would prove nothing
+        assert process.wait(timeout=chance.random() * 0.1) is None
+        process.kill()
     for process in running.values():
-        end(process)
+        process.kill()
     wait_until_alone()
     logs = read_logs(tmp_path)
     assert check_history(conversation, logs) > 0
@@ -143,24 +122,23 @@ if connection.vendor != "sqlite":  # which has no connections to cut
         conversation = ConversationFactory(window="messages", limit=7)
         before = copy.copy(conversation)
         chance = random.Random(1)
-        processes = [start("insist", f"i{number}", 150, conversation, stdout=subprocess.PIPE) for number in range(3)]
+        processes = [start("insist", f"i{number}", 150, conversation) for number in range(3)]
         for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
+            process.wait_for_begin()
 
         def acknowledged() -> int:
             return sum(record["act"] == "done" for records in read_logs(tmp_path).values() for record in records)
 
-        while any(process.poll() is None for process in processes):
+        while any(process.wait(0) is None for process in processes):
             done = acknowledged()
             cut_all_others()
             time.sleep(chance.random() * 0.3)
             # On a busy machine the next cut would come before anybody had connected again.
             wait_until(
-                lambda done=done: acknowledged() > done or all(process.poll() is not None for process in processes),
+                lambda done=done: acknowledged() > done or all(process.wait(0) is not None for process in processes),
                 "nothing is added",
             )
-        assert [process.returncode for process in processes] == [0] * len(processes)
+        assert [process.wait(0) for process in processes] == [0] * len(processes)
         logs = read_logs(tmp_path)
         assert any(record["act"] == "failed" for records in logs.values() for record in records)
         assert check_history(conversation, logs) == 450

@@ -152,14 +152,12 @@ def text_of(message: Any) -> str:
     return str(message.text)
 
 
-if __name__ == "__main__":
-    django.setup()
-
+def work(role: str, name: str, count: str, seed: str, key: str, path: str, begin: Callable[[], object]) -> None:
+    """Do what the arguments of the program say, once ``begin`` is called."""
     from chatmemory.models import Conversation
     from tests.support.compacting import compact_again_and_again
     from tests.support.traffic_names import make_by_keys, say_by_names
 
-    role, name, count, seed, key, path = sys.argv[1:]
     given = (
         Conversation.objects.select_related("owner").get(pk=key),
         name,
@@ -167,8 +165,7 @@ if __name__ == "__main__":
         random.Random(seed),
         open_log(Path(path)),
     )
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
+    begin()
     if role in ("add", "meddle"):
         {"add": add, "meddle": meddle}[role](*given)
     else:
@@ -181,3 +178,8 @@ if __name__ == "__main__":
             "key": make_by_keys,
         }
         others[role](*given, stop=Path(path).parent / "stop")
+
+
+if __name__ == "__main__":
+    django.setup()
+    work(*sys.argv[1:], begin=lambda: print("ready", flush=True))  # noqa: T201
