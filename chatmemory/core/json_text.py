@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from enum import Enum
+from json.encoder import encode_basestring
 from typing import Any, NoReturn
 from uuid import UUID
 
@@ -22,13 +23,17 @@ MAX_DOCUMENT_CHARS = 20_000_000
 
 _MAX_NUMBER_CHARS = 1000
 
-_ESCAPES = {"\b": r"\b", "\t": r"\t", "\n": r"\n", "\f": r"\f", "\r": r"\r", '"': r"\"", "\\": r"\\"}
-_TO_ESCAPE = re.compile(r'[\x00-\x1f"\\]')
+# Those that have no letter of their own. Python writes the digits of their codes in lower case.
+_CODED = re.compile(r"([\x00-\x07\x0b\x0e-\x1f])")
 
 
 def _string(value: str) -> str:
-    escaped = _TO_ESCAPE.sub(lambda found: _ESCAPES.get(found[0]) or f"\\u{ord(found[0]):04X}", value)
-    return f'"{escaped}"'
+    if not _CODED.search(value):
+        return encode_basestring(value)
+    parts = _CODED.split(value)
+    parts[::2] = [encode_basestring(part)[1:-1] for part in parts[::2]]
+    parts[1::2] = [f"\\u{ord(part):04X}" for part in parts[1::2]]
+    return f'"{"".join(parts)}"'
 
 
 def _double(value: float) -> str:
