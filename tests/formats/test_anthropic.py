@@ -582,35 +582,39 @@ _CONTROLS = "".join(map(chr, range(0x21)))
 # Blank is what Java trims or what Anthropic does, and they differ in control characters and odd spaces.
 _some = texts(min_size=1, max_size=10).filter(lambda text: bool(text.strip(_CONTROLS).strip()))
 
+# Made once: a strategy is examined before its first draw, which takes longer than the draw.
+_contents = st.builds(TextContent, _some) | st.sampled_from([PNG, WEB_IMAGE, PDF, PdfFileContent("http://x/a")])
+_users = st.builds(UserMessage, _some) | st.builds(UserMessage, st.lists(_contents, min_size=1, max_size=3))
+_results = st.lists(_contents, min_size=1, max_size=2)
+_thinking = st.none() | texts(max_size=5)
+_redacted = st.lists(_some, min_size=1, max_size=2)
+_arguments = st.dictionaries(texts(max_size=3), json_values())
+_answers, _answers_with_calls = _some.map(str.rstrip), st.none() | _some
+
 
 @st.composite
 def _conversations(draw: st.DrawFn) -> list[ChatMessage]:
     """Turns that lose nothing in Anthropic's format."""
-    contents = st.builds(TextContent, _some) | st.sampled_from([PNG, WEB_IMAGE, PDF, PdfFileContent("http://x/a")])
-    users = st.builds(UserMessage, _some) | st.builds(UserMessage, st.lists(contents, min_size=1, max_size=3))
-    results = st.lists(contents, min_size=1, max_size=2)
     given: list[ChatMessage] = [SystemMessage(draw(_some))] if draw(st.booleans()) else []
     for turn in range(draw(st.integers(1, 3))):
         if not isinstance(given[-1] if given else None, ToolExecutionResultMessage) or draw(st.booleans()):
-            given.append(draw(users))
+            given.append(draw(_users))
         attributes: dict[str, Any] = {}
-        thinking = draw(st.none() | texts(max_size=5))
+        thinking = draw(_thinking)
         if thinking is not None:
             attributes["thinking_signature"] = draw(st.sampled_from(["s", "YQ=="]))
         if draw(st.booleans()):
-            attributes["redacted_thinking"] = draw(st.lists(_some, min_size=1, max_size=2))
+            attributes["redacted_thinking"] = draw(_redacted)
         requests = [
-            ToolExecutionRequest(
-                f"{turn}_{index}", "now", dumps(draw(st.dictionaries(texts(max_size=3), json_values())))
-            )
+            ToolExecutionRequest(f"{turn}_{index}", "now", dumps(draw(_arguments)))
             for index in range(draw(st.integers(0, 2)))
         ]
-        text = draw((st.none() | _some) if requests else _some.map(str.rstrip))
+        text = draw(_answers_with_calls if requests else _answers)
         given.append(AiMessage(text, requests, thinking=thinking, attributes=attributes))
         for request in requests:
             error = draw(st.sampled_from([None, False]))
             given.append(
-                ToolExecutionResultMessage(request.id, "now", contents=draw(results), is_error=error),
+                ToolExecutionResultMessage(request.id, "now", contents=draw(_results), is_error=error),
             )
     return given
 

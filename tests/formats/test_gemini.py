@@ -574,35 +574,40 @@ _CONTROLS = "".join(map(chr, range(0x21)))
 # Blank is what Java trims or what is left out here, and they differ in control characters and odd spaces.
 _some = texts(min_size=1, max_size=10).filter(lambda text: bool(text.strip(_CONTROLS).strip()))
 
+# Made once: a strategy is examined before its first draw, which takes longer than the draw.
+_media = st.sampled_from(
+    [
+        PNG,
+        VideoContent("https://youtu.be/1"),
+        PdfFileContent(base64_data="aGk="),
+        AudioContent("gs://x/a", mime_type="audio/wav"),
+    ]
+)
+_contents = st.lists(st.builds(TextContent, _some) | _media, min_size=1, max_size=3)
+_arguments = st.dictionaries(texts(max_size=3), json_values())
+_texts_of_results, _media_of_results = st.lists(_some, max_size=2), st.lists(_media, max_size=2)
+_answers_with_calls = st.none() | _some
+
 
 @st.composite
 def _conversations(draw: st.DrawFn) -> list[ChatMessage]:
     """Turns that lose nothing in Gemini's format."""
-    media = st.sampled_from(
-        [
-            PNG,
-            VideoContent("https://youtu.be/1"),
-            PdfFileContent(base64_data="aGk="),
-            AudioContent("gs://x/a", mime_type="audio/wav"),
-        ]
-    )
-    contents = st.builds(TextContent, _some) | media
     given: list[ChatMessage] = [SystemMessage(draw(_some))] if draw(st.booleans()) else []
     for turn in range(draw(st.integers(1, 3))):
         if not isinstance(given[-1] if given else None, ToolExecutionResultMessage) or draw(st.booleans()):
-            given.append(UserMessage(draw(st.lists(contents, min_size=1, max_size=3))))
+            given.append(UserMessage(draw(_contents)))
         has_ids = draw(st.booleans())
         requests = [
             ToolExecutionRequest(
                 f"{turn}_{index}" if has_ids else None,
                 draw(st.sampled_from(["now", "then"])),
-                dumps(draw(st.dictionaries(texts(max_size=3), json_values()))),
+                dumps(draw(_arguments)),
             )
             for index in range(draw(st.integers(0, 2)))
         ]
-        given.append(AiMessage(draw((st.none() | _some) if requests else _some), requests))
+        given.append(AiMessage(draw(_answers_with_calls if requests else _some), requests))
         for request in requests:
-            said = [*map(TextContent, draw(st.lists(_some, max_size=2))), *draw(st.lists(media, max_size=2))]
+            said = [*map(TextContent, draw(_texts_of_results)), *draw(_media_of_results)]
             given.append(
                 ToolExecutionResultMessage(
                     request.id,
