@@ -260,7 +260,7 @@ class TestLargeMemories:
     def test_long_messages_are_stored_in_statements_that_a_server_takes(self) -> None:
         conversation = ConversationFactory(window="messages", limit=100)
         # No character takes more bytes of a statement.
-        said = [UserMessage([TextContent("\U0001f600" * 90_000), TextContent(str(number))]) for number in range(60)]
+        said = [UserMessage([TextContent("\U00020000" * 90_000), TextContent(str(number))]) for number in range(60)]
         conversation.memory.add(*said)
         assert conversation.memory.messages() == said
 
