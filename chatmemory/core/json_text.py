@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from enum import Enum
-from json.encoder import encode_basestring
 from typing import Any, NoReturn
 from uuid import UUID
 
@@ -23,15 +22,17 @@ MAX_DOCUMENT_CHARS = 20_000_000
 
 _MAX_NUMBER_CHARS = 1000
 
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+
 # Those that have no letter of their own. Python writes the digits of their codes in lower case.
 _CODED = re.compile(r"([\x00-\x07\x0b\x0e-\x1f])")
 
 
 def _string(value: str) -> str:
     if not _CODED.search(value):
-        return encode_basestring(value)
+        return _quoted(value)
     parts = _CODED.split(value)
-    parts[::2] = [encode_basestring(part)[1:-1] for part in parts[::2]]
+    parts[::2] = [_quoted(part)[1:-1] for part in parts[::2]]
     parts[1::2] = [f"\\u{ord(part):04X}" for part in parts[1::2]]
     return f'"{"".join(parts)}"'
 

@@ -133,7 +133,7 @@ def test_a_summary_is_made_for_those_who_may_have_one_made_and_read_it(settings:
 
 @pytest.mark.parametrize("permissions", list(subsets()), ids=lambda permissions: "+".join(permissions) or "none")
 def test_words_are_for_those_who_may_read_and_acts_for_those_who_may_act(permissions: tuple[str, ...]) -> None:
-    """One member of staff makes all calls, for to make one with a session takes longer than a call."""
+    """One member of staff makes all calls, because signing in takes longer than a call."""
     theirs, user = planted(), member(permissions)
     client = signed_in(user)
     reads = "read_message_text" in permissions
