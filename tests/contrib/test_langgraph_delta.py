@@ -71,7 +71,7 @@ class TestHistory:
     def test_is_found_at_once(self, frequency: int) -> None:
         saver = DjangoSaver()
         graph = graph_of(saver, frequency=frequency)
-        for number in range(4):
+        for number in range(6):
             graph.invoke(_turn(number), CONFIG)
         self._check(saver)
 
@@ -151,7 +151,7 @@ def test_a_turn_costs_as_many_statements_however_many_there_were() -> None:
         saver = DjangoSaver()
         graph = graph_of(saver)
         found = {}
-        for number in range(1, 13):
+        for number in range(1, 41):
             captured = await sync_to_async(lambda: CaptureQueriesContext(connections["default"]).__enter__())()
             await graph.ainvoke(_turn(number), CONFIG)
             await sync_to_async(captured.__exit__)(None, None, None)
@@ -159,7 +159,7 @@ def test_a_turn_costs_as_many_statements_however_many_there_were() -> None:
         return found
 
     found = run(counted())
-    assert found[12] == found[5]
+    assert found[40] == found[5]
 
 
 def test_pruning_looks_at_all_that_is_needed_at_once() -> None:

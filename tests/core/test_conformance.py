@@ -201,17 +201,14 @@ def check_state(scenario: dict[str, Any], expect: dict[str, Any], memory: Any, s
         assert [estimator.estimate_token_count_in_message(message) for message in messages] == expect["token_counts"]
 
 
-NAMED, RANDOM = load("named")["scenarios"], load("random")["scenarios"]
-
-# What leaves is decided by the same code wherever messages are stored, which all the others are put through in memory.
-ON_THE_ORM = NAMED + RANDOM[:100]
+SCENARIOS = load("named")["scenarios"] + load("random")["scenarios"]
 
 
 def named(scenarios: list[Any], deviations: dict[str, str]) -> list[Any]:
     return [pytest.param(scenario, id=scenario["name"]) for scenario in scenarios if scenario["name"] not in deviations]
 
 
-@pytest.mark.parametrize("scenario", named(NAMED + RANDOM, DEVIATIONS))
+@pytest.mark.parametrize("scenario", named(SCENARIOS, DEVIATIONS))
 def test_in_memory(scenario: dict[str, Any]) -> None:
     kind = scenario["store"]
     spec = scenario.get("memory") or {}
@@ -221,13 +218,13 @@ def test_in_memory(scenario: dict[str, Any]) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("scenario", named(ON_THE_ORM, ORM_DEVIATIONS))
+@pytest.mark.parametrize("scenario", named(SCENARIOS, ORM_DEVIATIONS))
 def test_on_the_orm(scenario: dict[str, Any]) -> None:
     run(scenario, DjangoChatMemoryStore(), None)
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("scenario", named(NAMED, ORM_DEVIATIONS))
+@pytest.mark.parametrize("scenario", named(load("named")["scenarios"], ORM_DEVIATIONS))
 def test_a_foreign_memory_on_the_orm(scenario: dict[str, Any]) -> None:
     """The store also serves a memory that knows nothing but its three methods."""
     store = DjangoChatMemoryStore()
