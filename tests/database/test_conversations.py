@@ -259,7 +259,7 @@ class TestLargeMemories:
 
     def test_long_messages_are_stored_in_statements_that_a_server_takes(self) -> None:
         conversation = ConversationFactory(window="messages", limit=100)
-        # No character takes more bytes of a statement.
+        # Four bytes each, in the text and in the payload.
         said = [UserMessage([TextContent("\U00020000" * 90_000), TextContent(str(number))]) for number in range(60)]
         conversation.memory.add(*said)
         assert conversation.memory.messages() == said
