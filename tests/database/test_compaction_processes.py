@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,12 @@ from typing import Any
 import pytest
 
 from chatmemory.verification import verify
-from tests.database.test_writers import Start, end, start
+from tests.database.test_writers import Start, start
 from tests.support.compacting import check_summaries
 from tests.support.cutting import wait_until_alone
 from tests.support.factories import ConversationFactory
 from tests.support.traffic_check import check_history, read_logs
+from tests.support.traffic_processes import TrafficProcess
 
 __all__ = ["start"]  # the fixture
 
@@ -25,16 +25,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 KILLS = int(os.environ.get("CHATMEMORY_TEST_KILLS", "3"))
 
 
-def ready(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n"
-    return process
-
-
-def kill_after(process: subprocess.Popen[bytes], seconds: float) -> None:
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(timeout=seconds)
-    end(process)
+def kill_after(process: TrafficProcess, seconds: float) -> None:
+    assert process.wait(timeout=seconds) is None
+    process.kill()
 
 
 @pytest.mark.parametrize("settings", [{"window": "tokens", "limit": 160, "low_water": 60, "whole_turns": True}])
@@ -45,20 +38,16 @@ def test_killed_workers_and_writers_lose_no_message_and_no_summary(
     conversation = ConversationFactory(**settings)
     chance = random.Random(1)
 
-    def begin(role: str, name: str, count: int) -> subprocess.Popen[bytes]:
-        return start(role, name, count, conversation, stdout=subprocess.PIPE)
-
-    writers = [begin("add", "w0", 150), begin("add", "w1", 100_000)]
-    workers = [begin("compact", f"c{number}", 1) for number in range(KILLS + 1)]
+    writers = [start("add", "w0", 150, conversation), start("add", "w1", 100_000, conversation)]
+    workers = [start("compact", f"c{number}", 1, conversation) for number in range(KILLS + 1)]
     for process in [*writers, *workers]:
-        ready(process)
+        process.wait_for_begin()
     for process in [*workers[1:], writers[1]]:
         kill_after(process, 0.1 + chance.random() * 0.4)
     assert writers[0].wait(timeout=60) == 0
     until = time.monotonic() + 30
     while not is_acknowledged(tmp_path) and time.monotonic() < until:
-        with pytest.raises(subprocess.TimeoutExpired):
-            workers[0].wait(timeout=0.05)
+        assert workers[0].wait(timeout=0.05) is None
     (tmp_path / "stop").touch()
     assert workers[0].wait(timeout=60) == 0
     wait_until_alone()

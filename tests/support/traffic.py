@@ -152,6 +152,11 @@ def text_of(message: Any) -> str:
     return str(message.text)
 
 
+def _say_ready() -> None:
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+
+
 def work(role: str, name: str, count: str, seed: str, key: str, path: str, begin: Callable[[], object]) -> None:
     """Do what the arguments of the program say, once ``begin`` is called."""
     from chatmemory.models import Conversation
@@ -182,4 +187,4 @@ def work(role: str, name: str, count: str, seed: str, key: str, path: str, begin
 
 if __name__ == "__main__":
     django.setup()
-    work(*sys.argv[1:], begin=lambda: print("ready", flush=True))  # noqa: T201
+    work(*sys.argv[1:], begin=_say_ready)
