@@ -14,7 +14,7 @@ from django.apps import apps
 from django.contrib.auth.models import Permission
 from django.contrib.contenttypes.models import ContentType
 from django.core.management.commands import flush
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection
 from django.test import Client
 from hypothesis import HealthCheck, settings
 
@@ -97,8 +97,13 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
     if connection.vendor == "postgresql" and os.environ.get("CHATMEMORY_TEST_PARTITIONS"):
         with django_db_blocker.unblock():
             partition_messages()
+    with django_db_blocker.unblock():
+        before = set(Permission.objects.values_list("pk", "codename", "content_type__model"))
     with distributed(django_db_blocker) if NAMES_ARE_KEPT else nullcontext():
         yield
+    with django_db_blocker.unblock():
+        after = set(Permission.objects.values_list("pk", "codename", "content_type__model"))
+    assert after == before, "a test has changed the permissions that all tests share"
     if connection.vendor != "sqlite":
         # A thread that has ended leaves its connection to the garbage collector, and which test is the last is chance
         # with several processes. PostgreSQL drops no database that is in use.
@@ -127,8 +132,9 @@ def _delete(style: Any, tables: Sequence[str], *, reset_sequences: bool = False,
 _OF_MIGRATIONS = {ContentType._meta.db_table, Permission._meta.db_table}
 
 
-def _migrate_nothing(*_args: Any) -> None:
-    """Instead of making content types and permissions again after each test."""
+def _migrate_nothing(verbosity: int, interactive: bool, database: str) -> None:
+    """Make no content types and permissions again after a test, for they stay."""
+    assert database == DEFAULT_DB_ALIAS, "those of another database are not kept"
 
 
 def _height(model: Any) -> int:

@@ -24,7 +24,7 @@ _MAX_NUMBER_CHARS = 1000
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
 
-# Those that have no letter of their own. Python writes the digits of their codes in lower case.
+# Control characters without a short escape such as \n. Jackson writes their codes in upper case, Python in lower case.
 _CODED = re.compile(r"([\x00-\x07\x0b\x0e-\x1f])")
 
 

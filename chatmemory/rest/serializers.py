@@ -39,7 +39,7 @@ class _WindowedSerializer(StrictSerializer, serializers.ModelSerializer[Conversa
     """A serializer with the settings of a window."""
 
     def get_fields(self) -> dict[str, Any]:
-        # To make them from the model takes as long as the rest of a request.
+        # To make them from the model takes as long as the rest of a request. None depends on the request.
         return deepcopy(_model_fields(type(self)))
 
     def validate_limit(self, value: int) -> int:

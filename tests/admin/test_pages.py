@@ -378,7 +378,7 @@ class TestDownloads:
 class TestWeight:
     def test_a_long_text_is_cut_and_can_be_had_whole(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=5)
-        # More than is read for a page, so that of some only the beginning is.
+        # More than is read for one page: of some messages only the beginning is read.
         made.memory.add(*(UserMessage("x" * 100_000) for _ in range(50)))
         shown_page = html(admin_client, page(made))
         assert len(shown_page) < 1_500_000

@@ -9,7 +9,7 @@ from chatmemory.database import callers_transaction
 
 
 @pytest.fixture
-def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_wait_for_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work beside a transaction waits one second, and not five, for a lock that it will not have."""
     if connection.vendor == "sqlite":
         monkeypatch.setitem(connections.settings["default"]["OPTIONS"], "timeout", 1)

@@ -374,6 +374,7 @@ async def take():
 pipes = os.pipe(), os.pipe()
 child = os.fork()
 mine, others = pipes if child else reversed(pipes)
+os.close(mine[1]), os.close(others[0])
 there, here = os.fdopen(mine[0], "rb", 0), os.fdopen(others[1], "wb", 0)
 asyncio.run(take())
 if child:

@@ -431,7 +431,7 @@ def run_sync() -> Any:
 
 
 class TestWithinATransaction:
-    @pytest.mark.usefixtures("little_patience")
+    @pytest.mark.usefixtures("short_wait_for_lock")
     def test_that_changed_the_conversation_the_error_says_what_to_do(self) -> None:
         add(HI)
         with transaction.atomic():

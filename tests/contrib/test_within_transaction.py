@@ -67,7 +67,7 @@ if connection.vendor == "sqlite":  # there they wait one after the other, each a
     CHANGES = {"memory": CHANGES["memory"]}
 
 
-@pytest.mark.usefixtures("little_patience")
+@pytest.mark.usefixtures("short_wait_for_lock")
 def test_that_locked_the_conversation_each_change_says_what_to_do() -> None:
     conversation = ConversationFactory(owner=None, memory_id="t")
 

@@ -7,6 +7,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from chatmemory.models import Conversation
 from tests.support.cutting import cut_all_others, wait_until_alone
 from tests.support.factories import ConversationFactory
 from tests.support.traffic_check import check_history, check_order, read_logs
-from tests.support.traffic_processes import TrafficProcess
+from tests.support.traffic_processes import TrafficProcess, begin_together, new_gate
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -56,9 +57,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
     processes = []
 
     def start(
-        role: str, name: str, count: int, conversation: Conversation, options: dict[str, Any] | None = None
+        role: str,
+        name: str,
+        count: int,
+        conversation: Conversation,
+        options: dict[str, Any] | None = None,
+        gate: Any = None,
     ) -> TrafficProcess:
-        processes.append(TrafficProcess(role, name, count, conversation, tmp_path, options or {}))
+        processes.append(TrafficProcess(role, name, count, conversation, tmp_path, options or {}, gate))
         return processes[-1]
 
     yield start
@@ -66,32 +72,50 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.kill()
 
 
+def count_changes(logs: dict[str, list[dict[str, Any]]]) -> int:
+    """Return how often another process said the next message than the one before."""
+    said = [
+        (position, name)
+        for name, records in logs.items()
+        for record in records
+        if record["act"] == "done"
+        for position in record["positions"]
+    ]
+    return sum(one[1] != next_[1] for one, next_ in pairwise(sorted(said)))
+
+
 @pytest.mark.parametrize("settings", [{}, {"low_water": 60, "whole_turns": True}], ids=["LangChain4j's", "a mark"])
 def test_all_is_as_if_one_process_had_done_it(settings: dict[str, Any], start: Start, tmp_path: Path) -> None:
     """Batches and single messages, keys delivered twice; others read, rewrite, clear and change the window."""
     conversation = ConversationFactory(window="messages", limit=7, **settings)
     before = copy.copy(conversation)
-    processes = [start("add", f"w{number}", EACH, conversation) for number in range(WRITERS)]
-    processes.append(start("meddle", "m", EACH // 2, conversation))
-    readers = [start("read", f"r{number}", 20, conversation) for number in range(2)]
+    gate = new_gate()
+    processes = [start("add", f"w{number}", EACH, conversation, gate=gate) for number in range(WRITERS)]
+    processes.append(start("meddle", "m", EACH // 2, conversation, gate=gate))
+    readers = [start("read", f"r{number}", 20, conversation, gate=gate) for number in range(2)]
+    begin_together(gate, [*processes, *readers])
     assert [process.wait(timeout=600) for process in processes] == [0] * len(processes)
     (tmp_path / "stop").touch()
     assert [process.wait(timeout=60) for process in readers] == [0] * len(readers)
     logs = read_logs(tmp_path)
     assert check_history(conversation, logs) == WRITERS * EACH
     assert check_order(conversation, before, logs) >= 40
+    assert count_changes(logs) > 2 * WRITERS, "they did not write at the same time"
 
 
 @pytest.mark.parametrize("way", OPTIONS[connection.vendor])
 def test_nothing_is_lost_whatever_the_connections_are_set_to(way: str, start: Start, tmp_path: Path) -> None:
     conversation = ConversationFactory(window="tokens", limit=60)
     before = copy.copy(conversation)
-    given = 20, conversation, OPTIONS[connection.vendor][way]
+    gate = new_gate()
+    given = 20, conversation, OPTIONS[connection.vendor][way], gate
     processes = [start("add", f"w{number}", *given) for number in range(3)]
+    begin_together(gate, processes)
     assert [process.wait(timeout=300) for process in processes] == [0] * len(processes)
     logs = read_logs(tmp_path)
     assert check_history(conversation, logs) == 60
     check_order(conversation, before, logs)
+    assert count_changes(logs) > 3, "they did not write at the same time"
 
 
 def test_killed_writers_leave_whole_batches_or_nothing(start: Start, tmp_path: Path) -> None:

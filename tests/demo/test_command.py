@@ -1,6 +1,7 @@
 """``python manage.py demo``, run as a newcomer runs it: as a process of its own.
 
-Those that end soon are forked from one that has imported everything; how that is started others show.
+Runs that end soon are forked from a process that has imported everything. The first run and the server are started as a
+newcomer starts them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from tests.support.paths import ROOT
 MANAGE = ("manage.py", "demo")
 SAMPLES = {sample.memory_id: sample for sample in read_samples()}
 
-# The demo's own settings, but that a password takes no quarter of a second.
+# The demo's own settings, except that hashing a password does not take a quarter of a second.
 SETTINGS = """
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from demo_project.settings import *
@@ -438,11 +439,6 @@ OUTDATED = {
 def test_a_half_made_database(demo: Demo, sql: str) -> None:
     demo.query(sql)
     assert "manage.py demo --reset" in demo.complaint("--no-serve")
-
-
-def test_reset_replaces_a_half_made_database(demo: Demo) -> None:
-    for sql in HALF_MADE.values():
-        demo.query(sql)
     demo.run_well("--no-serve", "--reset")
     assert_complete(demo)
 

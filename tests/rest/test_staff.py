@@ -159,9 +159,10 @@ def test_words_are_for_those_who_may_read_and_acts_for_those_who_may_act(permiss
 
 
 def is_telling(permissions: tuple[str, ...], needed: set[str]) -> bool:
-    """Whether a set shows what one permission does: it is that one, all but that one, or just what is needed.
+    """Return whether everybody's conversations are asked for with this set, too.
 
-    Of everybody's conversations no more is asked, for the rule is that of their owner's, which has every set.
+    It has at most one permission, lacks at most one, or is what the call needs, with or without reading. The other sets
+    are asked of one owner's conversations only, for the rule is the same.
     """
     few = len(permissions) <= 1 or len(permissions) >= len(PERMISSIONS) - 1
     return few or set(permissions) - {"read_message_text"} == needed - {"read_message_text"}

@@ -1,6 +1,5 @@
 """The project that the tests run in. ``CHATMEMORY_TEST_DATABASE`` picks the engine: sqlite, postgres or mysql."""
 
-import json
 import os
 import shutil
 import tempfile
@@ -85,9 +84,6 @@ _ENGINES: dict[str, dict[str, Any]] = {
 if "CHATMEMORY_TEST_NAME" in os.environ:
     for engine in _ENGINES.values():
         engine["NAME"] = os.environ["CHATMEMORY_TEST_NAME"]
-if "CHATMEMORY_TEST_OPTIONS" in os.environ:
-    for engine in _ENGINES.values():
-        engine["OPTIONS"] = engine.get("OPTIONS", {}) | json.loads(os.environ["CHATMEMORY_TEST_OPTIONS"])
 DATABASES = {
     "default": _ENGINES[os.environ.get("CHATMEMORY_TEST_DATABASE", "sqlite")],
     "other": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"},

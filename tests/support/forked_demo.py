@@ -1,7 +1,7 @@
 """``python manage.py demo``, often: forked from a process that has imported everything, which takes most of the time.
 
-A forked process has its own exit code, output and signals, as one that was started has. What it has not is the start:
-``tests/demo/test_command.py`` starts others for that.
+A forked process has its own exit code, output and signals, as one that was started has. Only the start is not tested by
+it; ``tests/demo/test_command.py`` starts other processes for that.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class ForkedDemo:
         order = {"arguments": arguments, "settings": settings, "program": program, "out": str(out), "err": str(err)}
         self._parent.stdin.write(json.dumps(order) + "\n")
         self._parent.stdin.flush()
-        return int(self._parent.stdout.readline()), out.read_text(), err.read_text()
+        code = self._parent.stdout.readline()
+        assert code, "the process that forks has ended"
+        return int(code), out.read_text(), err.read_text()
 
 
 def _fork() -> None:

@@ -13,9 +13,9 @@ from typing import Any
 __all__ = ["ONE_CERTIFICATE", "ProtocolServer", "in_pieces"]
 
 ONE_CERTIFICATE = str(Path(__file__).with_name("one_certificate.pem"))
-"""What ``SSL_CERT_FILE`` names: clients load every authority there is, though they speak without TLS here."""
+"""For ``SSL_CERT_FILE``: clients load every authority there is otherwise, and speak without TLS here anyway."""
 
-_POLL_SECONDS = 0.005  # which the end of each test waits for
+_POLL_SECONDS = 0.005  # the end of each test waits so long
 
 
 def in_pieces(chunks: Sequence[bytes], size: int) -> list[bytes]:

@@ -24,10 +24,6 @@ __all__ = ["Signals", "assistant"]
 _PATIENCE = 60  # seconds, for what takes milliseconds
 _PAUSE = 0.01  # seconds
 
-# A test does not wait for 15 seconds of silence, nor 3 until a turn looks whether it was interrupted.
-delivery.SILENCE = 0.3
-driver._LONGEST_DEAFNESS = 0.5
-
 
 class Signals:
     """The signals in a folder."""
@@ -134,5 +130,9 @@ class Signalled(ChatModel):
 
 def assistant(request: Any) -> Assistant:
     """Return the assistant that ``CHATMEMORY["ASSISTANT"]`` of ``tests.settings.turns`` names."""
+    # A test does not wait for 15 seconds of silence, nor 3 until a turn looks whether it was interrupted. Only the
+    # processes of servers come here.
+    delivery.SILENCE = 0.3
+    driver._LONGEST_DEAFNESS = 0.5
     timeout = float(os.environ.get("CHATMEMORY_TEST_TURN_TIMEOUT", "90"))
     return Assistant(Signalled(Signals(Path(os.environ["CHATMEMORY_TEST_SIGNALS"]))), turn_timeout=timeout)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import multiprocessing
-from contextlib import suppress
+import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import django
 from django.db import connection
 
-from chatmemory.models import Conversation
-from tests.support import traffic
+if TYPE_CHECKING:
+    from chatmemory.models import Conversation
 
-__all__ = ["TrafficProcess"]
+__all__ = ["TrafficProcess", "begin_together", "new_gate"]
+
+_PATIENCE = 60  # seconds, for what takes one
 
 _FORKING = multiprocessing.get_context("forkserver")
 # Each process imports what the parent's main program does, which is pytest.
@@ -23,7 +27,14 @@ class TrafficProcess:
     """A process that works on one conversation of the test database."""
 
     def __init__(
-        self, role: str, name: str, count: int, conversation: Conversation, folder: Path, options: dict[str, Any]
+        self,
+        role: str,
+        name: str,
+        count: int,
+        conversation: Conversation,
+        folder: Path,
+        options: dict[str, Any],
+        gate: Any = None,
     ) -> None:
         """
         Args:
@@ -33,17 +44,21 @@ class TrafficProcess:
             conversation: the one that it works on.
             folder: of the log.
             options: of its connection.
+            gate: what it waits for before it begins, from ``new_gate``.
         """
         self._begun = _FORKING.Event()
         arguments = [role, name, str(count), name, str(conversation.pk), str(folder / f"{name}.jsonl")]
         self._process = _FORKING.Process(
-            target=_work, args=(connection.settings_dict["NAME"], options, arguments, self._begun)
+            target=_work, args=(connection.settings_dict["NAME"], options, arguments, self._begun, gate)
         )
         self._process.start()
 
     def wait_for_begin(self) -> None:
-        """Wait until it begins to work."""
-        assert self._begun.wait(timeout=60)
+        """Wait until it begins to work, or waits for its gate."""
+        until = time.monotonic() + _PATIENCE
+        while not self._begun.wait(timeout=0.1):
+            assert self._process.exitcode is None, f"it ended with {self._process.exitcode}"
+            assert time.monotonic() < until, "it does not begin"
 
     def wait(self, timeout: float) -> int | None:
         """Wait at most ``timeout`` seconds until it ends, and return its exit code; None if it goes on."""
@@ -52,12 +67,31 @@ class TrafficProcess:
 
     def kill(self) -> None:
         """Kill it, whatever it does."""
-        with suppress(ProcessLookupError):
-            self._process.kill()
+        self._process.kill()
         self._process.join()
 
 
-def _work(database: Any, options: dict[str, Any], arguments: list[str], begun: Any) -> None:
+def new_gate() -> Any:
+    """Return what several processes wait for, so that none is through before the last begins."""
+    return _FORKING.Event()
+
+
+def begin_together(gate: Any, processes: Iterable[TrafficProcess]) -> None:
+    """Wait until all wait for the gate, and open it."""
+    for process in processes:
+        process.wait_for_begin()
+    gate.set()
+
+
+def _work(database: Any, options: dict[str, Any], arguments: list[str], begun: Any, gate: Any) -> None:
+    django.setup()  # the modules of this one's start are imported before, or not at all
+    from tests.support import traffic
+
+    def begin() -> None:
+        begun.set()
+        if gate is not None:
+            assert gate.wait(_PATIENCE)
+
     connection.settings_dict["NAME"] = database
     connection.settings_dict["OPTIONS"] = connection.settings_dict["OPTIONS"] | options
-    traffic.work(*arguments, begin=begun.set)
+    traffic.work(*arguments, begin=begin)

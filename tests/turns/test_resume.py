@@ -165,13 +165,13 @@ class TestFollow:
 
 
 @pytest.fixture
-def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_wait_for_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that is refused has waited 0.05 seconds for the turn before, and not 0.5."""
     monkeypatch.setattr(taking, "_WAIT_FOR_TURN", 0.05)
 
 
 class TestBusy:
-    @pytest.mark.usefixtures("little_patience")
+    @pytest.mark.usefixtures("short_wait_for_turn")
     def test_another_turn_is_refused_at_once(self, api: Client, conversation: Conversation) -> None:
         gate = Gate()
         with turn_under_way(api, conversation, "Hello", gate) as first:
@@ -187,7 +187,7 @@ class TestBusy:
         assert texts_of(first) == "Half whole"
         assert said(conversation) == ["Hello", "Half whole"]
 
-    @pytest.mark.usefixtures("little_patience")
+    @pytest.mark.usefixtures("short_wait_for_turn")
     def test_a_doubled_request_is_refused_and_then_answered(self, api: Client, conversation: Conversation) -> None:
         gate = Gate()
         with turn_under_way(api, conversation, "Hello", gate, idempotency_key="k") as first:

@@ -26,6 +26,7 @@ class Unsure:
     def __init__(self, random: Random | None = None, failures: float = 0) -> None:
         self.asked: list[str] = []
         self.answered: list[str] = []
+        self.called = 0
         self.fails = False
         self._random = random
         self._failures = failures
@@ -37,7 +38,8 @@ class Unsure:
         if self.fails or chance < self._failures:
             yield "Half"
             raise OSError("away")
-        if chance < 0.3 and not isinstance(messages[-1], ToolExecutionResultMessage):
+        if chance < self._failures + 0.2 and not isinstance(messages[-1], ToolExecutionResultMessage):
+            self.called += 1
             yield AiMessage(None, [ToolExecutionRequest("1", "look_up", '{"number": "7"}')])
             return
         self.answered.append(question)
@@ -255,4 +257,5 @@ def test_hundreds_of_retries_double_nothing(api: Client, conversation: Conversat
     assert sorted(model.answered) == sorted(set(model.answered))
     assert all(texts.count(f"To {question}") == 1 for question in model.answered)
     assert len(model.answered) > 10
+    assert model.called > 2, (model.called, len(model.answered))
     assert list(verify()) == []
