@@ -137,6 +137,12 @@ def test_everything_is_explained(operation: dict[str, Any]) -> None:
     assert operation["security"]
 
 
+def test_a_text_of_which_nothing_is_left_is_not_described_as_valid() -> None:
+    model = openapi_document()["components"]["schemas"]["NewConversation"]["properties"]["model"]
+    characters = [chr(code) for code in range(sys.maxunicode + 1)]
+    assert [each for each in characters if bool(re.search(model["pattern"], each)) != bool(each.strip())] == []
+
+
 def test_links_lead_to_operations() -> None:
     links = [
         link for each in OPERATIONS.values() for r in each["responses"].values() for link in r.get("links", {}).values()

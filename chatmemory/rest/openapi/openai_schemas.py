@@ -14,7 +14,7 @@ _SAID_TEXTS = {
 
 _BASE64 = "[A-Za-z0-9+/]+={0,2}"
 _PDF_DATA = f"^data:application/pdf;base64,{_BASE64}$"
-_URL_OR_DATA = rf"^(data:[\s\S]+;base64,{_BASE64}|{URL})$"
+_URL_OR_DATA = rf"^(data:[\s\S]*{NOT_BLANK}[\s\S]*;base64,{_BASE64}|{URL})$"
 
 OPENAI: dict[str, Schema] = {
     "OpenAiMessage": one_of(

@@ -9,7 +9,7 @@ from django.utils.translation import override
 from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
 
-from chatmemory.rest.openapi.shapes import COUNT, Schema, or_null
+from chatmemory.rest.openapi.shapes import COUNT, NOT_TRIMMED, Schema, or_null
 
 __all__ = ["fields_of"]
 
@@ -35,6 +35,6 @@ def _schema(field: Any, read: Schema) -> Schema:
         column = serializer.Meta.model._meta.get_field(field.source)
         schema |= COUNT if isinstance(column, PositiveIntegerField) else {"minimum": 0}
     if isinstance(field, serializers.CharField) and not (field.read_only or field.allow_blank):
-        schema |= {"minLength": 1, **({"pattern": r"\S"} if field.trim_whitespace else {})}
+        schema |= {"minLength": 1, **({"pattern": NOT_TRIMMED} if field.trim_whitespace else {})}
     # OpenAPI 3.0 and 3.1 say it in two ways; which one, is a setting.
     return or_null(schema) if read.get("nullable") or "null" in types else schema

@@ -10,6 +10,7 @@ __all__ = [
     "COUNT",
     "MOMENT",
     "NOT_BLANK",
+    "NOT_TRIMMED",
     "URL",
     "Schema",
     "closed",
@@ -26,6 +27,9 @@ __all__ = [
 Schema = dict[str, Any]
 
 NOT_BLANK = r"[^\x00-\x20]"
+
+# A character that REST framework does not take off. JavaScript's \S would be others: U+001D and U+FEFF, say.
+NOT_TRIMMED = r"[^\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 
 # As chatmemory.core.arguments.require_url has it.
 _URL_CHARACTER = r"[^\x00-\x20\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\x22<>\\^`{|}%#]"
