@@ -90,15 +90,17 @@ class Demo:
         self.forked = forked
         self.database = database or folder / "demo.sqlite3"
         self.settings = [f"DATABASES['default']['NAME'] = {str(self.database)!r}"]
+        self.environment = environment(folder, self.settings)
 
     def add_setting(self, line: str) -> None:
         self.settings.append(line)
+        environment(self.folder, self.settings)
 
     def start(self, *arguments: str, out: int = PIPE) -> Popen[str]:
         return Popen(
             [sys.executable, *MANAGE, *arguments],
             cwd=ROOT,
-            env=environment(self.folder, self.settings),
+            env=self.environment,
             stdout=out,
             stderr=PIPE,
             text=True,
