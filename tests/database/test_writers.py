@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from chatmemory.models import Conversation
 from tests.support.cutting import cut_all_others, wait_until_alone
 from tests.support.factories import ConversationFactory
 from tests.support.traffic_check import check_history, check_order, read_logs
-from tests.support.traffic_processes import TrafficProcess, begin_together, new_gate
+from tests.support.traffic_processes import STEPS, TrafficProcess, new_barrier
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -56,15 +55,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts a process of traffic; at the end of the test none is left."""
     processes = []
 
-    def start(
-        role: str,
-        name: str,
-        count: int,
-        conversation: Conversation,
-        options: dict[str, Any] | None = None,
-        gate: Any = None,
-    ) -> TrafficProcess:
-        processes.append(TrafficProcess(role, name, count, conversation, tmp_path, options or {}, gate))
+    def start(*args: Any, **kwargs: Any) -> TrafficProcess:
+        processes.append(TrafficProcess(tmp_path, *args, **kwargs))
         return processes[-1]
 
     yield start
@@ -89,33 +81,32 @@ def test_all_is_as_if_one_process_had_done_it(settings: dict[str, Any], start: S
     """Batches and single messages, keys delivered twice; others read, rewrite, clear and change the window."""
     conversation = ConversationFactory(window="messages", limit=7, **settings)
     before = copy.copy(conversation)
-    gate = new_gate()
-    processes = [start("add", f"w{number}", EACH, conversation, gate=gate) for number in range(WRITERS)]
-    processes.append(start("meddle", "m", EACH // 2, conversation, gate=gate))
-    readers = [start("read", f"r{number}", 20, conversation, gate=gate) for number in range(2)]
-    begin_together(gate, [*processes, *readers])
+    readers = [start("read", f"r{number}", 20, conversation) for number in range(2)]
+    for process in readers:
+        process.wait_for_begin()
+    barrier = new_barrier(WRITERS + 1)
+    processes = [start("add", f"w{number}", EACH, conversation, barrier=barrier) for number in range(WRITERS)]
+    processes.append(start("meddle", "m", EACH // 2, conversation, barrier=barrier))
     assert [process.wait(timeout=600) for process in processes] == [0] * len(processes)
     (tmp_path / "stop").touch()
     assert [process.wait(timeout=60) for process in readers] == [0] * len(readers)
     logs = read_logs(tmp_path)
     assert check_history(conversation, logs) == WRITERS * EACH
     assert check_order(conversation, before, logs) >= 40
-    assert count_changes(logs) > 2 * WRITERS, "they did not write at the same time"
+    assert count_changes(logs) >= STEPS * (WRITERS - 1), "they did not write at the same time"
 
 
 @pytest.mark.parametrize("way", OPTIONS[connection.vendor])
 def test_nothing_is_lost_whatever_the_connections_are_set_to(way: str, start: Start, tmp_path: Path) -> None:
     conversation = ConversationFactory(window="tokens", limit=60)
     before = copy.copy(conversation)
-    gate = new_gate()
-    given = 20, conversation, OPTIONS[connection.vendor][way], gate
+    given = 20, conversation, OPTIONS[connection.vendor][way], new_barrier(3)
     processes = [start("add", f"w{number}", *given) for number in range(3)]
-    begin_together(gate, processes)
     assert [process.wait(timeout=300) for process in processes] == [0] * len(processes)
     logs = read_logs(tmp_path)
     assert check_history(conversation, logs) == 60
     check_order(conversation, before, logs)
-    assert count_changes(logs) > 3, "they did not write at the same time"
+    assert count_changes(logs) >= STEPS * 2, "they did not write at the same time"
 
 
 def test_killed_writers_leave_whole_batches_or_nothing(start: Start, tmp_path: Path) -> None:

@@ -75,9 +75,13 @@ COUNTS = """
 """
 
 
-def environment(folder: Path, settings: Sequence[str] = ()) -> dict[str, str]:
-    """The variables of a process whose settings are the demo's and these lines, in a file of ``folder``."""
+def write_settings(folder: Path, settings: Sequence[str] = ()) -> None:
+    """Write the demo's settings and these lines to a file of ``folder``."""
     (folder / "own_settings.py").write_text("\n".join([SETTINGS, *settings, ""]), encoding="utf-8")
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The variables of a process that has the settings of ``folder``."""
     path = os.pathsep.join([str(folder), str(ROOT)])
     return {**os.environ, "DJANGO_SETTINGS_MODULE": "own_settings", "PYTHONPATH": path}
 
@@ -90,11 +94,12 @@ class Demo:
         self.forked = forked
         self.database = database or folder / "demo.sqlite3"
         self.settings = [f"DATABASES['default']['NAME'] = {str(self.database)!r}"]
-        self.environment = environment(folder, self.settings)
+        self.environment = environment(folder)
+        write_settings(folder, self.settings)
 
     def add_setting(self, line: str) -> None:
         self.settings.append(line)
-        environment(self.folder, self.settings)
+        write_settings(self.folder, self.settings)
 
     def start(self, *arguments: str, out: int = PIPE) -> Popen[str]:
         return Popen(
@@ -146,6 +151,7 @@ class Demo:
 @pytest.fixture(scope="module")
 def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedDemo]:
     folder = tmp_path_factory.mktemp("forked")
+    write_settings(folder)
     with ForkedDemo(folder, environment(folder)) as forked:
         yield forked
 

@@ -47,11 +47,14 @@ def open_log(path: Path) -> Log:
     return log
 
 
-def add(conversation: Any, name: str, count: int, chance: random.Random, log: Log) -> None:
+def add(
+    conversation: Any, name: str, count: int, chance: random.Random, log: Log, step: Callable[[], object]
+) -> None:
     from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 
     number = 0
     while number < count:
+        step()
         size = min(chance.choice([1, 1, 1, 1, 2, 3, 5]), count - number)
         said = [f"{name} {n}" for n in range(number, number + size)]
         batch: list[Any] = [(AiMessage if chance.random() < 0.5 else UserMessage)(text) for text in said]
@@ -70,13 +73,16 @@ def add(conversation: Any, name: str, count: int, chance: random.Random, log: Lo
         number += size
 
 
-def meddle(conversation: Any, name: str, count: int, chance: random.Random, log: Log) -> None:
+def meddle(
+    conversation: Any, name: str, count: int, chance: random.Random, log: Log, step: Callable[[], object]
+) -> None:
     from chatmemory import UserMessage, messages_to_json
     from chatmemory.database.operations.clear import clear
     from chatmemory.database.operations.rewrite import rewrite
     from chatmemory.database.target import Target
 
     for number in range(count):
+        step()
         act = chance.choice(["set", "clear", "window", "window"])
         if act == "set":
             given = [UserMessage(f"{name} summary {number}"), *conversation.memory.messages()[-2:]]
@@ -157,8 +163,28 @@ def _say_ready() -> None:
     sys.stdout.flush()
 
 
-def work(role: str, name: str, count: str, seed: str, key: str, path: str, begin: Callable[[], object]) -> None:
-    """Do what the arguments of the program say, once ``begin`` is called."""
+def _go_on() -> None:
+    """Wait for nobody."""
+
+
+def work(
+    role: str,
+    name: str,
+    count: str,
+    seed: str,
+    key: str,
+    path: str,
+    *,
+    begin: Callable[[], object],
+    step: Callable[[], object] = _go_on,
+) -> None:
+    """Do what the arguments of the program say.
+
+    Args:
+        role, name, count, seed, key, path: the arguments of the program.
+        begin: is called once, before all.
+        step: is called before each act of the roles ``add`` and ``meddle``.
+    """
     from chatmemory.models import Conversation
     from tests.support.compacting import compact_again_and_again
     from tests.support.traffic_names import make_by_keys, say_by_names
@@ -172,7 +198,7 @@ def work(role: str, name: str, count: str, seed: str, key: str, path: str, begin
     )
     begin()
     if role in ("add", "meddle"):
-        {"add": add, "meddle": meddle}[role](*given)
+        {"add": add, "meddle": meddle}[role](*given, step=step)
     else:
         others = {
             "insist": insist,

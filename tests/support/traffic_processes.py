@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,10 @@ from django.db import connection
 if TYPE_CHECKING:
     from chatmemory.models import Conversation
 
-__all__ = ["TrafficProcess", "begin_together", "new_gate"]
+__all__ = ["STEPS", "TrafficProcess", "new_barrier"]
+
+STEPS = 4
+"""How many acts writers begin together: left to themselves, one is through before the next has a processor."""
 
 _PATIENCE = 60  # seconds, for what takes one
 
@@ -28,33 +30,33 @@ class TrafficProcess:
 
     def __init__(
         self,
+        folder: Path,
         role: str,
         name: str,
         count: int,
         conversation: Conversation,
-        folder: Path,
-        options: dict[str, Any],
-        gate: Any = None,
+        options: dict[str, Any] | None = None,
+        barrier: Any = None,
     ) -> None:
         """
         Args:
+            folder: of its log.
             role: what it does, see ``tests.support.traffic``.
             name: of what it says, and of its log.
             count: how often.
             conversation: the one that it works on.
-            folder: of the log.
             options: of its connection.
-            gate: what it waits for before it begins, from ``new_gate``.
+            barrier: where it waits for the others before each of its first ``STEPS`` acts, from ``new_barrier``.
         """
         self._begun = _FORKING.Event()
         arguments = [role, name, str(count), name, str(conversation.pk), str(folder / f"{name}.jsonl")]
         self._process = _FORKING.Process(
-            target=_work, args=(connection.settings_dict["NAME"], options, arguments, self._begun, gate)
+            target=_work, args=(connection.settings_dict["NAME"], options or {}, arguments, self._begun, barrier)
         )
         self._process.start()
 
     def wait_for_begin(self) -> None:
-        """Wait until it begins to work, or waits for its gate."""
+        """Wait until it begins to work."""
         until = time.monotonic() + _PATIENCE
         while not self._begun.wait(timeout=0.1):
             assert self._process.exitcode is None, f"it ended with {self._process.exitcode}"
@@ -71,27 +73,21 @@ class TrafficProcess:
         self._process.join()
 
 
-def new_gate() -> Any:
-    """Return what several processes wait for, so that none is through before the last begins."""
-    return _FORKING.Event()
+def new_barrier(writers: int) -> Any:
+    """Return what so many processes of the roles ``add`` and ``meddle`` wait at."""
+    return _FORKING.Barrier(writers)
 
 
-def begin_together(gate: Any, processes: Iterable[TrafficProcess]) -> None:
-    """Wait until all wait for the gate, and open it."""
-    for process in processes:
-        process.wait_for_begin()
-    gate.set()
-
-
-def _work(database: Any, options: dict[str, Any], arguments: list[str], begun: Any, gate: Any) -> None:
+def _work(database: Any, options: dict[str, Any], arguments: list[str], begun: Any, barrier: Any) -> None:
     django.setup()  # the modules of this one's start are imported before, or not at all
     from tests.support import traffic
 
-    def begin() -> None:
-        begun.set()
-        if gate is not None:
-            assert gate.wait(_PATIENCE)
+    left = iter(range(STEPS))
+
+    def step() -> None:
+        if barrier is not None and next(left, None) is not None:
+            barrier.wait(_PATIENCE)
 
     connection.settings_dict["NAME"] = database
     connection.settings_dict["OPTIONS"] = connection.settings_dict["OPTIONS"] | options
-    traffic.work(*arguments, begin=begin)
+    traffic.work(*arguments, begin=begun.set, step=step)
