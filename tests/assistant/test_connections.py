@@ -21,6 +21,7 @@ from tests.database.test_async import run
 from tests.support.assistant_models import ScriptedModel, calling
 from tests.support.cutting import cut_all_others, own_process, wait_until_ended
 from tests.support.factories import ConversationFactory
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -63,7 +64,15 @@ def in_thread(work: Callable[[], Any]) -> Any:
 
 def cut() -> None:
     """As the database's operator, or its restart, does: end all connections, and wait until they have ended."""
+    wait_until_pool_is_full()
     in_thread(lambda: wait_until_ended(cut_all_others()))
+
+
+def wait_until_pool_is_full() -> None:
+    """Wait until the pool has made all its connections: one that is cut meanwhile would enter it dead, but later."""
+    if (pool := getattr(connection, "pool", None)) is not None:
+        held = int(connection.connection is not None)
+        wait_until(lambda: pool.get_stats()["pool_available"] == pool.max_size - held, "the pool is not full")
 
 
 def end_of_turn(conversation: Conversation) -> Any:

@@ -47,9 +47,7 @@ def open_log(path: Path) -> Log:
     return log
 
 
-def add(
-    conversation: Any, name: str, count: int, chance: random.Random, log: Log, step: Callable[[], object]
-) -> None:
+def add(conversation: Any, name: str, count: int, chance: random.Random, log: Log, step: Callable[[], object]) -> None:
     from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 
     number = 0
