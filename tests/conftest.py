@@ -24,9 +24,12 @@ from tests.support.factories import UserFactory
 from tests.support.kept_names import NAMES_ARE_KEPT, reason_to_leave_out
 from tests.support.partitions import partition_messages
 
-# A machine that is shared may be slow at any moment, and that says nothing of a strategy.
+# A machine that is shared may be slow at any moment, and that says nothing of a strategy or of what is tested.
 settings.register_profile(
-    "shared", settings.get_profile(settings.get_current_profile_name()), suppress_health_check=[HealthCheck.too_slow]
+    "shared",
+    settings.get_profile(settings.get_current_profile_name()),
+    suppress_health_check=[HealthCheck.too_slow],
+    deadline=None,
 )
 settings.load_profile("shared")
 

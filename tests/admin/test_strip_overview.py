@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.template.loader import render_to_string
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory import UserMessage
@@ -41,7 +41,6 @@ def test_there_is_none_where_the_strip_has_all(db: None) -> None:
         assert (Strip.read(made, 0, 49, MemoryMap.now(made), with_text=True).overview is not None) == has_one
 
 
-@settings(deadline=None)
 @given(st.integers(1, 20_000))
 def test_the_bins_are_few_and_have_each_message_once(total: int) -> None:
     bins = overview([1] * total, 0).bins
@@ -53,7 +52,6 @@ def test_the_bins_are_few_and_have_each_message_once(total: int) -> None:
     assert [first for first, _ in ends] == [bin.first for bin in bins]
 
 
-@settings(deadline=None)
 @given(st.integers(1, 100_000))
 def test_the_samples_are_few_and_no_message_is_asked_for_twice(total: int) -> None:
     positions = sampled(total)

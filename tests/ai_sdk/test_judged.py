@@ -44,7 +44,7 @@ def test_what_a_page_has_of_a_stream_is_what_was_stored(judge: Judge) -> None:
 def test_messages_are_valid_and_say_all(judge: Judge) -> None:
     groups = st.lists(messages().map(lambda message: [message]) | tool_groups(), min_size=1, max_size=6)
 
-    @settings(max_examples=LISTS, deadline=None)
+    @settings(max_examples=LISTS)
     @given(groups)
     def check(groups: list[list[ChatMessage]]) -> None:
         said = [message for group in groups for message in group]

@@ -60,7 +60,7 @@ A_FAILS, B_FAILS = ("a", ["fail"]), ("b", ["call", "fail"])
 @example([A_FAILS, B_FAILS, B, A])
 @example([A_FAILS, B_FAILS, A_FAILS, B_FAILS, A, B])
 @example([A_FAILS, (None, ["fail"]), A])
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_each_question_gets_its_own_answer_once(order: list[tuple[str | None, list[str]]]) -> None:
     conversation: Conversation = ConversationFactory(owner=None, window="messages", limit=1000)
     model = Repeater()

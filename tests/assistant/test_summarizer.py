@@ -174,7 +174,7 @@ class TestTranscript:
         assert requests[1].startswith("<summary_so_far>\nsummary 1\n</summary_so_far>\n")
         assert re.findall('part="1 of .*"', "".join(requests)) == [f'part="1 of {len(requests)}"']
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(st.lists(messages(), max_size=8), st.integers(0, 30), st.integers(1, 300))
     def test_every_text_reaches_the_model(self, said: list[ChatMessage], cut: int, times: int) -> None:
         # Some are longer than a request.
@@ -188,7 +188,7 @@ class TestTranscript:
                 assert found >= 0, (text, everything)
                 place = found + len(text)
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     @given(st.lists(messages(), max_size=5))
     def test_no_thinking_reaches_the_model(self, said: list[ChatMessage]) -> None:
         said = [

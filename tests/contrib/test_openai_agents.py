@@ -331,7 +331,7 @@ DOES = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(does=st.lists(DOES, min_size=1, max_size=12))
 def test_whatever_is_done_both_keep_the_same(does: list[tuple[str, Any]]) -> None:
     number = next(_NUMBERS)

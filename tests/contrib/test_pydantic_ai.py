@@ -107,7 +107,7 @@ class TestRoundTrip:
             history().add([request])
         assert history().messages() == [asked("1"), two, two, asked("1")]
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=40, suppress_health_check=list(HealthCheck))
     @given(batches=st.lists(st.lists(st.integers(0, 99), max_size=4), max_size=5))
     def test_whatever_the_batches(self, batches: list[list[int]]) -> None:
         memory_id = f"{next(_NUMBERS)}"

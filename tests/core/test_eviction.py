@@ -132,7 +132,7 @@ class Naive:
 
 
 class TestAnyConversation:
-    @settings(deadline=None, max_examples=300)
+    @settings(max_examples=300)
     @given(ANY_CASE)
     # A call leaves, and its result, the last thing said, with it.
     @example(Case([Entry(AiMessage(None, [CALL]), 1), Entry(RESULT, 1)], [Entry(UserMessage("Hi"), 1)], 2, 0, False))
@@ -143,7 +143,6 @@ class TestAnyConversation:
         assert retained.entries() == expected.entries
         assert retained.evicted == expected.gone
 
-    @settings(deadline=None)
     @given(ANY_CASE)
     def test_fits_or_nothing_may_leave(self, case: Case) -> None:
         retained = case.run()
@@ -153,7 +152,6 @@ class TestAnyConversation:
         assert retained.total == cost
         assert cost <= case.limit or lone_system_message or not entries
 
-    @settings(deadline=None)
     @given(ANY_CASE)
     def test_nothing_is_lost_and_nothing_is_twice(self, case: Case) -> None:
         retained = case.run()
@@ -163,7 +161,6 @@ class TestAnyConversation:
         refused = [entry for entry in case.added if entry not in retained.added]
         assert all(isinstance(entry.message, SystemMessage) for entry in refused)
 
-    @settings(deadline=None)
     @given(ANY_CASE)
     def test_order_is_kept(self, case: Case) -> None:
         said = {id(entry): place for place, entry in enumerate([*case.stored, *case.added])}
@@ -173,7 +170,6 @@ class TestAnyConversation:
         places = [said[id(entry)] for entry in entries]
         assert places == sorted(places)
 
-    @settings(deadline=None)
     @given(ANY_CASE)
     def test_the_protected_system_message_stays(self, case: Case) -> None:
         case.added = [entry for entry in case.added if not isinstance(entry.message, SystemMessage)]
@@ -181,7 +177,6 @@ class TestAnyConversation:
         case.stored.insert(0, system)
         assert case.run().entries()[0] is system
 
-    @settings(deadline=None)
     @given(ANY_CASE)
     def test_lazily_read_is_the_same(self, case: Case) -> None:
         lazily, at_once = case.run(lazily=True), case.run()
@@ -189,7 +184,6 @@ class TestAnyConversation:
         assert lazily.entries() == at_once.entries()
         assert lazily.total == at_once.total
 
-    @settings(deadline=None)
     @given(ANY_CASE)
     def test_one_batch_is_as_one_by_one(self, case: Case) -> None:
         at_once = case.run()
@@ -202,7 +196,6 @@ class TestAnyConversation:
         if case.added:
             assert (at_once.entries(), at_once.evicted) == (stored, gone)
 
-    @settings(deadline=None)
     @given(
         st.lists(tool_groups() | st.sampled_from([[UserMessage("Hi")], [AiMessage("x")], [SystemMessage("s")]])),
         st.integers(5, 12),
@@ -223,7 +216,6 @@ class TestAnyConversation:
             if isinstance(entry.message, ToolExecutionResultMessage):
                 assert entry.message.id in called
 
-    @settings(deadline=None)
     @given(ANY_CASE)
     def test_looking_changes_nothing(self, case: Case) -> None:
         retained = case.run()

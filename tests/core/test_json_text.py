@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.core.json_text import dumps, java_map_order, loads
@@ -91,7 +91,6 @@ def test_a_decimal_that_is_not_finite_becomes_text_as_a_float_does(text: str) ->
     assert loads(dumps(Decimal(text))) == text
 
 
-@settings(deadline=None)
 @given(json_values(text=st.text(max_size=20)))
 def test_every_json_value_comes_back(value: Any) -> None:
     assert loads(dumps(value)) == value

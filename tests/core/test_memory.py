@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory import (
@@ -183,7 +183,6 @@ class TestBothWindows:
         memory.messages()
         assert store.writes == 1
 
-    @settings(deadline=None)
     @given(st.lists(tool_groups() | messages().map(lambda message: [message])), st.integers(1, 9), st.booleans())
     def test_a_batch_is_as_one_by_one(
         self, make: Make, groups: list[list[ChatMessage]], limit: int, first: bool

@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from chatmemory import (
     AiMessage,
@@ -106,7 +106,6 @@ class TestImmutable:
         assert made == before
         assert made[0].attributes == {"a": {"b": [1]}}  # type: ignore[attr-defined]
 
-    @settings(deadline=None)
     @given(messages())
     def test_copies_are_equal(self, message: ChatMessage) -> None:
         for twin in (copy.copy(message), copy.deepcopy(message), pickle.loads(pickle.dumps(message))):

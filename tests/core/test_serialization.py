@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory import (
@@ -226,7 +226,6 @@ class TestSerialize:
         with pytest.raises(TypeError, match="expected a message, got str"):
             message_to_json("hello")  # type: ignore[arg-type]
 
-    @settings(deadline=None)
     @given(st.lists(messages(), max_size=3))
     def test_any_messages_come_back_equal(self, given: list[ChatMessage]) -> None:
         assert messages_from_json(messages_to_json(given)) == given

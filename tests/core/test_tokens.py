@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from chatmemory import (
     AiMessage,
@@ -141,7 +141,6 @@ class TestEstimates:
         odd = ToolExecutionRequest("1", "a", arguments)
         assert GPT_4O.estimate_token_count_in_message(AiMessage(None, [odd, odd])) > 4 + 21 + 2 * 8
 
-    @settings(deadline=None)
     @given(messages())
     def test_every_message_has_a_count(self, message: ChatMessage) -> None:
         for model in ("gpt-4o", "gpt-4", "o4-mini"):

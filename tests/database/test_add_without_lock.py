@@ -44,7 +44,7 @@ def state(conversation: Conversation) -> Any:
     return list(conversation.messages.order_by("position").values(*names)), conversation.version
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(window=windows, batches=batches)
 def test_with_and_without_a_lock_the_same(window: dict[str, Any], batches: list[list[ChatMessage]]) -> None:
     free, locked = ConversationFactory(owner=None, **window), ConversationFactory(owner=None, **window)
@@ -63,7 +63,7 @@ class _Undone(Exception):
 ways = st.sampled_from(["free", "free", "in a transaction", "undone", "by a copy"])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(
     window=windows, acts=st.lists(st.tuples(st.integers(0, 1), ways, batches.map(lambda said: said[:2])), max_size=8)
 )

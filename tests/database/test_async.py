@@ -179,7 +179,7 @@ def test_all_that_is_read_at_once_uses_one_connection() -> None:
     assert len(opened) == 1
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(yields=st.lists(st.integers(0, 40), min_size=1, max_size=6))
 def test_a_cancelled_task_leaves_a_change_done_or_not_done(yields: list[int]) -> None:
     conversation = ConversationFactory(owner=None, window="messages", limit=4)

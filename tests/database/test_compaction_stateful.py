@@ -241,7 +241,6 @@ def test_any_order() -> None:
             report_multiple_bugs=False,
             max_examples=EXAMPLES or 25,
             stateful_step_count=30,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

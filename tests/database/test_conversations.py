@@ -519,7 +519,7 @@ class TestWindow:
 
 
 class TestThePast:
-    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=25, suppress_health_check=list(HealthCheck))
     @given(data=st.data())
     def test_every_past_memory_is_exact(self, data: st.DataObject) -> None:
         """Snapshots taken while a conversation went on are what memory.at() returns afterwards."""

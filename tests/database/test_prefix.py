@@ -149,7 +149,7 @@ STEPS = st.lists(
 
 
 @given(st.data(), STEPS, st.integers(2, 9), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_every_request_is_accepted_now_and_as_a_past_memory(
     data: st.DataObject, steps: list[Any], limit: int, first: bool
 ) -> None:
@@ -172,7 +172,7 @@ def test_every_request_is_accepted_now_and_as_a_past_memory(
 
 
 @given(st.data(), st.lists(st.sampled_from([*USUAL, Talk.shrink_the_window_elsewhere]), max_size=20))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_window_that_is_smaller_than_what_is_stored_sends_no_stale_thinking(
     data: st.DataObject, steps: list[Any]
 ) -> None:

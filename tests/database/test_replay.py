@@ -234,7 +234,7 @@ def act(conversation: Conversation, kind: str, argument: Any) -> None:
             change(argument.choice(positions))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(BOUNDS, WINDOWS, st.lists(ACTS, min_size=3, max_size=30))
 def test_the_replay_of_the_window_that_a_conversation_had_is_its_record(
     bound: tuple[str, int], window: dict[str, Any], acts: list[tuple[str, Any]]
@@ -252,7 +252,7 @@ def test_the_replay_of_the_window_that_a_conversation_had_is_its_record(
     assert 0 <= recorded.cacheable_tokens <= recorded.input_tokens
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.lists(SAID, min_size=1, max_size=1), min_size=3, max_size=30), st.integers(40, 300))
 def test_the_input_of_each_request_is_the_memory_that_its_answer_was_made_from(
     batches: list[list[ChatMessage]], limit: int

@@ -85,7 +85,5 @@ class TwoClients(RuleBasedStateMachine):
 def test_any_interleaving_of_two_clients() -> None:
     run_state_machine_as_test(
         TwoClients,
-        settings=settings(
-            max_examples=40, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
+        settings=settings(max_examples=40, stateful_step_count=20, suppress_health_check=list(HealthCheck)),
     )

@@ -27,7 +27,7 @@ from tests.support.strategies import messages, tool_groups
 
 pytestmark = pytest.mark.django_db
 
-examples = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+examples = settings(max_examples=40, suppress_health_check=list(HealthCheck))
 batches = st.lists(st.lists(messages(), max_size=3) | tool_groups(), max_size=8)
 
 

@@ -176,7 +176,7 @@ class TestWritten:
             to_ai_sdk([HI, HI], ids=["1"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(groups)
 def test_nothing_is_lost(groups: list[list[ChatMessage]]) -> None:
     said = [message for group in groups for message in group]
@@ -316,7 +316,7 @@ class TestRead:
         message = _said("assistant", _call(output={"a": 1}, resultProviderMetadata=lies))
         assert from_ai_sdk([message])[1] == ToolExecutionResultMessage("c1", "now", '{"a":1}')
 
-    @settings(max_examples=250, deadline=None)
+    @settings(max_examples=250)
     @given(groups, st.data())
     def test_what_has_one_thing_changed_is_read_or_refused(
         self, groups: list[list[ChatMessage]], data: st.DataObject

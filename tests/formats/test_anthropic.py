@@ -620,7 +620,7 @@ def _conversations(draw: st.DrawFn) -> list[ChatMessage]:
 
 
 class TestAny:
-    @settings(deadline=None, max_examples=150)
+    @settings(max_examples=150)
     @given(_conversations())
     def test_what_can_be_written_comes_back(self, given: list[ChatMessage]) -> None:
         written = to_anthropic(given, pytest.fail)
@@ -636,7 +636,7 @@ def _read_or_error(data: Any) -> list[ChatMessage] | InvalidMessageError:
 
 
 class TestAnyJson:
-    @settings(deadline=None, max_examples=300)
+    @settings(max_examples=300)
     @given(st.sampled_from([data for _, data in SAME_BOTH_WAYS.values()] + list(KEPT.values())), st.data())
     def test_what_has_one_thing_changed_is_read_or_refused(self, whole: dict[str, Any], data: st.DataObject) -> None:
         read = _read_or_error(changed(whole, data))

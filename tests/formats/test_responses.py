@@ -509,7 +509,7 @@ def _read_or_error(data: Any) -> list[ChatMessage] | InvalidMessageError:
 
 
 class TestAny:
-    @settings(deadline=None, max_examples=150)
+    @settings(max_examples=150)
     @given(_conversations())
     def test_what_can_be_written_comes_back(self, given: list[ChatMessage]) -> None:
         written = to_responses(given, pytest.fail)
@@ -517,7 +517,7 @@ class TestAny:
         assert from_responses(written) == given
         assert to_responses(given, repair=False) == written
 
-    @settings(deadline=None, max_examples=300)
+    @settings(max_examples=300)
     @given(
         st.sampled_from([items for _, items in SAME_BOTH_WAYS.values()] + [items for items, _ in KEPT.values()]),
         st.data(),

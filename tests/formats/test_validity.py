@@ -332,7 +332,7 @@ FORMATS = pytest.mark.parametrize(
 
 
 @FORMATS
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(_memories())
 def test_providers_accept_any_memory(write: Any, accept: Any, read: Any, given: list[ChatMessage]) -> None:
     written, _ = _written(write, given)
@@ -342,7 +342,7 @@ def test_providers_accept_any_memory(write: Any, accept: Any, read: Any, given: 
 
 
 @FORMATS
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(sent_media())
 def test_media_are_accepted_and_read_or_refused(write: Any, accept: Any, read: Any, message: ChatMessage) -> None:
     written, _ = _written(write, [message])
@@ -410,7 +410,7 @@ def _is_of(repair: Repair, message: ChatMessage) -> bool:
 
 
 @FORMATS
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(_memories())
 def test_repairs_come_in_order_and_name_what_was_changed(
     write: Any, accept: Any, read: Any, given: list[ChatMessage]
@@ -427,7 +427,7 @@ def test_repairs_come_in_order_and_name_what_was_changed(
             assert _is_of(repair, given[repair.position])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(_memories())
 def test_nothing_that_can_be_sent_is_left_out(given: list[ChatMessage]) -> None:
     valid = make_valid(given, STRICT)
@@ -436,7 +436,7 @@ def test_nothing_that_can_be_sent_is_left_out(given: list[ChatMessage]) -> None:
     assert set(range(len(given))) - set(kept) <= gone
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(_memories(), st.sampled_from([LENIENT, STRICT]))
 def test_what_is_valid_is_not_changed(given: list[ChatMessage], rules: Rules) -> None:
     valid = make_valid(given, rules)

@@ -365,7 +365,7 @@ def test_as_many_queries_for_many_conversations_as_for_one(conversation: Convers
     assert len(many) == len(one)
 
 
-@hypothesis_settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@hypothesis_settings(max_examples=20, suppress_health_check=list(HealthCheck))
 @given(
     wrong=st.fixed_dictionaries(
         {},

@@ -27,7 +27,6 @@ SETTINGS = Settings(
     max_examples=4,
     derandomize=True,
     database=None,
-    deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )

@@ -50,7 +50,7 @@ _TOOLS = ["weather", "clock"]
 
 def examples(usual: int) -> settings:
     """So many examples, or ``CHATMEMORY_TEST_EXAMPLES`` of them."""
-    return settings(max_examples=_EXAMPLES or usual, deadline=None, suppress_health_check=list(HealthCheck))
+    return settings(max_examples=_EXAMPLES or usual, suppress_health_check=list(HealthCheck))
 
 
 def windows(**fixed: Any) -> st.SearchStrategy[dict[str, Any]]:

@@ -44,7 +44,7 @@ from tests.support.strategies import json_values, messages, texts, tool_groups
 
 pytestmark = pytest.mark.django_db
 
-examples = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+examples = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 
 
 def export() -> str:

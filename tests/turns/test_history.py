@@ -147,7 +147,7 @@ class Scripted:
         yield answer
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(turns=TURNS)
 def test_what_the_streams_made_is_what_is_read(api: Client, user: Any, turns: Any) -> None:
     conversation = ConversationFactory.create(owner=user, window="messages", limit=100)
