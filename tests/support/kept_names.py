@@ -36,8 +36,10 @@ WITHOUT_NAMES_ONLY = {
 
 _PLANS = "the plan that is looked at is the coordinator's, which sends the statement on"
 _PARTITIONS = "the tables are divided already"
+_TIME_ZONE = "the nodes keep the time zone of the settings with which the tables were distributed"
 
 ON_ONE_SERVER_ONLY = {
+    "tests/admin/test_dashboard.py::test_without_time_zones_days_are_the_servers": _TIME_ZONE,
     "tests/contrib/test_distribute.py::test_without_citus_it_says_what_is_missing": "Citus is there",
     "tests/database/test_partitions.py::test_a_turn_asks_one_partition": _PARTITIONS,
     "tests/database/test_partitions.py::test_every_rule_of_the_table_is_there": _PARTITIONS,
@@ -45,7 +47,7 @@ ON_ONE_SERVER_ONLY = {
     "tests/database/test_query_plans.py::test_a_page_of_history_is_read_by_its_index": _PLANS,
     "tests/database/test_query_plans.py::test_memory_and_its_old_end_are_read_by_their_index": _PLANS,
     "tests/rest/test_errors.py::test_a_node_that_is_away_makes_no_defect": "it needs a trigger, and Citus allows none",
-    "tests/rest/test_projects.py::test_without_time_zones": "it hides the time zones of one server",
+    "tests/rest/test_projects.py::test_without_time_zones": _TIME_ZONE,
 }
 """The tests that have no meaning on the nodes of Citus, each with the reason; tests/conftest.py skips them there."""
 

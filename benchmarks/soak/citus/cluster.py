@@ -17,6 +17,7 @@ _SETTINGS = {
     "shared_preload_libraries": "citus",
     "max_prepared_transactions": "200",  # one on each node that a two-phase commit changes
     "max_connections": "200",
+    "timezone": "Asia/Tokyo",  # another one than that of Django's connections
     "citus.node_conninfo": "sslmode=disable",  # the certificate would be looked for in this user's home
 }
 _NAMES = ["coordinator", "worker1", "worker2"]

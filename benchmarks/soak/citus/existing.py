@@ -39,6 +39,8 @@ def run(folder: Path, minutes: float) -> dict[str, Any]:
         figures["seconds that it took"] = round(monotonic() - begun, 1)
         connections.close_all()
         assert _rows() == before, "the rows are not what they were"
+        zones = [node.query("SHOW TimeZone") for node in nodes]
+        assert zones == [[("UTC",)]] * len(nodes), f"a node has another time zone than Django's connections: {zones}"
         tables = nodes[0].query("SELECT * FROM citus_tables ORDER BY 1")
         call_command("chatmemory_distribute")
         assert nodes[0].query("SELECT * FROM citus_tables ORDER BY 1") == tables, "a second run has changed a table"

@@ -18,6 +18,8 @@ _SUITES = {
     "LangChain4j's vectors": ["tests/core/test_conformance.py"],
     "operations, many writers among them": ["tests/database"],
     "REST": ["tests/rest"],
+    "assistants, and their turns over HTTP": ["tests/assistant", "tests/turns"],
+    "the admin": ["tests/admin"],
     "adapters, LangGraph among them, and names": ["tests/contrib"],
     "maintenance and transfer": ["tests/maintenance", "tests/transfer"],
 }
@@ -50,7 +52,7 @@ def run(folder: Path, minutes: float) -> dict[str, Any]:
 
 
 def _run(paths: list[str], environment: dict[str, str]) -> str:
-    command = [sys.executable, "-m", "pytest", "-n0", "-q", "-p", "no:cacheprovider", "-m", "not browser", *paths]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     last = (done.stdout.strip().splitlines() or [done.stderr])[-1]
     tell(f"{' '.join(paths)}: {last}")

@@ -28,7 +28,7 @@ _SETTINGS = {
     # How long a transaction waits for a lock is to hold on the node that has the row.
     "citus.propagate_set_commands": "local",
 }
-"""The settings that every connection to any node needs."""
+"""The settings that every connection to any node needs, beside the time zone."""
 
 _NODES_WITHOUT = (
     "SELECT nodeid FROM run_command_on_all_nodes($$SELECT setconfig::text FROM pg_db_role_setting "
@@ -91,7 +91,8 @@ def distribute(
         if dry_run:
             transaction.set_rollback(True, using=database)
     if not (constraints_only or dry_run):
-        for name, value in _SETTINGS.items():
+        # Nodes are not told the time zone of a session, which moments without one are in where USE_TZ is off.
+        for name, value in {**_SETTINGS, "TimeZone": connection.timezone_name}.items():
             tell(f"Set {name} to {value} in the database, for new connections to any node.")
             _set(connection, name, value)
         tell("Delete what is left of the tables on the coordinator itself.")
@@ -105,7 +106,7 @@ def _set(connection: BaseDatabaseWrapper, name: str, value: str) -> None:
     Raises:
         RuntimeError: a node does not have it.
     """
-    statement = f"ALTER DATABASE {connection.ops.quote_name(connection.settings_dict['NAME'])} SET {name} TO {value}"
+    statement = f"ALTER DATABASE {connection.ops.quote_name(connection.settings_dict['NAME'])} SET {name} TO '{value}'"
     with connection.cursor() as cursor:
         cursor.execute(statement)
         cursor.execute(_NODES_WITHOUT, [f"%{name}={value}%"])
