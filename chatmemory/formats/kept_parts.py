@@ -19,16 +19,18 @@ def kept_pieces(
     message: UserMessage | AiMessage | ToolExecutionResultMessage,
     attribute: str,
     key: str,
+    clean: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
     is_same: Callable[[list[dict[str, Any]]], bool],
 ) -> list[dict[str, Any]] | None:
     """Return a copy of the parts, blocks or items that a reader kept; None if there are none to write.
 
-    Anybody may write attributes, so the pieces count only as long as they say what the message says.
+    Anybody may write attributes, so the pieces count only as long as they say what the message says, and nothing else.
 
     Args:
         message: the message that they were kept beside.
         attribute: the attribute of the format.
         key: the key in it.
+        clean: returns pieces that can be read as the reader keeps them, without what it drops.
         is_same: reads pieces, and returns whether they say what the message says.
     """
     kept = message.attributes.get(attribute)
@@ -37,7 +39,7 @@ def kept_pieces(
         return None
     try:
         plain: list[dict[str, Any]] = _plain(pieces)
-        return plain if is_same(plain) else None
+        return plain if is_same(plain) and clean(plain) == plain else None
     except (InvalidMessageError, TypeError, KeyError):
         return None  # not written by the format's reader
 

@@ -19,9 +19,14 @@ from chatmemory.core.serialization.reader import read_messages
 from chatmemory.core.serialization.writer import message_to_data
 from chatmemory.formats.ai_sdk import each_to_ai_sdk, from_ai_sdk, to_ai_sdk
 from chatmemory.formats.anthropic import from_anthropic, to_anthropic
+from chatmemory.formats.anthropic import reader as anthropic
+from chatmemory.formats.anthropic.block_writer import REDACTED_THINKING, THINKING_SIGNATURE
 from chatmemory.formats.gemini import from_gemini, to_gemini
+from chatmemory.formats.gemini import reader as gemini
 from chatmemory.formats.openai import from_openai, to_openai
+from chatmemory.formats.openai import reader as openai
 from chatmemory.formats.responses import from_responses, to_responses
+from chatmemory.formats.responses import reader as responses
 from chatmemory.formats.rules import Repair
 
 __all__ = [
@@ -66,6 +71,12 @@ class MessageFormat:
     It raises ``InvalidMessageError``. REST passes a list of values such as ``write_each`` returns.
     """
 
+    attributes: tuple[str, ...] = ()
+    """The attributes in which ``read`` keeps what messages have no place for, and from which ``write`` takes it.
+
+    What a browser says in a turn has none of them.
+    """
+
     def write_memory(
         self,
         messages: Sequence[ChatMessage],
@@ -102,10 +113,19 @@ BUILT_IN = {
         write=to_openai,
         write_each=lambda messages: to_openai(messages, repair=False),
         read=from_openai,
+        attributes=(openai.ATTRIBUTE,),
     ),
-    "openai-responses": MessageFormat(title="OpenAI Responses", write=to_responses, read=from_responses),
-    "anthropic": MessageFormat(title="Anthropic", write=to_anthropic, binds_thinking=True, read=from_anthropic),
-    "gemini": MessageFormat(title="Gemini", write=to_gemini, read=from_gemini),
+    "openai-responses": MessageFormat(
+        title="OpenAI Responses", write=to_responses, read=from_responses, attributes=(responses.ATTRIBUTE,)
+    ),
+    "anthropic": MessageFormat(
+        title="Anthropic",
+        write=to_anthropic,
+        binds_thinking=True,
+        read=from_anthropic,
+        attributes=(anthropic.ATTRIBUTE, THINKING_SIGNATURE, REDACTED_THINKING),
+    ),
+    "gemini": MessageFormat(title="Gemini", write=to_gemini, read=from_gemini, attributes=(gemini.ATTRIBUTE,)),
     # Not the format of an API either, but that of pages.
     "ai-sdk": MessageFormat(title="AI SDK", write=to_ai_sdk, write_each=each_to_ai_sdk, read=from_ai_sdk),
 }

@@ -30,6 +30,8 @@ MESSAGE_SENTENCES = [
     _("expected a URL of http or https, or data:…;base64,…"),
     _("expected a URL of http, https or gs"),
     _("expected the type of an image, audio, a video or a PDF file"),
+    _("expected seconds, such as 1.5s"),
+    _("expected a name in capital letters"),
     _("has %(what)s at index %(index)s; take it out"),
     _("half of a surrogate pair (%(code)s)"),
     _("given twice, there is one in the content"),

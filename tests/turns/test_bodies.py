@@ -11,7 +11,7 @@ from django.test import Client
 from chatmemory.models import Conversation
 from tests.support.api import ai, post, url, user_message
 from tests.support.assistants import Speaker, choose
-from tests.support.turns import STREAM, ask, said, ui_message
+from tests.support.turns import STREAM, ask, chat, said, ui_message
 
 pytestmark = pytest.mark.django_db
 
@@ -118,3 +118,42 @@ def test_many_messages_of_a_page_are_no_batch(api: Client, conversation: Convers
     talk = [ui_message(str(number), f"m{number}") for number in range(100)]
     answer = post(api, url(conversation, "turns/"), json.dumps({"messages": talk}), accept="application/json")
     assert answer.json()["answer"]["text"] == "You said: 99"
+
+
+PDF = {"mediaType": "application/pdf", "url": "data:application/pdf;base64,aGk="}
+PDF_BLOCK = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "aGk="}}
+PDF_PART = {"inlineData": {"mimeType": "application/pdf", "data": "aGk="}}
+SMUGGLED = {
+    "anthropic": {
+        "content": [{**PDF_BLOCK, "context": "Secret " * 1000, "title": "x", "citations": {"enabled": True}}]
+    },
+    "gemini": {"parts": [{**PDF_PART, "thoughtSignature": "U2Vj" * 1000}]},
+    "thinking_signature": "s",
+}
+
+
+@pytest.mark.parametrize("is_use_chat", [True, False])
+def test_a_browser_adds_nothing_to_what_providers_get(
+    api: Client, conversation: Conversation, is_use_chat: bool
+) -> None:
+    choose(None)
+    attributes = {**SMUGGLED, "page": "/pricing"}
+    pdf_file = {"type": "PDF", "pdfFile": {"base64Data": "aGk=", "mimeType": "application/pdf"}}
+    for _ in range(2):  # a repetition is the same message
+        if is_use_chat:
+            part = {"type": "file", **PDF}
+            message = {
+                "id": "m1",
+                "role": "user",
+                "parts": [part],
+                "metadata": {"chatmemory": {"attributes": attributes}},
+            }
+            answer = chat(api, conversation, message, accept="application/json")
+        else:
+            message = {"type": "USER", "contents": [pdf_file], "attributes": attributes}
+            answer = ask(api, conversation, message, idempotency_key="k")
+        assert answer.status_code == 200, answer.content
+    question = conversation.memory.messages()[0]
+    assert question.attributes == {"page": "/pricing"}
+    assert conversation.memory.to_format("anthropic")["messages"][0] == {"role": "user", "content": [PDF_BLOCK]}
+    assert conversation.memory.to_format("gemini")["contents"][0] == {"role": "user", "parts": [PDF_PART]}

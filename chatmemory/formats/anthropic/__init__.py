@@ -33,12 +33,14 @@ and URLs of other schemes than http and https, among others. Base64 is not check
 What ``from_anthropic`` finds that messages here have no place for is kept aside, in the attribute ``anthropic``: the
 content blocks of an answer as they came, if it has several texts or thoughts, citations, summaries, tools that ran at
 Anthropic, or another order than thinking, text, calls; and those of a user, if documents have titles, contexts or
-citations, or are text, which is read as text (in a tool result it stays text when it is written again). They are
-written again as long as the message says what they say.
+citations, or are text. Titles, contexts and documents of text are read as text: a model reads them, so they are part of
+what is said (in a tool result such a document stays text when it is written again). The blocks are written again as
+long as the message says what they say, and they have no more in them than ``from_anthropic`` keeps.
 
-Not kept by ``from_anthropic``: ``cache_control``, ``"caller": {"type": "direct"}``, and what an answer says of itself
-(``id``, ``model``, ``usage``, ``stop_reason`` …). Several texts of an answer become one, several blocks of ``system``
-one message, with an empty line between them. A turn that was made of several messages is read as one.
+Not kept by ``from_anthropic``: ``cache_control``, ``"caller": {"type": "direct"}``, the citations of a user's text, and
+what an answer says of itself (``id``, ``model``, ``usage``, ``stop_reason`` …). Several texts of an answer become one,
+several blocks of ``system`` one message, with an empty line between them. A turn that was made of several messages is
+read as one.
 
 Source: ``anthropic.types`` of the SDK, 2.12; https://platform.claude.com/docs/en/api/messages.
 """

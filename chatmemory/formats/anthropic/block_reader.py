@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from chatmemory.core.arguments import is_blank
 from chatmemory.core.contents import Content, DetailLevel, ImageContent, PdfFileContent, TextContent
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps
@@ -64,7 +65,8 @@ def read_parts(content: Any, place: str, readers: Mapping[str, Callable[[Fields]
 
 
 def _text(fields: Fields) -> TextContent:
-    fields.leave("citations")
+    if fields.has("citations"):
+        fields.value("citations", (list, tuple), "a list")
     return TextContent(fields.text("text"))
 
 
@@ -109,9 +111,19 @@ def _image(fields: Fields) -> ImageContent:
     return fields.object("source", _image_source)
 
 
-def _user_image(fields: Fields) -> ImageContent:
-    fields.leave("transformations")
-    return _image(fields)
+def _user_text(fields: Fields) -> list[Content]:
+    return [_text(fields)]
+
+
+def _user_image(fields: Fields) -> list[Content]:
+    if fields.has("transformations"):
+        fields.object("transformations", _transformations)
+    return [_image(fields)]
+
+
+def _transformations(fields: Fields) -> None:
+    if fields.has("oversized_image"):
+        fields.choice("oversized_image", ("downsize", "error"))
 
 
 def _image_source(fields: Fields) -> ImageContent:
@@ -133,9 +145,17 @@ def _document(fields: Fields) -> Content:
     return fields.object("source", _document_source)
 
 
-def _user_document(fields: Fields) -> Content:
-    fields.leave("title", "context", "citations")
-    return _document(fields)
+def _user_document(fields: Fields) -> list[Content]:
+    # The model reads them, so they are part of what the user says.
+    said = [fields.optional_text(key) for key in ("title", "context")]
+    if fields.has("citations"):
+        fields.object("citations", _citations)
+    return [*(TextContent(text) for text in said if text and not is_blank(text)), _document(fields)]
+
+
+def _citations(fields: Fields) -> None:
+    if fields.has("enabled"):
+        fields.value("enabled", bool, "true or false")
 
 
 def _document_source(fields: Fields) -> Content:
@@ -150,7 +170,11 @@ def _document_source(fields: Fields) -> Content:
 
 
 SYSTEM_BLOCKS: dict[str, Callable[[Fields], Any]] = {"text": _text}
-USER_BLOCKS: dict[str, Callable[[Fields], Any]] = {"text": _text, "image": _user_image, "document": _user_document}
+USER_BLOCKS: dict[str, Callable[[Fields], list[Content]]] = {
+    "text": _user_text,
+    "image": _user_image,
+    "document": _user_document,
+}
 _RESULT_BLOCKS: dict[str, Callable[[Fields], Any]] = {"text": _text, "image": _image, "document": _document}
 ANSWER_BLOCKS: dict[str, Callable[[Fields], Any]] = {
     "text": _text,

@@ -35,7 +35,7 @@ from chatmemory.formats.anthropic.block_writer import (
     content_block,
 )
 
-__all__ = ["ATTRIBUTE", "from_anthropic", "read_answer", "read_contents"]
+__all__ = ["ATTRIBUTE", "clean_blocks", "clean_contents", "from_anthropic", "read_answer", "read_contents"]
 
 ATTRIBUTE = "anthropic"
 """The attribute under which the blocks that messages here cannot express are kept, as ``content``."""
@@ -109,7 +109,7 @@ def _message(fields: Fields) -> list[ChatMessage]:
     if role == "user":
         return _user(content, place)
     fields.leave(*_OF_THE_ANSWER)
-    return [_kept_beside(read_answer(content, place), _clean(content))]
+    return [_kept_beside(read_answer(content, place), clean_blocks(content))]
 
 
 def _system(text: str, place: str) -> SystemMessage:
@@ -137,8 +137,8 @@ def _user(content: Any, place: str) -> list[ChatMessage]:
         if is_result:
             messages += [Fields(block, f"{place}[{index}]").build(read_tool_result) for index, block in some]
         else:
-            contents = [_user_part(block, f"{place}[{index}]") for index, block in some]
-            kept = _clean([block for _, block in some])
+            contents = [content for index, block in some for content in _user_part(block, f"{place}[{index}]")]
+            kept = clean_contents([block for _, block in some])
             same = kept == [content_block(content) for content in contents]
             messages.append(UserMessage(contents=contents, attributes=None if same else {ATTRIBUTE: {"content": kept}}))
     return messages
@@ -146,12 +146,20 @@ def _user(content: Any, place: str) -> list[ChatMessage]:
 
 def read_contents(blocks: list[Any]) -> list[Content]:
     """Read a user's blocks, which are no tool results."""
-    return [_user_part(block, f"[{index}]") for index, block in enumerate(blocks)]
+    return [content for index, block in enumerate(blocks) for content in _user_part(block, f"[{index}]")]
 
 
-def _user_part(block: Any, place: str) -> Content:
-    content: Content = read_parts([block], place, USER_BLOCKS, at=place)[0]
-    return content
+def clean_contents(blocks: list[Any]) -> list[dict[str, Any]]:
+    """Return a user's blocks without fields that say nothing: only a model cites."""
+    return [
+        {key: value for key, value in block.items() if (block.get("type"), key) != ("text", "citations")}
+        for block in clean_blocks(blocks)
+    ]
+
+
+def _user_part(block: Any, place: str) -> list[Content]:
+    contents: list[Content] = read_parts([block], place, USER_BLOCKS, at=place)[0]
+    return contents
 
 
 def read_answer(content: Any, place: str = "") -> AiMessage:
@@ -182,7 +190,7 @@ def _kept_beside(answer: AiMessage, blocks: list[dict[str, Any]]) -> AiMessage:
     return AiMessage(answer.text, answer.tool_execution_requests, thinking=answer.thinking, attributes=attributes)
 
 
-def _clean(content: Any) -> list[dict[str, Any]]:
+def clean_blocks(content: Any) -> list[dict[str, Any]]:
     """Return the blocks without fields that say nothing."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]

@@ -19,7 +19,13 @@ from chatmemory.formats.anthropic.block_writer import (
     is_summary,
     is_thinking,
 )
-from chatmemory.formats.anthropic.reader import ATTRIBUTE, read_answer, read_contents
+from chatmemory.formats.anthropic.reader import (
+    ATTRIBUTE,
+    clean_blocks,
+    clean_contents,
+    read_answer,
+    read_contents,
+)
 from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces, without_refused
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell
 from chatmemory.formats.thinking import Thinking, without_stale_thinking
@@ -104,13 +110,15 @@ def _user_blocks(message: UserMessage) -> list[dict[str, Any]]:
         # The message has lost its blank texts already.
         return read_contents(_sendable(blocks)) == list(message.contents)
 
-    kept = kept_pieces(message, ATTRIBUTE, "content", is_same)
+    kept = kept_pieces(message, ATTRIBUTE, "content", clean_contents, is_same)
     return [content_block(content) for content in message.contents] if kept is None else _sendable(kept)
 
 
 def _kept_blocks(message: AiMessage) -> list[dict[str, Any]] | None:
     """Return the blocks that ``from_anthropic`` kept aside; None if there are none to write."""
-    return kept_pieces(message, ATTRIBUTE, "content", lambda blocks: is_same_answer(read_answer(blocks), message))
+    return kept_pieces(
+        message, ATTRIBUTE, "content", clean_blocks, lambda blocks: is_same_answer(read_answer(blocks), message)
+    )
 
 
 def _sent_before(message: AiMessage, sent: set[str]) -> str | None:

@@ -27,11 +27,14 @@ kind, and URLs of other schemes than http, https and gs, among others.
 What ``from_gemini`` finds that messages here have no place for is kept aside, in the attribute ``gemini``: the parts of
 an answer as they came, if it has several texts, thoughts, signatures, media, or what ran at Gemini; those of a user, if
 media have a name, a resolution or a clip; and a response of a function that has other keys than ``output`` or
-``error``, which is read as JSON. They are written again as long as the message says what they say.
+``error``, which is read as JSON. The name of media is read as text before them: a model reads it, so it is part of what
+is said. The parts are written again as long as the message says what they say, and they have no more in them than
+``from_gemini`` keeps.
 
 Not kept by ``from_gemini``: what a response says of itself (``usageMetadata``, ``finishReason`` …), safety ratings and
-citations. Several texts of an answer become one, several parts of ``system_instruction`` one message, with an empty
-line between them. A content that was made of several messages is read as one.
+citations; ``thoughtSignature`` and ``partMetadata`` of what users and tools say. Several texts of an answer become one,
+several parts of ``system_instruction`` one message, with an empty line between them. A content that was made of several
+messages is read as one.
 
 Source: ``google.genai.types`` of the SDK, 3.4; https://ai.google.dev/api/generate-content,
 https://ai.google.dev/gemini-api/docs/thought-signatures.

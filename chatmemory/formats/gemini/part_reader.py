@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
+from chatmemory.core.arguments import is_blank
 from chatmemory.core.contents import (
     AudioContent,
     Content,
@@ -25,10 +26,13 @@ from chatmemory.core.serialization.storable import require_json
 from chatmemory.formats.gemini.part_writer import SCHEMES
 from chatmemory.formats.media import is_at, is_base64
 
-__all__ = ["ANSWER_PARTS", "NO_SIGNATURE", "USER_PARTS", "Thought", "clean_part", "read_part"]
+__all__ = ["ANSWER_PARTS", "NO_SIGNATURE", "USER_PARTS", "Thought", "clean_part", "clean_said", "read_part"]
 
 NO_SIGNATURE = "skip_thought_signature_validator"
 """The signature that Gemini takes for a call that it did not make."""
+
+_SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?s")
+_CONSTANT = re.compile("[A-Z][A-Z0-9_]{0,63}")
 
 _OBJECTS = (
     "inlineData",
@@ -56,6 +60,13 @@ def clean_part(part: Any, place: str) -> Any:
     return cleaned
 
 
+def clean_said(part: Any) -> Any:
+    """Return a clean part of a user or a tool without what only parts of a model have, or no model gets."""
+    if not isinstance(part, Mapping):
+        return part
+    return {key: value for key, value in part.items() if key not in ("thoughtSignature", "partMetadata")}
+
+
 def _clean_part(part: Any, place: str) -> Any:
     if not isinstance(part, Mapping):
         return part
@@ -72,7 +83,7 @@ def _clean_object(value: Mapping[str, Any], place: str) -> dict[str, Any]:
     cleaned = _in_camel_case(value, place)
     if isinstance(cleaned.get("parts"), (list, tuple)):
         parts = enumerate(cleaned["parts"])
-        cleaned["parts"] = [_clean_part(part, f"{place}.parts[{index}]") for index, part in parts]
+        cleaned["parts"] = [clean_said(_clean_part(part, f"{place}.parts[{index}]")) for index, part in parts]
     return cleaned
 
 
@@ -101,15 +112,38 @@ def read_part(part: Any, place: str, readers: Mapping[str, Callable[[Fields], An
     def read(fields: Fields) -> Any:
         if fields.has("thoughtSignature"):
             _base64_text(fields, "thoughtSignature")
-        for key in ("videoMetadata", "mediaResolution", "partMetadata"):
+        if fields.has("partMetadata"):
+            fields.value("partMetadata", Mapping, "an object")
+        for key, read_object in _OF_MEDIA.items():
             if fields.has(key):
-                fields.value(key, Mapping, "an object")
+                fields.object(key, read_object)
         kind = next((key for key in readers if fields.has(key)), None)
         if kind is None:
             raise InvalidMessageError(f"expected one of {', '.join(readers)}", place)
         return readers[kind](fields)
 
     return Fields(part, place).build(read)
+
+
+def _video_metadata(fields: Fields) -> None:
+    for key in ("startOffset", "endOffset"):
+        if fields.has(key) and not _SECONDS.fullmatch(fields.text(key)):
+            raise InvalidMessageError("expected seconds, such as 1.5s", fields.at(key))
+    if fields.has("fps"):
+        fields.value("fps", (int, float), "a number")
+
+
+def _media_resolution(fields: Fields) -> None:
+    if fields.has("level"):
+        _constant(fields, "level")
+    if fields.has("numTokens"):
+        fields.value("numTokens", int, "a whole number")
+
+
+def _constant(fields: Fields, key: str) -> None:
+    # Gemini adds new ones.
+    if not _CONSTANT.fullmatch(fields.text(key)):
+        raise InvalidMessageError("expected a name in capital letters", fields.at(key))
 
 
 def _base64_text(fields: Fields, key: str) -> str:
@@ -119,8 +153,8 @@ def _base64_text(fields: Fields, key: str) -> str:
     return text
 
 
-def _text(fields: Fields) -> TextContent:
-    return TextContent(fields.text("text"))
+def _text(fields: Fields) -> list[Content]:
+    return [TextContent(fields.text("text"))]
 
 
 def _text_or_thought(fields: Fields) -> TextContent | Thought:
@@ -147,12 +181,15 @@ def _function_response(fields: Fields) -> ToolExecutionResultMessage:
 
 
 def _result(fields: Fields) -> ToolExecutionResultMessage:
-    fields.leave("willContinue", "scheduling")
+    if fields.has("willContinue"):
+        fields.value("willContinue", bool, "true or false")
+    if fields.has("scheduling"):
+        _constant(fields, "scheduling")
     id, name = fields.optional_text("id"), fields.text("name")
     response = fields.value("response", Mapping, "an object") if fields.has("response") else {}
     place = fields.at("parts")
     parts = fields.value("parts", (list, tuple), "a list") if fields.has("parts") else []
-    media = [read_part(part, f"{place}[{index}]", _MEDIA) for index, part in enumerate(parts)]
+    media = [found for index, part in enumerate(parts) for found in read_part(part, f"{place}[{index}]", _MEDIA)]
     texts, is_error = _said(response)
     contents: list[Content] = [*map(TextContent, texts), *media]
     return ToolExecutionResultMessage(id, name, contents=contents or [TextContent("")], is_error=is_error)
@@ -172,22 +209,26 @@ def _said(response: Mapping[str, Any]) -> tuple[list[str], bool | None]:
     return [dumps(response)], True if "error" in response and "output" not in response else None
 
 
-def _inline_data(fields: Fields) -> Content:
-    return fields.object("inlineData", _inline)
+def _inline_data(fields: Fields) -> list[Content]:
+    return fields.object("inlineData", lambda inline: _named(inline, _inline))
+
+
+def _named(fields: Fields, read: Callable[[Fields], Content]) -> list[Content]:
+    # The model reads the name, so it is part of what is said.
+    name = fields.optional_text("displayName")
+    return [*([] if name is None or is_blank(name) else [TextContent(name)]), read(fields)]
 
 
 def _inline(fields: Fields) -> Content:
-    fields.leave("displayName")
     mime_type, data = fields.text("mimeType"), _base64_text(fields, "data")
     return _media(fields, mime_type, {"base64_data": data, "mime_type": mime_type})
 
 
-def _file_data(fields: Fields) -> Content:
-    return fields.object("fileData", _file)
+def _file_data(fields: Fields) -> list[Content]:
+    return fields.object("fileData", lambda file: _named(file, _file))
 
 
 def _file(fields: Fields) -> Content:
-    fields.leave("displayName")
     url = fields.text("fileUri")
     if not is_at(url, SCHEMES):
         raise InvalidMessageError("expected a URL of http, https or gs", fields.at("fileUri"))
@@ -218,6 +259,7 @@ def _whole(key: str) -> Callable[[Fields], None]:
     return read
 
 
+_OF_MEDIA = {"videoMetadata": _video_metadata, "mediaResolution": _media_resolution}
 _MEDIA: dict[str, Callable[[Fields], Any]] = {"inlineData": _inline_data, "fileData": _file_data}
 USER_PARTS: dict[str, Callable[[Fields], Any]] = {
     "text": _text,

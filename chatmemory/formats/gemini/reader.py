@@ -20,10 +20,10 @@ from chatmemory.core.messages import (
 )
 from chatmemory.core.serialization.fields import Fields, expected
 from chatmemory.formats import CannotExpressError
-from chatmemory.formats.gemini.part_reader import ANSWER_PARTS, USER_PARTS, Thought, clean_part, read_part
+from chatmemory.formats.gemini.part_reader import ANSWER_PARTS, USER_PARTS, Thought, clean_part, clean_said, read_part
 from chatmemory.formats.gemini.part_writer import answer_parts, content_part, function_response
 
-__all__ = ["ATTRIBUTE", "from_gemini", "read_answer", "read_contents", "read_result"]
+__all__ = ["ATTRIBUTE", "clean_contents", "clean_parts", "from_gemini", "read_answer", "read_contents", "read_result"]
 
 ATTRIBUTE = "gemini"
 """The attribute under which the parts that messages here cannot express are kept, as ``parts``."""
@@ -84,7 +84,7 @@ def _system(data: Any, place: str) -> list[ChatMessage]:
     if isinstance(data, str):
         data = {"parts": [{"text": data}]}
     _, parts, place = _parts(data, place)
-    texts = [read_part(part, f"{place}[{index}]", _SYSTEM).text for index, part in enumerate(parts)]
+    texts = [text.text for index, part in enumerate(parts) for text in read_part(part, f"{place}[{index}]", _SYSTEM)]
     try:
         return [SystemMessage("\n\n".join(texts))] if texts else []
     except ValueError as error:
@@ -172,8 +172,9 @@ def _is_response(part: Any) -> bool:
 
 def _user(parts: list[Any], place: str, first: int) -> UserMessage:
     contents = read_contents(parts, place, first)
-    same = _is_written_so(lambda: [content_part(content) for content in contents], parts)
-    return UserMessage(contents=contents, attributes=None if same else {ATTRIBUTE: {"parts": parts}})
+    said = [clean_said(part) for part in parts]
+    same = _is_written_so(lambda: [content_part(content) for content in contents], said)
+    return UserMessage(contents=contents, attributes=None if same else {ATTRIBUTE: {"parts": said}})
 
 
 def _is_written_so(write: Callable[[], Any], parts: Any) -> bool:
@@ -186,7 +187,21 @@ def _is_written_so(write: Callable[[], Any], parts: Any) -> bool:
 
 def read_contents(parts: Sequence[Any], place: str = "", first: int = 0) -> list[Content]:
     """Read a user's parts, which are no responses of functions."""
-    return [read_part(part, f"{place}[{index}]", USER_PARTS) for index, part in enumerate(parts, first)]
+    return [
+        content
+        for index, part in enumerate(parts, first)
+        for content in read_part(part, f"{place}[{index}]", USER_PARTS)
+    ]
+
+
+def clean_parts(parts: Iterable[Any]) -> list[Any]:
+    """Return the parts of an answer as they are kept."""
+    return [clean_part(part, f"[{index}]") for index, part in enumerate(parts)]
+
+
+def clean_contents(parts: Iterable[Any]) -> list[Any]:
+    """Return the parts of a user or a tool as they are kept."""
+    return [clean_said(part) for part in clean_parts(parts)]
 
 
 def read_result(part: Any, place: str = "") -> ToolExecutionResultMessage:
@@ -196,7 +211,7 @@ def read_result(part: Any, place: str = "") -> ToolExecutionResultMessage:
     said = {key: value for key, value in given.items() if key not in ("id", "name")}
     if _is_written_so(lambda: function_response(result), said):
         return result
-    kept = {ATTRIBUTE: {"parts": [part]}}
+    kept = {ATTRIBUTE: {"parts": [clean_said(part)]}}
     return ToolExecutionResultMessage(
         result.id, result.tool_name, contents=result.contents, is_error=result.is_error, attributes=kept
     )

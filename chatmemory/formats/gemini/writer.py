@@ -17,7 +17,14 @@ from chatmemory.core.messages import (
 from chatmemory.formats import CannotExpressError
 from chatmemory.formats.gemini.part_reader import NO_SIGNATURE
 from chatmemory.formats.gemini.part_writer import answer_parts, content_part, function_response
-from chatmemory.formats.gemini.reader import ATTRIBUTE, read_answer, read_contents, read_result
+from chatmemory.formats.gemini.reader import (
+    ATTRIBUTE,
+    clean_contents,
+    clean_parts,
+    read_answer,
+    read_contents,
+    read_result,
+)
 from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces
 from chatmemory.formats.rules import Names, Repair, Rules, tell
 from chatmemory.formats.transcript import write_transcript
@@ -85,13 +92,18 @@ class _Writer:
 
 
 def _user_parts(message: UserMessage) -> list[dict[str, Any]]:
-    kept = kept_pieces(message, ATTRIBUTE, "parts", lambda parts: read_contents(parts) == list(message.contents))
+    def is_same(parts: list[dict[str, Any]]) -> bool:
+        return read_contents(parts) == list(message.contents)
+
+    kept = kept_pieces(message, ATTRIBUTE, "parts", clean_contents, is_same)
     return _sayable([content_part(content) for content in message.contents] if kept is None else kept)
 
 
 def _kept_parts(message: AiMessage) -> list[dict[str, Any]] | None:
     """Return the parts that ``from_gemini`` kept aside; None if there are none to write."""
-    return kept_pieces(message, ATTRIBUTE, "parts", lambda parts: is_same_answer(read_answer(parts), message))
+    return kept_pieces(
+        message, ATTRIBUTE, "parts", clean_parts, lambda parts: is_same_answer(read_answer(parts), message)
+    )
 
 
 def _answer_parts(message: AiMessage) -> list[dict[str, Any]]:
@@ -106,7 +118,7 @@ def _response(message: ToolExecutionResultMessage) -> dict[str, Any]:
         results = [read_result(part) for part in parts]
         return [(result.contents, result.is_error) for result in results] == [(message.contents, message.is_error)]
 
-    kept = kept_pieces(message, ATTRIBUTE, "parts", is_same)
+    kept = kept_pieces(message, ATTRIBUTE, "parts", clean_contents, is_same)
     if kept is None:
         return function_response(message)
     return {key: value for key, value in kept[0]["functionResponse"].items() if key not in ("id", "name")}

@@ -28,7 +28,7 @@ from chatmemory.formats.responses.item_reader import (
 )
 from chatmemory.formats.responses.item_writer import answer_items
 
-__all__ = ["ATTRIBUTE", "from_responses", "read_answer"]
+__all__ = ["ATTRIBUTE", "clean_items", "from_responses", "read_answer"]
 
 ATTRIBUTE = "openai_responses"
 """The attribute under which the items of an answer that messages here cannot express are kept, as ``items``."""
@@ -85,6 +85,11 @@ def _instructions(text: Any, place: str) -> list[ChatMessage]:
 def read_answer(items: Iterable[Any]) -> AiMessage:
     """Read the items of an answer, without what a message here has no place for."""
     return _answer([part for index, item in enumerate(items) for part in _answer_parts(item, f"[{index}]")])
+
+
+def clean_items(items: Iterable[Any]) -> list[Any]:
+    """Return the items of an answer as they are kept."""
+    return [_clean(item) for item in items]
 
 
 def _items(data: Any, place: str, what: str) -> list[ChatMessage]:

@@ -12,7 +12,7 @@ from chatmemory.formats.call_ids import CallIds, unused_ids, used_ids
 from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces, without_refused
 from chatmemory.formats.pairing import arguments_text
 from chatmemory.formats.responses.item_writer import answer_items, text_or_parts
-from chatmemory.formats.responses.reader import ATTRIBUTE, read_answer
+from chatmemory.formats.responses.reader import ATTRIBUTE, clean_items, read_answer
 from chatmemory.formats.rules import Names, Repair, Rules, tell
 from chatmemory.formats.validity import make_valid
 
@@ -111,4 +111,7 @@ def _is_encrypted(items: list[dict[str, Any]]) -> bool:
 
 def _kept(message: AiMessage) -> list[dict[str, Any]]:
     """Return the items that ``from_responses`` kept aside, an empty list without any."""
-    return kept_pieces(message, ATTRIBUTE, "items", lambda items: is_same_answer(read_answer(items), message)) or []
+    kept = kept_pieces(
+        message, ATTRIBUTE, "items", clean_items, lambda items: is_same_answer(read_answer(items), message)
+    )
+    return kept or []

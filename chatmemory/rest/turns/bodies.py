@@ -11,7 +11,7 @@ from rest_framework.exceptions import ValidationError
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.messages import UserMessage
 from chatmemory.database.operations.new_messages import NewMessages
-from chatmemory.formats.registry import BUILT_IN, MessageFormat, message_format
+from chatmemory.formats.registry import BUILT_IN, MessageFormat, message_format, message_formats
 from chatmemory.rest.bodies import read_list
 from chatmemory.rest.problems import invalid
 
@@ -44,7 +44,8 @@ class AskedTurn:
 def read_turn(data: Any, format: MessageFormat) -> AskedTurn:
     """Read ``{"message": …}``, or the body that ``useChat`` sends.
 
-    Of the messages of ``useChat`` only the last one of the user is read: the others are in the database, and what a
+    The message has none of the attributes in which formats keep what a provider gets again. Of the messages of
+    ``useChat`` only the last one of the user is read: the others are in the database, and what a
     browser says of them is not to be believed.
 
     Args:
@@ -107,4 +108,13 @@ def _read_said(data: Any, format: MessageFormat, place: str) -> NewMessages:
         raise ValidationError({place: [*problems.values()]}) from error
     if len(messages) != 1 or not isinstance(messages[0], UserMessage):
         raise invalid(place, "expected a message of the user: the model answers it")
-    return messages
+    return _without_kept_pieces(messages, messages[0])
+
+
+def _without_kept_pieces(said: NewMessages, message: UserMessage) -> NewMessages:
+    """Return the message without the attributes of formats: what a browser puts there would be sent to a provider."""
+    known = {name for format in message_formats().values() for name in format.attributes}
+    if not known & message.attributes.keys():
+        return said
+    others = {name: value for name, value in message.attributes.items() if name not in known}
+    return NewMessages([UserMessage(message.contents, name=message.name, attributes=others)])
