@@ -148,6 +148,10 @@ _TURNS = [
     _('This site has no assistant: CHATMEMORY["ASSISTANT"] is not set on the server.'),
     _("Another turn of this conversation is under way. Try again when it has ended."),
     _("This message was not answered, and others were said since. Say it again as a new message."),
+    _(
+        "A message with this ID was already sent with different content. Messages cannot be edited. Send it as a "
+        "new message, with a new ID."
+    ),
     _("Nothing was said yet that could be answered. Give a message."),
     _("The turn was stopped, or took too long. What was said is kept."),
     _("The turn ended without an answer. What was said is kept. Try again."),

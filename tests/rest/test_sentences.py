@@ -35,7 +35,6 @@ SOURCES = [
 """What raises errors that a client of REST may read. All else becomes a 500 or a problem with words of its own."""
 
 RAISED = {
-    "AnswerDeleted",
     "CannotExpressError",
     "Conflict",
     "CoveredError",

@@ -13,7 +13,7 @@ from django.test import Client
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.models import Conversation
 from chatmemory.verification import verify
-from tests.support.api import put, url
+from tests.support.api import post, put, url
 from tests.support.assistants import Speaker, choose, echo, text_of
 from tests.support.turns import ask, chat, chunks_of, message_of, said, stream, texts_of, ui_message
 
@@ -123,7 +123,7 @@ class TestKey:
         for answer in (
             ask(api, conversation, "Bye", idempotency_key="k"),
             stream(api, conversation, "Bye", idempotency_key="k"),
-            chat(api, conversation, ui_message("Bye", "k")),
+            chat(api, conversation, ui_message("Bye"), idempotency_key="k"),
         ):
             assert (answer.status_code, answer.json()["type"]) == (422, "urn:chatmemory:problem:idempotency-key-reused")
         assert said(conversation) == ["Hello", "To Hello"]
@@ -154,6 +154,99 @@ class TestKey:
         assert ask(api, conversation, None).json()["answer"]["text"] == "Corrected"
         assert texts_of(chunks_of(stream(api, conversation, None))) == "Corrected"
         assert model.asked == []
+
+
+class TestEdited:
+    """``useChat`` sends an edited message with the ID that it had, and without the messages after it."""
+
+    EDITED = "urn:chatmemory:problem:message-edited"
+
+    def edit(self, api: Client, conversation: Conversation, shown: list[Any], text: str, **headers: str) -> Any:
+        """Send the last message with another text as ``sendMessage({text, messageId})`` does."""
+        message = {**shown[-1], "parts": [{"type": "text", "text": text}]}
+        body = {
+            "id": "chat",
+            "messages": [*shown[:-1], message],
+            "trigger": "submit-message",
+            "messageId": message["id"],
+        }
+        return post(api, url(conversation, "turns/"), body, **{"accept": "*/*", **headers})
+
+    def everything(self, conversation: Conversation) -> tuple[Any, ...]:
+        conversation.refresh_from_db()
+        return conversation.version, said(conversation), conversation.memory.messages()
+
+    @pytest.mark.parametrize("accept", ["*/*", "application/json", "text/event-stream"])
+    @pytest.mark.parametrize("edited", [0, 1])
+    def test_before_a_reload(
+        self, api: Client, conversation: Conversation, model: Unsure, edited: int, accept: str
+    ) -> None:
+        for text in ("One", "Two"):
+            chunks_of(chat(api, conversation, ui_message(text, f"id-{text}")))
+        before = self.everything(conversation)
+        shown = [ui_message("One", "id-One"), ui_message("To One", "a", "assistant"), ui_message("Two", "id-Two")]
+        answer = self.edit(api, conversation, shown[: 2 * edited + 1], "Three", accept=accept)
+        assert (answer.status_code, answer.json()["type"]) == (409, self.EDITED), answer.content
+        assert "Retry-After" not in answer
+        assert self.everything(conversation) == before
+        assert model.asked == ["One", "Two"]
+
+    @pytest.mark.parametrize("accept", ["*/*", "application/json", "text/event-stream"])
+    @pytest.mark.parametrize("edited", [0, 1])
+    def test_after_a_reload(
+        self, api: Client, conversation: Conversation, model: Unsure, edited: int, accept: str
+    ) -> None:
+        for text in ("One", "Two"):
+            chunks_of(chat(api, conversation, ui_message(text, f"id-{text}")))
+        before = self.everything(conversation)
+        shown = api.get(url(conversation, "turns/")).json()["messages"]
+        answer = self.edit(api, conversation, shown[: 2 * edited + 1], "Three", accept=accept)
+        assert (answer.status_code, answer.json()["type"]) == (409, self.EDITED), answer.content
+        assert self.everything(conversation) == before
+        assert model.asked == ["One", "Two"]
+
+    def test_a_message_that_was_said_without_a_key(
+        self, api: Client, conversation: Conversation, model: Unsure
+    ) -> None:
+        conversation.memory.add(UserMessage("One"), AiMessage("To One"))
+        shown = api.get(url(conversation, "turns/")).json()["messages"]
+        answer = self.edit(api, conversation, shown[:1], "Three")
+        assert (answer.status_code, answer.json()["type"]) == (409, self.EDITED)
+        assert (said(conversation), model.asked) == (["One", "To One"], [])
+
+    def test_a_message_that_failed(self, api: Client, conversation: Conversation, model: Unsure) -> None:
+        model.fails = True
+        chunks_of(chat(api, conversation, ui_message("One", "id-One")))
+        model.fails = False
+        shown = api.get(url(conversation, "turns/")).json()["messages"]
+        for page in ([ui_message("One", "id-One")], shown):
+            answer = self.edit(api, conversation, page, "Three")
+            assert (answer.status_code, answer.json()["type"]) == (409, self.EDITED)
+        assert said(conversation) == ["One"]
+        assert texts_of(chunks_of(chat(api, conversation, *shown))) == "To One"
+
+    def test_a_message_that_was_deleted_since(
+        self, api: Client, conversation: Conversation, model: Unsure, settings: Any
+    ) -> None:
+        settings.CHATMEMORY = {**settings.CHATMEMORY, "KEEP_HISTORY": False}
+        chunks_of(chat(api, conversation, ui_message("One", "id-One")))
+        shown = api.get(url(conversation, "turns/")).json()["messages"]
+        for text in ("Two", "Three"):
+            chunks_of(chat(api, conversation, ui_message(text, f"id-{text}")))
+        for answer in (chat(api, conversation, shown[0]), self.edit(api, conversation, shown[:1], "Four")):
+            assert (answer.status_code, answer.json()["type"]) == (409, "urn:chatmemory:problem:answer-deleted")
+        assert model.asked == ["One", "Two", "Three"]
+
+    def test_an_attachment_that_was_changed(self, api: Client, conversation: Conversation, model: Unsure) -> None:
+        picture = {"type": "file", "mediaType": "image/png", "url": "https://example.com/a.png"}
+        message = ui_message("Look", "id-Look")
+        chunks_of(chat(api, conversation, message))
+        answer = chat(api, conversation, {**message, "parts": [*message["parts"], picture]})
+        assert (answer.status_code, answer.json()["type"]) == (409, self.EDITED)
+
+    def test_the_header_names_another_turn(self, api: Client, conversation: Conversation, model: Unsure) -> None:
+        chunks_of(chat(api, conversation, ui_message("One", "m1"), idempotency_key="a"))
+        assert texts_of(chunks_of(chat(api, conversation, ui_message("Two", "m1"), idempotency_key="b"))) == "To Two"
 
 
 class TestFailedTurn:

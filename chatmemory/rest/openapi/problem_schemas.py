@@ -26,8 +26,8 @@ PROBLEM = closed(
             "about:blank, or what kind of problem it is: `urn:chatmemory:problem:` and then invalid, not-retained, "
             "pinned-too-much, memory-id-taken, already-summarized, no-summarizer, version-moved, too-large, "
             "memory-too-large, idempotency-key-reused, not-expressible, summarizer-failed, database-unavailable, "
-            "not-migrated; of turns: turn-under-way, turn-interrupted, turn-overtaken, answer-deleted, "
-            "window-too-small, nothing-said or model-failed."
+            "not-migrated; of turns: turn-under-way, turn-interrupted, turn-overtaken, message-edited, "
+            "answer-deleted, window-too-small, nothing-said or model-failed."
         ),
         "title": text("The words of the status."),
         "status": whole(400, 599),
@@ -112,7 +112,8 @@ with override("en"):  # REST framework translates what it says
         ),
         "TurnUnderWay": (
             "Another turn of this conversation is under way; or this one was interrupted, or has a message that does "
-            "not fit the window, or was overtaken by others, or whose answer was deleted since.",
+            "not fit the window, or was overtaken by others, or has the ID of a message that says something else, or "
+            "whose answer was deleted since.",
             TurnUnderWay(),
         ),
         "ModelFailed": ("The model failed. What was said is kept, and the turn can be retried.", ModelFailed()),

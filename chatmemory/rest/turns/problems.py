@@ -22,7 +22,15 @@ from chatmemory.models import Conversation
 from chatmemory.rest.problems import IdempotencyConflict, NotMigrated, Problem, Unavailable, problem_body
 from chatmemory.rest.translation import translated
 
-__all__ = ["ModelFailed", "Overtaken", "TurnUnderWay", "problem_of_turn", "safe_sentence"]
+__all__ = [
+    "AnswerDeleted",
+    "MessageEdited",
+    "ModelFailed",
+    "Overtaken",
+    "TurnUnderWay",
+    "problem_of_turn",
+    "safe_sentence",
+]
 
 _KEPT = "What was said is kept."
 
@@ -57,11 +65,30 @@ class Overtaken(Problem):
         super().__init__("This message was not answered, and others were said since. Say it again as a new message.")
 
 
+class MessageEdited(Problem):
+    """A message of ``useChat`` has the ID of one that was said before, and says something else."""
+
+    status_code = status.HTTP_409_CONFLICT
+    type = "urn:chatmemory:problem:message-edited"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "A message with this ID was already sent with different content. Messages cannot be edited. Send it as a "
+            "new message, with a new ID."
+        )
+
+
 class AnswerDeleted(Problem):
     """The message was said before, and its answer may have been deleted."""
 
     status_code = status.HTTP_409_CONFLICT
     type = "urn:chatmemory:problem:answer-deleted"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The message was said before with this key, and later messages have been deleted, perhaps the answer "
+            "among them. Send it with a new key to say it again."
+        )
 
 
 class WindowTooSmall(Problem):
@@ -105,10 +132,7 @@ def problem_of_turn(error: Exception) -> Exception:
         case WindowTooSmallError():
             return WindowTooSmall(str(error))
         case AnswerDeletedError():
-            return AnswerDeleted(
-                "The message was said before with this key, and later messages have been deleted, perhaps the answer "
-                "among them. Send it with a new key to say it again."
-            )
+            return AnswerDeleted()
         case TooManyToolInvocationsError():
             _logger.error("A turn ended without an answer", exc_info=error)
             return ModelFailed("The model called tools again and again, and gave no answer.")

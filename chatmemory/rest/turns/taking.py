@@ -8,13 +8,15 @@ from typing import Any
 
 from chatmemory.assistant import Assistant
 from chatmemory.assistant.begun import BegunTurn
+from chatmemory.core.exceptions import IdempotencyConflictError
 from chatmemory.core.messages import AiMessage, UserMessage
 from chatmemory.core.numbers import whole_number
 from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
+from chatmemory.database.idempotency import keys_of
 from chatmemory.models import MAX_LIMIT, Conversation, Message, Origin
 from chatmemory.rest.turns.bodies import AskedTurn
-from chatmemory.rest.turns.problems import Overtaken, problem_of_turn
+from chatmemory.rest.turns.problems import AnswerDeleted, MessageEdited, Overtaken, problem_of_turn
 from chatmemory.rest.turns.rows import answer_rows, is_answer, last_question
 
 __all__ = ["TakenTurn", "take_turn"]
@@ -74,6 +76,8 @@ def take_turn(
         )
     except (RuntimeError, TypeError):
         raise
+    except IdempotencyConflictError as error:
+        raise (problem_of_turn(error) if key is not None else MessageEdited()) from error
     except Exception as error:
         raise problem_of_turn(error) from error
     try:
@@ -106,14 +110,24 @@ def _position_of(conversation: Conversation, asked: AskedTurn) -> int | None:
     """Return where a message of ``useChat`` was said, if its ID is the one that ``GET turns/`` gave it.
 
     It may have been said without a key, so its position is all that is known of it.
+
+    Raises:
+        MessageEdited: it says something else than what was said there.
+        AnswerDeleted: what was said there has been deleted.
     """
     position = None if asked.key is None else whole_number(asked.key, most=MAX_LIMIT)
-    if position is None:
+    if position is None or position >= conversation.next_position:
         return None
-    row = rows_of(conversation).filter(position=position, type=UserMessage.type, origin=Origin.SAID).first()
+    row = rows_of(conversation).filter(position=position).first()
+    if row is not None and (row.type, row.origin) != (UserMessage.type, Origin.SAID):
+        return None
     said = None if row is None else row.message
-    is_same = isinstance(said, UserMessage) and asked.message is not None and said.contents == asked.message.contents
-    return position if is_same else None
+    if isinstance(said, UserMessage) and asked.message is not None and said.contents == asked.message.contents:
+        return position
+    # A client that numbers its messages itself means no position.
+    if keys_of(conversation).filter(key__regex="^[0-9]+$").exists():
+        return None
+    raise AnswerDeleted if row is None else MessageEdited
 
 
 def _said_before(conversation: Conversation, question: int) -> TakenTurn:
