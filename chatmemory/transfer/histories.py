@@ -71,12 +71,21 @@ def langchain4j_lines(conversation: Conversation) -> Iterator[str]:
 
 
 def openai_line(conversation: Conversation) -> str:
-    """Return a line of JSON with the key ``messages``, as OpenAI's fine-tuning reads it.
+    """Return a line of JSON with the key ``messages``, as OpenAI's fine-tuning takes it.
+
+    It takes what the API takes, and the last message must be an answer: what comes after the last one is left out.
 
     Raises:
         NotExportableError: the format cannot express a message, or a row cannot be read.
+        BadRecordError: there is no answer.
     """
-    return f"{dumps({'messages': _values(conversation, partial(to_openai, repair=False))})}\n"
+    messages = _values(conversation, partial(to_openai, extras=False))
+    while messages and (messages[-1]["role"] != "assistant" or "tool_calls" in messages[-1]):
+        messages.pop()
+    if not messages:
+        problem = "there is no answer in it, and fine-tuning takes no conversation without one"
+        raise BadRecordError(f"conversation {conversation.pk}", problem)
+    return f"{dumps({'messages': messages})}\n"
 
 
 def _values(conversation: Conversation, write_each: WriteEach) -> list[Any]:

@@ -19,9 +19,11 @@ from hypothesis import strategies as st
 
 from chatmemory import (
     AiMessage,
+    ChatMessage,
     CustomMessage,
     SystemMessage,
     ToolExecutionRequest,
+    ToolExecutionResultMessage,
     UserMessage,
     message_to_json,
     messages_from_json,
@@ -40,6 +42,7 @@ from chatmemory.transfer.reports import Reports
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.full_windows import conversation_of_turns, turn
+from tests.support.provider_rules import assert_openai_accepts
 from tests.support.strategies import json_values, messages, texts, tool_groups
 
 pytestmark = pytest.mark.django_db
@@ -584,9 +587,58 @@ class TestTheCommands:
         with pytest.raises(SystemExit):
             call_command("chatmemory_export", "--format", "openai", stdout=out, stderr=err)
         (line,) = out.getvalue().splitlines()
-        assert from_openai(json.loads(line)["messages"]) == [row.message for row in made.messages.history()]
+        messages = json.loads(line)["messages"]
+        assert_openai_accepts(messages)
+        *said, call, answer = (row.message for row in made.messages.history())
+        *before, called, result, last = from_openai(messages)
+        assert ([*before, called], last) == ([*said, call], answer)
+        assert isinstance(result, ToolExecutionResultMessage)
+        assert (result.id, result.tool_name) == ("1", "find")
         assert "message 0: " in err.getvalue()
         assert "Exported conversations: 1. Left out: 1." in err.getvalue()
+
+    @pytest.mark.parametrize(
+        "more",
+        [
+            [UserMessage("c")],
+            [UserMessage("c"), AiMessage(None, [ToolExecutionRequest("2", "find", "{}")])],
+            [
+                UserMessage("c"),
+                AiMessage("Let me see", [ToolExecutionRequest("2", "find", "{}")]),
+                ToolExecutionResultMessage("2", "find", "x"),
+            ],
+            [ToolExecutionResultMessage("9", "find", "of nothing"), SystemMessage("t")],
+        ],
+    )
+    def test_what_fine_tuning_takes_ends_with_an_answer(self, user: Any, more: list[ChatMessage]) -> None:
+        answer = AiMessage("b", thinking="Hm.", attributes={"openai": {"extra": {"reasoning_details": ["Hm."]}}})
+        call = AiMessage(None, [ToolExecutionRequest(None, "find", " ")])
+        made = ConversationFactory(owner=user)
+        made.memory.add(
+            UserMessage("a"), call, ToolExecutionResultMessage(None, "find", "x"), answer, UserMessage("More"), answer
+        )
+        made.memory.add(*more)
+        (line,) = run("chatmemory_export", "--format", "openai", "-v0").splitlines()
+        messages = json.loads(line)["messages"]
+        assert_openai_accepts(messages)
+        assert [message["role"] for message in messages] == [
+            "user",
+            "assistant",
+            "tool",
+            "assistant",
+            "user",
+            "assistant",
+        ]
+        assert messages[-1] == {"role": "assistant", "content": "b"}
+
+    def test_fine_tuning_takes_nothing_without_an_answer(self, user: Any) -> None:
+        ConversationFactory(owner=user).memory.add(SystemMessage("s"), UserMessage("a"))
+        ConversationFactory(owner=user)
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.raises(SystemExit):
+            call_command("chatmemory_export", "--format", "openai", stdout=out, stderr=err)
+        assert out.getvalue() == ""
+        assert err.getvalue().count("there is no answer in it") == 2
 
     @pytest.mark.parametrize(
         ("args", "problem"),
