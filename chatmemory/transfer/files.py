@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import stat
 import zipfile
@@ -11,11 +12,19 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import IO, TextIO
+from typing import IO, Any, TextIO
 
 from chatmemory.transfer.reports import BadRecordError
 
-__all__ = ["MAX_RECORD_CHARS", "MAX_UNPACKED_BYTES", "TOO_LONG", "Source", "numbered_lines", "open_sources"]
+__all__ = [
+    "MAX_RECORD_CHARS",
+    "MAX_UNPACKED_BYTES",
+    "TOO_LONG",
+    "Source",
+    "numbered_lines",
+    "open_sources",
+    "read_json",
+]
 
 MAX_RECORD_CHARS = 100_000_000
 """The most characters of a line, of an item of an array, or of a document that is read as a whole."""
@@ -27,6 +36,8 @@ TOO_LONG = f"has over {MAX_RECORD_CHARS} characters"
 """The problem of a record that is longer than :data:`MAX_RECORD_CHARS`."""
 
 _CHUNK = 1 << 20
+
+_NOT_UTF_8 = re.compile("[\udc80-\udcff]")
 
 # The members of an archive that are read: ChatGPT splits its conversations once there are many.
 _MEMBERS = re.compile(r"(.*/)?conversations(-\d+)?\.json")
@@ -53,8 +64,12 @@ class Source:
 
 
 @contextmanager
-def open_sources(path: Path) -> Iterator[list[Callable[[], Source]]]:
+def open_sources(path: Path, *, archives: bool = False) -> Iterator[list[Callable[[], Source]]]:
     """Yield functions that open a file, or each file of conversations in a zip archive, to be called one by one.
+
+    Args:
+        path: the file.
+        archives: whether it may be an archive.
 
     Raises:
         BadRecordError: the file cannot be read, or the archive has no conversations, or too much of them.
@@ -64,8 +79,14 @@ def open_sources(path: Path) -> Iterator[list[Callable[[], Source]]]:
             raise BadRecordError(str(path), "is not a regular file; write its contents to a file, and import that")
         if not zipfile.is_zipfile(path):
             with path.open("rb") as raw:
+                if problem := _problem(raw.read(4)):
+                    raise BadRecordError(path.name, problem)
+                raw.seek(0)
                 yield [lambda: Source(path.name, _text(raw), raw, path.stat().st_size)]
             return
+        if not archives:
+            problem = "is a zip archive, which only --format chatgpt reads; unpack it, and import its files"
+            raise BadRecordError(path.name, problem)
         with zipfile.ZipFile(path) as archive, ExitStack() as members_to_close:
             members = sorted(
                 (info for info in archive.infolist() if _MEMBERS.fullmatch(info.filename)),
@@ -79,6 +100,18 @@ def open_sources(path: Path) -> Iterator[list[Callable[[], Source]]]:
             yield [_member(archive, path, info, members_to_close) for info in members]
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise BadRecordError(str(path), f"cannot be read: {error}") from error
+
+
+def _problem(beginning: bytes) -> str:
+    """Return what is wrong with a file that begins with these four bytes; empty for one that may be JSON in UTF-8."""
+    if beginning == b"PK\x03\x04":
+        return "is a zip archive that is cut off or broken; download or copy it again"
+    if beginning.startswith(b"\x1f\x8b"):
+        return "is compressed by gzip; unpack it, and import that"
+    encoding = json.detect_encoding(beginning)
+    if encoding.startswith("utf-8"):
+        return ""
+    return f"is {encoding[:6].upper()}; save it as UTF-8, and import that"
 
 
 def _member(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo, to_close: ExitStack) -> Callable[[], Source]:
@@ -98,8 +131,23 @@ def _member(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo, to_clos
 
 def _text(raw: IO[bytes]) -> TextIO:
     # Only "\n" ends a line, so that line numbers are those of editors. Bytes that are not UTF-8 become halves of
-    # surrogate pairs, which are refused with the place where they stand.
+    # surrogate pairs, which read_json() refuses with the place where they stand.
     return io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="\n")
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a line, an item or a document.
+
+    Raises:
+        ValueError: it is no JSON, or has bytes that are not UTF-8.
+    """
+    if found := _NOT_UTF_8.search(text):
+        byte = f"0x{ord(found[0]) - 0xDC00:02x}"
+        raise ValueError(f"has bytes that are not UTF-8, such as {byte}; save the file as UTF-8, and import that")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error}") from error
 
 
 def numbered_lines(source: Source) -> Iterator[tuple[str, str | None]]:

@@ -85,6 +85,28 @@ def test_a_talk(load: Any) -> None:
     assert made.metadata["chatgpt"] == {"default_model_slug": "gpt-x", "without_content": 1}
 
 
+@pytest.mark.parametrize(
+    ("message", "whole"),
+    [
+        (said("user", "Hi"), {"gizmo_id": "g-abc", "gizmo_type": "gpt"}),
+        (said("user", "Hi", metadata={"gizmo_id": "g-abc"}), {}),
+        (said("user", "Hi", metadata={"gizmo_id": "g-abc"}), {"gizmo_id": None}),
+        (said("system", "", metadata={"gizmo_id": "g-abc"}), {}),
+        (said("user", "Hi", metadata={"gizmo_id": "g-other"}), {"gizmo_id": "g-abc"}),
+    ],
+)
+def test_the_custom_gpt_is_kept(load: Any, message: Any, whole: Any) -> None:
+    load(conversation(message, said("assistant", "Hello"), **whole))
+    kept = Conversation.objects.get().metadata["chatgpt"]
+    assert kept["gizmo_id"] == "g-abc"
+    assert kept.get("gizmo_type") == whole.get("gizmo_type")
+
+
+def test_a_conversation_with_no_custom_gpt_names_none(load: Any) -> None:
+    load(conversation(said("user", "Hi", metadata={"gizmo_id": None}), said("assistant", "Hello")))
+    assert Conversation.objects.get().metadata["chatgpt"] == {}
+
+
 def test_each_message_keeps_what_it_was_made_of(load: Any) -> None:
     answer = said("assistant", "Yes", metadata={"citations": [{"url": "https://example.com"}], "model_slug": "gpt-x"})
     load(conversation(said("user", "Hi"), thoughts("Hm."), answer))

@@ -142,7 +142,7 @@ class Command(BaseCommand):
 
     def _read(self, path: Path, format: str, memory_id: str) -> None:
         try:
-            with open_sources(path) as sources:
+            with open_sources(path, archives=format == "chatgpt") as sources:
                 for open_source in sources:
                     source = open_source()
                     for _step in self._steps(source, format, memory_id):

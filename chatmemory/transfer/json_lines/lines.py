@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.utils.dateparse import parse_datetime
 
-from chatmemory.transfer.files import TOO_LONG
+from chatmemory.transfer.files import TOO_LONG, read_json
 from chatmemory.transfer.moments import as_stored
 from chatmemory.transfer.reports import BadRecordError
 
@@ -125,9 +125,9 @@ def _parsed(lines: Iterable[tuple[str, str | None]]) -> Iterator[Line]:
             yield Line(place, key, {}, TOO_LONG)
             continue
         try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            yield Line(place, key, {}, f"not JSON: {error}")
+            data = read_json(text)
+        except ValueError as error:
+            yield Line(place, key, {}, str(error))
             continue
         if not isinstance(data, dict) or not isinstance(data.get("conversation"), str):
             yield Line(place, key, {}, 'expected an object with the key "conversation"')

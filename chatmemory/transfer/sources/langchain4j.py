@@ -5,12 +5,11 @@ Up to version 0.25, a user's message has a text in place of contents; before 0.2
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from chatmemory.core.serialization.reader import read_message
-from chatmemory.transfer.files import Source
+from chatmemory.transfer.files import Source, read_json
 from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.reports import BadRecordError
 from chatmemory.transfer.sources.json_items import placed_items
@@ -27,7 +26,7 @@ def _messages(source: Source) -> Iterator[FoundMessage | BadRecordError]:
     try:
         for place, text in placed_items(source):
             try:
-                yield FoundMessage(place=place, message=read_message(_as_now(json.loads(text))))
+                yield FoundMessage(place=place, message=read_message(_as_now(read_json(text))))
             except (ValueError, RecursionError) as error:
                 yield BadRecordError(place, str(error))
     except ValueError as error:

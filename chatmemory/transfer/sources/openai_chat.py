@@ -7,14 +7,13 @@ conversation of its own. Everything else in an object, such as tools, goes to th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
 from chatmemory.formats.openai.reader import ATTRIBUTE, from_openai
-from chatmemory.transfer.files import MAX_RECORD_CHARS, TOO_LONG, Source, numbered_lines
+from chatmemory.transfer.files import MAX_RECORD_CHARS, TOO_LONG, Source, numbered_lines, read_json
 from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.reports import BadRecordError
 from chatmemory.transfer.sources.json_items import placed_items
@@ -35,7 +34,7 @@ def read_openai(source: Source, memory_id: str) -> Found:
     """
     if source.name.endswith(".jsonl"):
         for place, line in numbered_lines(source):
-            yield _conversation(place, f"{memory_id}-{place.rpartition(':')[2]}", line)
+            yield _conversation(place, f"{memory_id}-{place.rpartition(':')[2]}", line, is_line=True)
         return
     first = source.text.read(1)
     while first.isspace():
@@ -52,20 +51,24 @@ def _array(source: Source) -> Iterator[_Item]:
     try:
         for place, text in placed_items(source):
             try:
-                yield place, json.loads(text)
-            except (ValueError, RecursionError) as error:
-                yield BadRecordError(place, f"not JSON: {error}")
+                yield place, read_json(text)
+            except ValueError as error:
+                yield BadRecordError(place, str(error))
     except ValueError as error:
         yield BadRecordError(source.name, str(error))
 
 
-def _conversation(place: str, memory_id: str, text: str | None) -> FoundConversation | BadRecordError:
+def _conversation(
+    place: str, memory_id: str, text: str | None, *, is_line: bool = False
+) -> FoundConversation | BadRecordError:
     if text is None:
         return BadRecordError(place, TOO_LONG)
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        return BadRecordError(place, f"not JSON: {error}; the name of a file of JSON lines must end with .jsonl")
+        data = read_json(text)
+    except ValueError as error:
+        is_more = not is_line and "Extra data" in str(error)
+        hint = "; the name of a file of JSON lines must end with .jsonl" if is_more else ""
+        return BadRecordError(place, f"{error}{hint}")
     if not isinstance(data, dict) or not isinstance(data.get("messages"), list):
         return BadRecordError(place, 'expected an object with the list "messages"')
     messages = ((f"{place}: messages[{index}]", item) for index, item in enumerate(data.pop("messages")))

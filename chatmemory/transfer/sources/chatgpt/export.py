@@ -1,19 +1,18 @@
 """ChatGPT's data export: ``conversations.json``, alone or in its zip archive.
 
 Each conversation is a tree, since questions can be edited and answers regenerated. The branch that ChatGPT shows is
-imported, from the root to ``current_node``. The conversation's metadata keep, under ``chatgpt``, the model, and the
-numbers of messages that are not imported: those of other branches, and those without any content. Each message keeps
-the messages of the export that it was made of, whole, as its native form ``chatgpt``:
-see :mod:`chatmemory.transfer.sources.chatgpt.messages`.
+imported, from the root to ``current_node``. The conversation's metadata keep, under ``chatgpt``, the model, the custom
+GPT (``gizmo_id``, of the conversation or else of the first message that names one), and the numbers of messages that
+are not imported: those of other branches, and those without any content. Each message keeps the messages of the export
+that it was made of, whole, as its native form ``chatgpt``: see :mod:`chatmemory.transfer.sources.chatgpt.messages`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-from chatmemory.transfer.files import Source
+from chatmemory.transfer.files import Source, read_json
 from chatmemory.transfer.found import Found, FoundConversation
 from chatmemory.transfer.moments import from_seconds
 from chatmemory.transfer.reports import BadRecordError
@@ -25,9 +24,11 @@ __all__ = ["FRAMEWORK", "read_chatgpt"]
 FRAMEWORK = "chatgpt"
 """The framework of the native forms, and the key in the metadata."""
 
+_GPT = "gizmo_id"
 _KEPT = (
     "default_model_slug",
-    "gizmo_id",
+    _GPT,
+    "gizmo_type",
     "conversation_template_id",
     "is_archived",
     "is_starred",
@@ -40,9 +41,9 @@ def read_chatgpt(source: Source) -> Found:
     try:
         for place, text in placed_items(source):
             try:
-                yield _conversation(place, json.loads(text))
-            except (ValueError, RecursionError) as error:
-                yield BadRecordError(place, f"not JSON: {error}")
+                yield _conversation(place, read_json(text))
+            except ValueError as error:
+                yield BadRecordError(place, str(error))
             except BadRecordError as error:
                 yield error
     except ValueError as error:
@@ -64,6 +65,8 @@ def _conversation(place: str, data: Any) -> FoundConversation:
     messages = messages_of(here, branch)
     written = sum(1 for node in data["mapping"].values() if isinstance(node, dict) and node.get("message"))
     kept = {name: data[name] for name in _KEPT if data.get(name)}
+    if _GPT not in kept and (gpt := _gpt(branch)):
+        kept[_GPT] = gpt
     counts = {"other_branches": written - len(branch), "without_content": messages.empty}
     return FoundConversation(
         place=here,
@@ -74,6 +77,13 @@ def _conversation(place: str, data: Any) -> FoundConversation:
         framework=FRAMEWORK,
         messages=messages.found,
     )
+
+
+def _gpt(branch: list[dict[str, Any]]) -> str | None:
+    """Return the ID of the first custom GPT that a message names, also one without content; None if none does."""
+    metadata = (message.get("metadata") for message in branch)
+    ids = (found.get(_GPT) for found in metadata if isinstance(found, dict))
+    return next((id for id in ids if isinstance(id, str) and id), None)
 
 
 def _branch(place: str, mapping: dict[str, Any], current: Any) -> list[dict[str, Any]]:
