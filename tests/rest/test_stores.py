@@ -19,8 +19,10 @@ from chatmemory import (
     messages_from_json,
     messages_to_json,
 )
+from chatmemory.core.json_text import dumps
 from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation
+from chatmemory.transfer.json_lines.write import conversation_lines
 from tests.support.api import USER, ai, put
 from tests.support.factories import ConversationFactory, UserFactory
 
@@ -70,6 +72,50 @@ def test_what_is_written_is_what_langchain4j_writes(api: Client, user: Any) -> N
     answer = api.get("/api/stores/x/")
     assert answer["Content-Type"] == "application/json"
     assert answer.content.decode() == messages_to_json(messages)
+
+
+@pytest.mark.parametrize("keys", [["zulu", "alpha", "k10", "k2"], ["alpha", "k2", "zulu", "k10"]])
+def test_attributes_go_out_in_the_order_in_which_they_came(api: Client, user: Any, keys: list[str]) -> None:
+    """A Java program sends them in the order of its HashMap, which is not that of each JDK."""
+    attributes = {key: {"b": 1, "a": [{"z": 1, "y": 2}]} for key in keys}
+    sent = dumps([
+        {"contents": [{"text": "Hi", "type": "TEXT"}], "attributes": attributes, "type": "USER"},
+        {"text": "Hello", "toolExecutionRequests": [], "attributes": attributes, "type": "AI"},
+        {"attributes": attributes, "type": "CUSTOM"},
+    ])  # fmt: skip
+    assert put(api, "/api/stores/x/", sent).status_code == 204
+    assert api.get("/api/stores/x/").content.decode() == sent
+    conversation = Conversation.objects.get(owner=user)
+    exported = "".join(conversation_lines([conversation.pk]))
+    assert exported.count(dumps(attributes)) == 3
+    # The same messages in another order are the same messages.
+    backwards = {key: attributes[key] for key in reversed(keys)}
+    again = [{**message, "attributes": backwards} for message in json.loads(sent)]
+    assert put(api, "/api/stores/x/", again).status_code == 204
+    assert api.get("/api/stores/x/").content.decode() == sent
+    assert conversation.messages.history().count() == 3
+
+
+OLD_ANSWER = {"text": "Hello", "toolExecutionRequests": [], "type": "AI"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (OLD_ANSWER, OLD_ANSWER),
+        ({**OLD_ANSWER, "attributes": None}, OLD_ANSWER),
+        ({**OLD_ANSWER, "attributes": {}}, {**OLD_ANSWER, "attributes": {}}),
+        ({**OLD_ANSWER, "attributes": {"a": 1}}, {**OLD_ANSWER, "attributes": {"a": 1}}),
+    ],
+)
+def test_an_answer_goes_out_as_it_came(api: Client, user: Any, answer: Any, expected: Any) -> None:
+    """LangChain4j 1.0 and 1.1 cannot read one that has attributes."""
+    put(api, "/api/stores/x/", [USER, answer])
+    assert api.get("/api/stores/x/").json() == [USER, expected]
+    # A later version sends them when it saves the list again.
+    put(api, "/api/stores/x/", [USER, {"attributes": {}, **answer}, USER])
+    assert api.get("/api/stores/x/").json() == [USER, expected, USER]
+    assert Conversation.objects.get(owner=user).messages.history().count() == 3
 
 
 RESULT = {"type": "TOOL_EXECUTION_RESULT", "id": "1", "toolName": "f", "text": "r"}

@@ -12,8 +12,8 @@ from typing import Any
 
 from chatmemory.core.arguments import require_list
 from chatmemory.core.exceptions import InvalidMessageError
-from chatmemory.core.json_text import dumps, loads
-from chatmemory.core.messages import ChatMessage
+from chatmemory.core.json_text import dumps, java_map_order, loads
+from chatmemory.core.messages import ChatMessage, UserMessage
 from chatmemory.core.serialization.reader import read_message, read_messages
 from chatmemory.core.serialization.writer import message_to_data
 
@@ -26,7 +26,11 @@ def message_to_json(message: ChatMessage | None) -> str:
     Raises:
         TypeError: an attribute has no JSON form.
     """
-    return dumps(None if message is None else message_to_data(message))
+    data = None if message is None else message_to_data(message)
+    if isinstance(message, UserMessage) and data and message.attributes:
+        # LangChain4j copies these, and only these, into a HashMap.
+        data["attributes"] = {key: data["attributes"][key] for key in java_map_order(data["attributes"])}
+    return dumps(data)
 
 
 def messages_to_json(messages: Iterable[ChatMessage | None] | None) -> str:

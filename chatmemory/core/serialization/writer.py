@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from chatmemory.core.contents import Content, ImageContent, Media, TextContent
-from chatmemory.core.json_text import java_map_order
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -36,9 +35,7 @@ def message_to_data(message: ChatMessage) -> dict[str, Any]:
                 data["name"] = message.name
             data["contents"] = [_content_to_data(content) for content in message.contents]
             if message.attributes:
-                data["attributes"] = {
-                    key: _plain(message.attributes[key]) for key in java_map_order(message.attributes)
-                }
+                data["attributes"] = _plain(message.attributes)
         case AiMessage():
             if message.text is not None:
                 data["text"] = message.text

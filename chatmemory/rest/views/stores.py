@@ -19,13 +19,13 @@ from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from chatmemory.models.identifiers import memory_id_text
 from chatmemory.rest.access import require, require_reachable, single_owner
+from chatmemory.rest.as_sent import how_they_came, row_to_data
 from chatmemory.rest.bodies import read_list
 from chatmemory.rest.formats import DEFAULT_FORMAT
 from chatmemory.rest.memory_bounds import require_bounded, require_list_bounded
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
 from chatmemory.rest.records import record_read, recorded_change
-from chatmemory.rest.tool_result_text import how_they_came, row_to_data
 from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.staff import READ_WORDS, WRITE_WORDS
 

@@ -18,7 +18,7 @@ from django.core.exceptions import ValidationError
 
 from chatmemory.core.json_text import dumps, loads
 from chatmemory.core.messages import ChatMessage, ChatMessageType
-from chatmemory.core.serialization.codec import message_to_json
+from chatmemory.core.serialization.writer import message_to_data
 from chatmemory.database.batches import in_parts, read_in_parts
 from chatmemory.database.idempotency import scope_of, scope_of_owner
 from chatmemory.models import COUNTERS, OWNER_SCOPE, WINDOW_SETTINGS, Conversation, IdempotencyKey, Message
@@ -96,7 +96,7 @@ def _message_line(row: Message, version: int) -> str:
     # Joined from texts: inside another object, a message that is nested to the limit would exceed it.
     parts = [
         dumps({"conversation": row.conversation_id, "position": row.position}),
-        f'{{"message":{message_to_json(message)}}}',
+        f'{{"message":{dumps(None if message is None else message_to_data(message))}}}',
     ]
     if message is not None and not problem and not _is_all(row, message):
         problem = "the row has more than this version reads of it"
