@@ -121,8 +121,12 @@ def check_readme(namespace: dict[str, Any], printed: str, asked: list[Any]) -> N
 
 def check_assistant(namespace: dict[str, Any], printed: str, asked: list[Any]) -> None:
     # One memory for all; one for each user; in the database; one for each user there; a conversation; with tools,
-    # streamed; for a title, though within the transaction of a test none is asked for.
-    assert [len(messages) for messages in asked] == [1, 3, 1, 1, 3, 1, 1, 3, 2, 4, 1]
+    # streamed; for a title, though within the transaction of a test none is asked for; with documents.
+    assert [len(messages) for messages in asked] == [1, 3, 1, 1, 3, 1, 1, 3, 2, 4, 1, 2]
+    found, question = asked[-1][-1]["content"]
+    assert ("Sencha is in season" in found["text"], question["text"]) == (True, "Which tea is in season?")
+    told = Conversation.objects.latest("created_at").messages.history()
+    assert [row.text for row in told] == ["You work in a tea shop.", "Which tea is in season?", "I got 2 messages."]
     assert "\nI got 4 messages.\nAdded(" in printed
     assert namespace["conversation"].messages.history().count() == 5
 
