@@ -8,13 +8,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from chatmemory import AiMessage, ChatMessage, MessageWindowChatMemory, SystemMessage, ToolExecutionRequest
 from chatmemory.assistant import Assistant
 from chatmemory.models import Conversation
+from chatmemory.personal_data import erase_user
+from chatmemory.retention import purge_evicted
 from chatmemory.stores import DjangoChatMemoryStore
 from tests.database.test_async import run
-from tests.support.factories import ConversationFactory
+from tests.support.factories import ConversationFactory, UserFactory, give
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -202,3 +205,52 @@ def test_a_conversation_that_is_erased_meanwhile(conversation: Conversation) -> 
     assistant = Assistant(Namer(erased), title=True)
     say(assistant, conversation)
     assert not Conversation.objects.exists()
+
+
+def anonymise(conversation: Conversation) -> None:
+    erase_user(conversation.owner, how="anonymise")
+
+
+def purge(conversation: Conversation) -> None:
+    conversation.memory.clear()
+    list(purge_evicted(timezone.now()))
+
+
+def give_away(conversation: Conversation) -> None:
+    give(conversation.pk, UserFactory())
+
+
+@pytest.mark.parametrize("meanwhile", [anonymise, purge, give_away])
+def test_no_title_is_made_of_what_is_gone_meanwhile(
+    user: Any, meanwhile: Callable[[Conversation], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    conversation = ConversationFactory(owner=user, title="")
+
+    def late() -> str:
+        meanwhile(Conversation.objects.get(pk=conversation.pk))
+        return "Ann's tea"
+
+    say(Assistant(Namer(late), title=True), conversation)
+    assert titled(conversation) == ""
+    assert [record for record in caplog.records if record.name == "chatmemory.assistant"] == []
+
+
+def test_the_model_is_not_asked_for_the_title_of_what_was_anonymised_while_it_waited(user: Any) -> None:
+    """Four titles are made at once; the fifth waits for them."""
+    may_answer = threading.Event()
+
+    def blocked() -> str:
+        assert may_answer.wait(60)
+        return "Tea"
+
+    model = Namer(*[blocked] * 5)
+    assistant = Assistant(model, title=True)
+    conversations = [ConversationFactory(owner=user if number == 4 else None, title="") for number in range(5)]
+    for conversation in conversations:
+        assistant.chat(conversation, "Which tea?")
+    erase_user(user, how="anonymise")
+    may_answer.set()
+    assert assistant.wait_for_summaries(60)
+    assert [titled(conversation) for conversation in conversations] == ["Tea"] * 4 + [""]
+    assert len(model.asked) == 4

@@ -148,6 +148,8 @@ class Turn(ABC):
     def entitle(self, write: Callable[[Sequence[ChatMessage]], str]) -> None:
         """Give the conversation a title if it has none. This thread gives all its connections back.
 
+        Nothing is written if a message that the title was made of has been erased since, or the owner is another.
+
         Args:
             write: returns the title for the messages that a conversation begins with.
 

@@ -21,6 +21,7 @@ from chatmemory.core.summaries import Summarizer
 from chatmemory.core.window import Window
 from chatmemory.database import operations
 from chatmemory.database.batches import pages, rows_of
+from chatmemory.database.change import Change
 from chatmemory.database.clock import UtcNow
 from chatmemory.database.connections import close_all, close_if_dead, give_back
 from chatmemory.database.conversation_memory import ConversationMemory
@@ -242,16 +243,24 @@ class ConversationTurn(Turn):
 
     def entitle(self, write: Callable[[Sequence[ChatMessage]], str]) -> None:
         assert self._added_to is not None
-        database = self._key.database
-        untitled = Conversation.objects.using(database).filter(pk=self._added_to.pk, title="")
+        database, owner = self._key.database, self._added_to.owner_id
+        # Who anonymises a conversation, or gives it away, changes its owner.
+        untitled = Conversation.objects.using(database).filter(pk=self._added_to.pk, owner=owner, title="")
         said = self._added_to.messages.using(database).history().filter(type__in=("USER", "AI"))
         try:
             if not retry(database, untitled.exists):
                 return
-            messages = [row.message for row in retry(database, lambda: list(said[:_TITLED_BY]))]
+            rows = retry(database, lambda: list(said[:_TITLED_BY]))
             close_all()
-            title = write(messages)
-            retry(database, lambda: untitled.update(title=title))
+            title = write([row.message for row in rows])
+
+            def give(change: Change) -> None:  # under the lock, so that no message is erased in between
+                if rows_of(change.conversation).filter(pk__in=[row.pk for row in rows]).count() == len(rows):
+                    untitled.update(title=title)
+
+            Target(Key.of(self._added_to, database)).change(give)
+        except Conversation.DoesNotExist:
+            pass  # it has been erased meanwhile
         finally:
             close_all()
 
