@@ -87,8 +87,9 @@ def erase_user(user: Any, *, how: str | None = None, database: str | None = None
     tool call, and the idempotency keys; the text of each message becomes :data:`ERASED_TEXT`. Both delete the titles
     from the admin's log.
 
-    Each conversation is erased under its lock, in a transaction of its own. Sign the user out first: a request that is
-    still running may add to a conversation that is anonymised.
+    Each conversation is erased under its lock, in a transaction of its own. What an assistant is still writing, an
+    answer, a summary or a title, is not stored. Sign the user out first: other requests that are still running may add
+    to a conversation that is anonymised.
 
     Args:
         user: a saved user.
@@ -148,7 +149,9 @@ def _anonymise(change: Change) -> None:
     # The texts of the memory have changed, so a client must not rely on its copy of the old version.
     conversation.version += 1
     conversation.compacted_to = conversation.next_position
-    names = ["owner", "memory_id", "title", "metadata", "version", "compacted_to"]
+    # The turn that is under way ends, because its answer would quote what is erased.
+    conversation.turn, conversation.turn_until = conversation.turn + 1, None
+    names = ["owner", "memory_id", "title", "metadata", "version", "compacted_to", "turn", "turn_until"]
     conversation.save(using=conversation._state.db, update_fields=names)
     rows = rows_of(conversation)
     custom = Q(type=ChatMessageType.CUSTOM)

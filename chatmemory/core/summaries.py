@@ -18,6 +18,7 @@ __all__ = [
     "check_keep",
     "check_summary",
     "first_kept",
+    "is_summary_text",
     "summary_message",
     "summary_text",
 ]
@@ -46,6 +47,11 @@ def summary_text(message: ChatMessage) -> str:
     """Return the text of a summary, as :func:`summary_message` got it."""
     text = (message.text or "") if isinstance(message, UserMessage) else ""
     return _ESCAPED_TAG.sub(r"<\1", text.removeprefix(_OPENING).removesuffix(_CLOSING))
+
+
+def is_summary_text(text: str) -> bool:
+    """Return whether a text has the form that :func:`summary_message` gives to one."""
+    return text.startswith(_OPENING) and text.endswith(_CLOSING)
 
 
 def check_summary(text: Any) -> str:

@@ -65,6 +65,7 @@ class Migration(migrations.Migration):
                 ('failed_at', models.DateTimeField(blank=True, null=True, verbose_name='failed at')),
                 ('retry_at', models.DateTimeField(blank=True, null=True, verbose_name='not before')),
                 ('error', models.CharField(blank=True, default='', max_length=500, verbose_name='error')),
+                ('erased', models.TextField(blank=True, default='', editable=False)),
             ],
             options={
                 'verbose_name': 'compaction',

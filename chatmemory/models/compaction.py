@@ -1,4 +1,4 @@
-"""The compaction of a conversation: who makes a summary now, and what failed."""
+"""The compaction of a conversation: who makes a summary now, what failed, and what was erased."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_ERROR = 500
 
 
 class Compaction(models.Model):
-    """The lease of whoever makes a summary of a conversation, and the failures since the last summary.
+    """The lease of whoever makes a summary of a conversation, the failures since the last summary, and erased ones.
 
     It is a row of its own, so that taking a lease never waits for a change of the memory, nor the other way round.
     """
@@ -35,6 +35,8 @@ class Compaction(models.Model):
     failed_at = models.DateTimeField(_("failed at"), null=True, blank=True)
     retry_at = models.DateTimeField(_("not before"), null=True, blank=True)
     error = models.CharField(_("error"), max_length=LONGEST_ERROR, blank=True, default="")
+    # SHA-256 of the texts of the summaries that were erased last: no rewrite brings them back.
+    erased = models.TextField(blank=True, default="", editable=False)
 
     if TYPE_CHECKING:
         conversation_id: Any

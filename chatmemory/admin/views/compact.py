@@ -14,8 +14,9 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections, transaction
+from django.db import connections, router, transaction
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
 from django.utils import translation
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -31,6 +32,7 @@ from chatmemory.core.summaries import Summarizer
 from chatmemory.database.change import Change
 from chatmemory.database.operations.compaction.lease import error_text
 from chatmemory.database.operations.compaction.plan import USUAL_KEEP, CompactionPlan, uncovered
+from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, Message
 
 __all__ = ["compact", "without_transaction"]
@@ -136,9 +138,17 @@ def _summarise(
 
 
 def _log(model_admin: Any, request: HttpRequest, conversation: Conversation, say: Callable[[], str]) -> None:
-    # All staff read the log, so it is not written in the language of the one who acts.
-    with translation.override(settings.LANGUAGE_CODE):
-        model_admin.log_change(request, conversation, say())
+    database = router.db_for_write(Conversation, instance=conversation)
+
+    def log() -> None:
+        with transaction.atomic(using=database):
+            # The log names it by its title, which may have been erased while the model worked.
+            row = get_object_or_404(Conversation.objects.using(database).select_for_update(), pk=conversation.pk)
+            # All staff read the log, so it is not written in the language of the one who acts.
+            with translation.override(settings.LANGUAGE_CODE):
+                model_admin.log_change(request, row, say())
+
+    retry(database, log)
 
 
 def _say(change: Change, plan: CompactionPlan) -> str:

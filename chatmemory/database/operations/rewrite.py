@@ -15,6 +15,7 @@ from chatmemory.database.change import Change, Gone
 from chatmemory.database.estimators import estimator_of, window_of
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.operations.change_window import apply_window
+from chatmemory.database.operations.compaction.erase_summaries import restore_summaries, without_erased
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import entry_of, evicted_rows, placed_rows
 from chatmemory.database.operations.positions import longest_common_subsequence, orders_between
@@ -58,7 +59,7 @@ def rewrite(
         bound = window or window_of(conversation)
         apply_window(conversation, bound)
         old = list(rows_of(conversation).retained())
-        new = incoming.rows(estimator_of(bound, conversation.model))
+        new = without_erased(conversation, incoming.rows(estimator_of(bound, conversation.model)))
         position = conversation.next_position
         plan = plan_rewrite(
             old,
@@ -69,6 +70,7 @@ def rewrite(
             native=native,
         )
         inserted = plan.inserted
+        restore_summaries(conversation, inserted)
         gone: list[Gone] = [(row, EvictionReason.REWRITTEN) for row in plan.left_out]
         if not from_foreign_memory:
             fitted = Retained.fit([entry_of(row, bound) for row in plan.memory], bound)

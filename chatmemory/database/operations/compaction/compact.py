@@ -85,7 +85,7 @@ def compact(
 
 
 def _note(own: Lease, conversation: Conversation, plan: CompactionPlan, error: Exception) -> None:
-    own.note_failure(error)
+    own.note_failure(error, plan)
     signals.compaction_failed.send_robust(Conversation, conversation=conversation, plan=plan, error=error)
 
 

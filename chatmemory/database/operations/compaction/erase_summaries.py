@@ -1,17 +1,23 @@
-"""Erase the summaries that were made from messages that are erased."""
+"""Erase the summaries that were made from messages that are erased, and let no rewrite bring them back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from chatmemory.core.entries import EvictionReason
+from chatmemory.core.messages import ChatMessageType
+from chatmemory.core.summaries import is_summary_text
 from chatmemory.database.batches import chunks, rows_of
+from chatmemory.database.idempotency import fingerprint
 from chatmemory.database.operations.compaction.plan import CONTINUED, EVICTED
-from chatmemory.models import Conversation, Message, Origin
+from chatmemory.models import Compaction, Conversation, Message, Origin
 
-__all__ = ["erase_summaries"]
+__all__ = ["erase_summaries", "restore_summaries", "without_erased"]
+
+_MOST_NOTED = 20
+"""The most erased summaries that are noted. A client that writes an old one back has mostly read the last."""
 
 _Source = tuple[int, int | None, str]
 """The position of a message that left, the version in which it left, and the reason."""
@@ -35,13 +41,18 @@ def erase_summaries(conversation: Conversation, keys: Sequence[int]) -> int:
     if not summaries:
         return 0
     sources = _sources(conversation, keys)
-    gone = [row for row in summaries if any(_was_made_from(row, source) for source in sources)]
+    summaries.sort(key=lambda row: row.position)
+    gone: list[Message] = []
+    for row in summaries:
+        if any(_was_made_from(row, source) for source in sources) or any(_took_in(row, earlier) for earlier in gone):
+            gone.append(row)
     if not gone:
         return 0
-    summaries.sort(key=lambda row: row.position)
     _go_back(conversation, summaries, {row.pk for row in gone})
     for chunk in chunks([row.pk for row in gone]):
-        rows_of(conversation).filter(pk__in=chunk).delete()
+        erased = rows_of(conversation).filter(pk__in=chunk)
+        _note(conversation, [fingerprint(text) for text in erased.order_by("position").values_list("text", flat=True)])
+        erased.delete()
     retained = [row for row in gone if row.evicted_in is None]
     if retained:
         conversation.version += 1
@@ -49,6 +60,40 @@ def erase_summaries(conversation: Conversation, keys: Sequence[int]) -> int:
         conversation.retained_count -= len(retained)
         conversation.retained_tokens -= sum(row.token_count for row in retained)
     return len(gone)
+
+
+def without_erased(conversation: Conversation, rows: list[Message]) -> list[Message]:
+    """Return those of the rows of a rewrite that are no summary that was erased: the client has read it before."""
+    if not any(is_summary_text(row.text) for row in rows):
+        return rows
+    erased = {each for text in _compaction(conversation).values_list("erased", flat=True) for each in text.split()}
+    return [row for row in rows if not is_summary_text(row.text) or fingerprint(row.text) not in erased]
+
+
+def restore_summaries(conversation: Conversation, rows: list[Message]) -> None:
+    """Make those of the new rows of a rewrite that say what a summary said that summary again, with its range."""
+    texts = {row.text for row in rows if is_summary_text(row.text)}
+    if not texts:
+        return
+    stored = rows_of(conversation).filter(origin=Origin.SUMMARY, text__in=texts).order_by("position")
+    ranges = {text: (first, last) for text, first, last in stored.values_list("text", "covers_from", "covers_to")}
+    for row in rows:
+        if row.type == ChatMessageType.USER and row.payload is None and row.text in ranges:
+            row.origin = Origin.SUMMARY
+            row.covers_from, row.covers_to = ranges[row.text]
+
+
+def _compaction(conversation: Conversation) -> QuerySet[Compaction]:
+    return Compaction.objects.using(conversation._state.db).filter(conversation=conversation)
+
+
+def _note(conversation: Conversation, fingerprints: list[str]) -> None:
+    """Note the summaries that are erased."""
+    rows = _compaction(conversation)
+    if not rows.exists():
+        rows.bulk_create([Compaction(conversation=conversation)], ignore_conflicts=True)
+    known = rows.select_for_update().values_list("erased", flat=True).get().split()
+    rows.update(erased=" ".join([*known, *fingerprints][-_MOST_NOTED:]))
 
 
 def _sources(conversation: Conversation, keys: Sequence[int]) -> list[_Source]:
@@ -60,14 +105,27 @@ def _sources(conversation: Conversation, keys: Sequence[int]) -> list[_Source]:
 
 
 def _was_made_from(summary: Message, source: _Source) -> bool:
-    """Return whether the text of a message may be in a summary.
+    """Return whether the text of a message may be in a summary."""
+    position, left, reason = source
+    first, last = _range_of(summary)
+    return first <= position <= last and _may_be_in(summary, left, reason)
+
+
+def _took_in(summary: Message, earlier: Message) -> bool:
+    """Return whether the text of an earlier summary may be in a summary.
+
+    One that somebody took out before is not in it, unless a rewrite brought it back: then the ranges are the same.
+    """
+    (first, last), (begin, end) = _range_of(summary), _range_of(earlier)
+    was_there = _may_be_in(summary, earlier.evicted_in, earlier.eviction_reason)
+    return (first, last) == (begin, end) or (first <= begin and end <= last and was_there)
+
+
+def _may_be_in(summary: Message, left: int | None, reason: str) -> bool:
+    """Return whether what left at a version, for a reason, was there when the summary was made.
 
     What somebody took out before the summary came is not in it. What was pinned while it was being made is.
     """
-    position, left, reason = source
-    first, last = _range_of(summary)
-    if not first <= position <= last:
-        return False
     return reason in (*EVICTED, EvictionReason.SUMMARIZED) or left is None or left > summary.added_in
 
 
@@ -88,7 +146,18 @@ def _go_back(conversation: Conversation, summaries: list[Message], gone: set[int
     first, last = _range_of(latest)
     stay = [row for row in summaries if row.pk not in gone and row.eviction_reason in CONTINUED]
     ends = [end for begin, end in map(_range_of, stay) if first <= begin and end <= last]
-    conversation.compacted_to = min(conversation.compacted_to, ends[-1] + 1 if ends else first)
+    back = max(ends[-1] + 1 if ends else first, _last_clear(conversation, summaries))
+    conversation.compacted_to = min(conversation.compacted_to, back)
+
+
+def _last_clear(conversation: Conversation, summaries: list[Message]) -> int:
+    """Return the position from which messages came after a summary was cleared that a rewrite may have brought back."""
+    versions = [row.evicted_in for row in summaries if row.eviction_reason == EvictionReason.CLEARED]
+    if not versions:
+        return 0
+    before = rows_of(conversation).filter(added_in__lt=max(filter(None, versions)))
+    last = before.aggregate(last=Max("position"))["last"]
+    return 0 if last is None else last + 1
 
 
 def _stay_behind_taken_out(conversation: Conversation) -> None:

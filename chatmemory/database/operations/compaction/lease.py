@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
+from chatmemory.database.batches import chunks, rows_of
+from chatmemory.database.change import Change
 from chatmemory.database.clock import UtcNow
 from chatmemory.database.connections import require_no_transaction
+from chatmemory.database.key import Key
+from chatmemory.database.operations.compaction.plan import CompactionPlan
 from chatmemory.database.retry import retry
+from chatmemory.database.target import Target
 from chatmemory.models import Compaction, Conversation
 from chatmemory.models.compaction import LONGEST_ERROR
 
@@ -89,20 +95,30 @@ class Lease:
         rows = self._rows().filter(failures__gt=0)
         retry(self._database, lambda: rows.update(failures=0, failed_at=None, retry_at=None, error=""))
 
-    def note_failure(self, error: BaseException) -> None:
-        """Note a failure, and when to try again at the earliest."""
+    def note_failure(self, error: BaseException, plan: CompactionPlan) -> None:
+        """Note a failure, and when to try again at the earliest.
 
-        def note() -> None:
-            with transaction.atomic(using=self._database):
-                row = self._rows().select_for_update().first()
-                if row is None:
-                    return
-                pause: Any = UtcNow() + BACK_OFF[min(row.failures, len(BACK_OFF) - 1)]
-                self._rows().update(
-                    failures=F("failures") + 1, failed_at=UtcNow(), retry_at=pause, error=error_text(error)
-                )
+        The text of ``error`` may quote messages of ``plan``. It is left out if one of them has been erased since.
+        """
 
-        retry(self._database, note)
+        def note(change: Change) -> None:
+            row = self._rows().select_for_update().first()
+            if row is None:
+                return
+            pause: Any = UtcNow() + BACK_OFF[min(row.failures, len(BACK_OFF) - 1)]
+            text = error_text(error) if _is_whole(plan, change.conversation) else type(error).__name__
+            self._rows().update(failures=F("failures") + 1, failed_at=UtcNow(), retry_at=pause, error=text)
+
+        # A purge holds the same lock, so it cannot come in between.
+        with suppress(Conversation.DoesNotExist):
+            Target(Key.of(self._conversation, self._database)).change(note)
 
     def _rows(self) -> QuerySet[Compaction]:
         return Compaction.objects.using(self._database).filter(conversation=self._conversation)
+
+
+def _is_whole(plan: CompactionPlan, conversation: Conversation) -> bool:
+    """Return whether all that ``plan`` was made of is still there, and the owner is the same."""
+    positions = [*plan.positions, *plan.summaries]
+    found = sum(rows_of(conversation).filter(position__in=chunk).count() for chunk in chunks(positions))
+    return conversation.owner_id == plan.owner and found == len(positions)
