@@ -204,6 +204,7 @@ class Compactions(RuleBasedStateMachine):
         if not hasattr(self, "conversation"):
             return
         assert self.memory.messages() == self.model.messages()
+        assert self.memory.messages() == self.memory.at(self.conversation.version), "what is stored is what is read"
         fits = not self.model.over_the_limit()
         assert fits or not self.model._oldest_unit(), "the limit holds unless all that is left must stay"
 

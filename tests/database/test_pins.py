@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
+from chatmemory.core.entries import EvictionReason
 from chatmemory.core.exceptions import NotRetainedError, PinnedTooMuchError
+from chatmemory.database.operations.archive import take_out
 from chatmemory.database.operations.take_back import take_back
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
+from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory
 
 pytestmark = pytest.mark.django_db
@@ -94,6 +99,38 @@ def test_a_message_that_is_taken_back_in_part_stays_pinned() -> None:
     take_back(Target.of(conversation), lambda row: (UserMessage("less"), None))  # type: ignore[arg-type, return-value]
     left = conversation.messages.get(position=2)
     assert (left.text, left.is_pinned, left.origin, left.covers_from, left.covers_to) == ("less", True, "rewrite", 1, 1)
+
+
+def test_unpinning_evicts_what_only_the_pin_kept_over_the_limit() -> None:
+    conversation = ConversationFactory(window="tokens", limit=200)
+    call = ToolExecutionRequest(id="1", name="read", arguments="{}")
+    conversation.memory.add(UserMessage("Read it."), AiMessage(None, [call]))
+    conversation.memory.pin(1)
+    conversation.memory.add(ToolExecutionResultMessage("1", "read", "long " * 500))
+    assert conversation.retained_tokens > 500
+    change = conversation.memory.unpin(1)
+    assert [(row.position, row.eviction_reason) for row in change.evicted] == [(1, "window"), (2, "orphan")]
+    assert change.memory.version == conversation.version == 4
+    assert (conversation.retained_count, conversation.retained_tokens) == (0, 0)
+    assert conversation.memory.messages() == conversation.memory.at(4) == []
+    assert len(conversation.memory.at(3)) == 2
+    assert list(verify()) == []
+
+
+@pytest.mark.parametrize("keep_history", [True, False])
+def test_a_pinned_message_that_is_taken_out_keeps_nothing_either(settings: Any, keep_history: bool) -> None:
+    settings.CHATMEMORY = {"KEEP_HISTORY": keep_history}
+    conversation = ConversationFactory(window="messages", limit=4)
+    calls = [ToolExecutionRequest(id=str(number), name="a", arguments="{}") for number in range(6)]
+    conversation.memory.add(AiMessage(None, calls))
+    conversation.memory.pin(0)
+    conversation.memory.add(*(ToolExecutionResultMessage(call.id, "a", call.id) for call in calls))
+    assert conversation.memory.set_window(low_water=50).memory.messages == 7
+    take_out(Target.of(conversation), lambda rows: rows.filter(position=0), EvictionReason.REWRITTEN)
+    conversation.refresh_from_db()
+    assert texts(conversation) == ["4", "5"]
+    assert conversation.memory.messages() == conversation.memory.at(conversation.version)
+    assert list(verify()) == []
 
 
 def test_a_copy_of_a_pinned_message_is_pinned() -> None:

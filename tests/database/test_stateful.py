@@ -76,6 +76,8 @@ class TwoClients(RuleBasedStateMachine):
         if hasattr(self, "conversation"):
             for client in ("instance", "stale instance", "store"):
                 assert self.memory(client).messages() == self.expected.messages()
+            self.conversation.refresh_from_db()
+            assert self.conversation.memory.at(self.conversation.version) == self.expected.messages()
 
     def teardown(self) -> None:
         if hasattr(self, "conversation"):

@@ -146,9 +146,9 @@ class NaiveWindow:
         return self._change(lambda: None, even_so=not was)
 
     def unpin(self, index: int) -> Step:
-        """Let the window evict the stored message at ``index`` again."""
+        """Let the window evict the stored message at ``index`` again, and evict what no longer fits."""
         was, self.items[index].pinned = self.items[index].pinned, False
-        return self._change(lambda: None, even_so=was)
+        return self._change(self._evict if was else lambda: None, even_so=was)
 
     def clear_tool_results(
         self, keep: int = 3, exclude_tools: Iterable[str] = (), placeholder: str = PLACEHOLDER

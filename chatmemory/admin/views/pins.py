@@ -8,6 +8,7 @@ from typing import Any, Literal
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from chatmemory.admin.display.bounded_rows import are_too_long
 from chatmemory.admin.display.message import unreadable
@@ -71,7 +72,9 @@ def _say(change: Change, *, act: Literal["pin", "unpin"], position: int) -> str:
     if change.moment is None:
         return ""
     said = _("Pinned message %(position)s.") if act == "pin" else _("Unpinned message %(position)s.")
-    return said % {"position": position}
+    count = len(change.gone)
+    evicted = ngettext("%(count)s message was evicted.", "%(count)s messages were evicted.", count) % {"count": count}
+    return " ".join([said % {"position": position}, *([evicted] if count else [])])
 
 
 def _say_nothing(act: Literal["pin", "unpin"], position: int) -> str:

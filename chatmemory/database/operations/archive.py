@@ -13,10 +13,11 @@ from django.db.models import Q
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessage
 from chatmemory.database.batches import rows_of
-from chatmemory.database.change import Change
-from chatmemory.database.estimators import estimator_for
+from chatmemory.database.change import Change, Gone
+from chatmemory.database.estimators import estimator_for, window_of
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.operations.new_messages import NewMessages
+from chatmemory.database.operations.plan import plan_eviction
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write
 from chatmemory.models import ORDER_STEP, Message, MessageQuerySet, Origin
@@ -34,7 +35,7 @@ def take_out(
 ) -> list[Message]:
     """Evict the messages of the memory that ``choose`` returns. The history keeps them.
 
-    Unlike a window, this takes no tool results along.
+    Unlike a window, this takes no tool results along. What was over the limit only because they were pinned leaves.
 
     Args:
         target: the conversation.
@@ -51,8 +52,13 @@ def take_out(
 
     def work(change: Change) -> None:
         taken[:] = choose(rows_of(change.conversation).retained())
-        if taken:
-            write(change, [], [(row, reason) for row in taken])
+        added: list[Message] = []
+        gone: list[Gone] = [(row, reason) for row in taken]
+        if any(row.is_pinned for row in taken):  # which may have kept others in the memory
+            added, unfit = plan_eviction(change.conversation, window_of(change.conversation), without=taken)
+            gone += unfit
+        if gone:
+            write(change, added, gone)
 
     target.change(work)
     return taken

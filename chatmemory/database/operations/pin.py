@@ -12,9 +12,9 @@ from chatmemory.core.window import Window
 from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change, MemorySize
 from chatmemory.database.estimators import window_of
-from chatmemory.database.operations.plan import entry_of
+from chatmemory.database.operations.plan import entry_of, plan_eviction
 from chatmemory.database.target import Target
-from chatmemory.database.write_change import write_columns
+from chatmemory.database.write_change import write, write_columns
 from chatmemory.models import Conversation, Message
 from chatmemory.models.pins import close_pin, open_pin
 
@@ -34,14 +34,15 @@ def pin(target: Target, position: int) -> Change:
         rows = list(rows_of(change.conversation).retained())
         row = _row_at(rows, position)
         if not row.is_pinned:
-            _set_pins(change, row, open_pin)
+            _set_pins(change.conversation, row, open_pin)
             check_pins(rows, window_of(change.conversation))
+            _note_version(change)
 
     return target.change(work)
 
 
 def unpin(target: Target, position: int) -> Change:
-    """Unpin a message. If it is not pinned, nothing changes.
+    """Unpin a message, and evict what no longer fits. If it is not pinned, nothing changes.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
@@ -49,9 +50,15 @@ def unpin(target: Target, position: int) -> Change:
     """
 
     def work(change: Change) -> None:
-        row = _row_at(rows_of(change.conversation).retained().filter(position=position), position)
+        conversation = change.conversation
+        row = _row_at(rows_of(conversation).retained().filter(position=position), position)
         if row.is_pinned:
-            _set_pins(change, row, close_pin)
+            _set_pins(conversation, row, close_pin)
+            added, gone = plan_eviction(conversation, window_of(conversation))
+            if added or gone:
+                write(change, added, gone)
+            else:
+                _note_version(change)
 
     return target.change(work)
 
@@ -91,12 +98,16 @@ def _row_at(rows: Iterable[Message], position: int) -> Message:
     return row
 
 
-def _set_pins(change: Change, row: Message, changed: Callable[[str, int], str]) -> None:
-    """Write the pins of a row as a new version. The memory stays as it is, so its prefix does."""
+def _set_pins(conversation: Conversation, row: Message, changed: Callable[[str, int], str]) -> None:
+    """Write the pins of a row, as they are in the next version."""
+    row.pins = changed(row.pins, conversation.version + 1)
+    rows_of(conversation).filter(pk=row.pk).update(pins=row.pins)
+
+
+def _note_version(change: Change) -> None:
+    """Write a new version. The memory stays as it is, so its prefix does."""
     conversation = change.conversation
     conversation.version += 1
     conversation.updated_at = timezone.now()
-    row.pins = changed(row.pins, conversation.version)
-    rows_of(conversation).filter(pk=row.pk).update(pins=row.pins)
     write_columns(conversation, ["version", "updated_at"])
     change.size, change.moment = MemorySize.of(conversation), conversation.updated_at

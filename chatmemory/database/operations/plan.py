@@ -11,6 +11,7 @@ from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.change import Gone
 from chatmemory.database.sql.raw_rows import Row, message_columns, place_columns, status_columns, token_count
 from chatmemory.database.sql.reads import read_oldest
+from chatmemory.database.sql.writes import key_of
 from chatmemory.models import ORDER_STEP, Conversation, Message, Origin
 from chatmemory.models.message_columns import from_columns, to_columns
 from chatmemory.models.pins import is_pin_open
@@ -91,9 +92,20 @@ def plan_addition(
     return added, evicted_rows(memory)
 
 
-def plan_eviction(conversation: Conversation, window: Window) -> tuple[list[Message], list[Gone]]:
-    """Plan to evict what does not fit ``window``; return the rows that come in, placeholders, and those that leave."""
-    memory = memory_of(conversation, window, oldest_entries(conversation, window))
+def plan_eviction(
+    conversation: Conversation, window: Window, *, without: Sequence[Message] = ()
+) -> tuple[list[Message], list[Gone]]:
+    """Plan to evict what does not fit; return the rows that come in, placeholders, and those that leave.
+
+    Args:
+        conversation: the conversation.
+        window: bounds the memory.
+        without: rows that leave by the same change.
+    """
+    gone = {row.pk for row in without}
+    stored = (entry for entry in oldest_entries(conversation, window) if key_of(entry.row) not in gone)
+    memory = memory_of(conversation, window, stored)
+    memory.total -= sum(entry_of(row, window).cost for row in without)
     memory.evict()
     added = placed_rows(memory, conversation.next_position, window)
     conversation.next_position += len(added)

@@ -95,7 +95,11 @@ class MessageViewSet(ChatMemoryViewSet):
             self.request,
             target,
             lambda: change_pin(target, known),
-            lambda made: rows_of(made.conversation).get(position=known),  # nobody changes it before the end
+            # Nobody changes it before the end. The change itself may have deleted it: KEEP_HISTORY.
+            lambda made: (
+                next((row for row in made.evicted if row.position == known), None)
+                or rows_of(made.conversation).get(position=known)
+            ),
         )
         [item] = message_items([row], self.message_format, with_words=may_read_words(self.request))
         done = change_to_data(change, self.format_name)
