@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.core.serializers.json import DjangoJSONEncoder
 from django.test import Client
 
-from chatmemory import AiMessage, CustomMessage, UserMessage
+from chatmemory import (
+    AiMessage,
+    CustomMessage,
+    SystemMessage,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+from chatmemory.database.change import Change
 from tests.support.api import ITEM, ai, post, url, user_message
 from tests.support.factories import ConversationFactory
 
@@ -63,3 +72,37 @@ def test_a_format_without_a_value_for_each_message_is_refused(name: str) -> None
     change = ConversationFactory().memory.add(UserMessage("a"))
     with pytest.raises(ValueError, match="expected one of langchain4j"):
         change.to_data(name)
+
+
+CALL = AiMessage(None, [ToolExecutionRequest("1", "read", "{}")])
+RESULT = ToolExecutionResultMessage("1", "read", "long " * 30)
+LONG = ToolExecutionResultMessage("1", "read", "long " * 200)
+CHANGES: dict[str, Callable[[Any], Change]] = {
+    "add": lambda memory: memory.add(UserMessage("more " * 190)),
+    "add a system message": lambda memory: memory.add(SystemMessage("Be brief.")),
+    "add, repeated": lambda memory: [memory.add(UserMessage("more"), idempotency_key="k") for _ in "12"][1],
+    "set": lambda memory: memory.set([UserMessage("Hi"), *memory.messages()[3:]]),
+    "clear": lambda memory: memory.clear(),
+    "compact": lambda memory: memory.apply_compaction(memory.plan_compaction(0), "They spoke."),
+    "unpin": lambda memory: [memory.add(CALL), memory.pin(5), memory.add(LONG), memory.unpin(5)][3],
+    "set_window": lambda memory: memory.set_window(limit=60),
+    "clear_tool_results": lambda memory: memory.clear_tool_results(0),
+}
+
+
+def data_of(name: str, change: Callable[[Any], Change], keep_history: bool, settings: Any) -> Any:
+    settings.CHATMEMORY = {"KEEP_HISTORY": keep_history}
+    memory = ConversationFactory(limit=200).memory
+    memory.add(SystemMessage("Be kind."), UserMessage("Read it."), CALL, RESULT, UserMessage("And?"))
+    data = change(memory).to_data("langchain4j")
+    for item in (*data["added"], *data["evicted"]):
+        assert item.pop("created_at")
+        item.pop("evicted_at")
+    return data
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_it_can_be_read_where_no_history_is_kept(name: str, settings: Any) -> None:
+    data = data_of(name, CHANGES[name], False, settings)
+    assert data == data_of(name, CHANGES[name], True, settings)
+    assert data["evicted"] or name == "add, repeated"

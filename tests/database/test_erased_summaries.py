@@ -169,3 +169,22 @@ def test_what_was_cleared_does_not_come_back_with_it() -> None:
     plan = conversation.memory.plan_compaction(keep=0)
     assert plan is not None
     assert short(plan.messages) == ["q7", "a7", "q8", "a8"]
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_one_falls_after_the_latest_has_fallen_with_all_its_range(is_back: bool) -> None:
+    """The next summary begins at the first position then, as if there had been none."""
+    conversation = talk(6)
+    conversation.memory.pin(0)
+    summarised(conversation, "secret")
+    question, summary, *rest = conversation.memory.messages()
+    conversation.memory.set([question, *rest])
+    conversation.memory.unpin(0)
+    conversation.memory.add(*turn(6), *turn(7))
+    summarised(conversation, "another")
+    purge(conversation, 11)
+    assert conversation.compacted_to == 0
+    if is_back:
+        conversation.memory.set([summary, *rest])
+    purge(conversation, 3)
+    assert not is_told("secret")

@@ -226,7 +226,8 @@ def act(conversation: Conversation, kind: str, argument: Any) -> None:
                 apply_compaction(Target.of(conversation), plan, "So far: tea.")
     elif kind == "set":
         messages: list[ChatMessage] = [each for each in memory.messages() if argument.random() < 0.8]
-        messages.insert(argument.randint(0, len(messages)), UserMessage("A summary"))
+        summaries = [row.message for row in conversation.messages.filter(origin="summary")]
+        messages.insert(argument.randint(0, len(messages)), argument.choice([UserMessage("A summary"), *summaries]))
         memory.set(messages)
     elif positions := list(conversation.messages.retained().values_list("position", flat=True)):
         change = memory.pin if kind == "pin" else memory.unpin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chatmemory import signals
+from chatmemory.conf import setting
 from chatmemory.core.entries import EvictionReason
 from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
@@ -22,8 +23,8 @@ def clear(target: Target) -> Change:
 
     def work(change: Change) -> None:
         found = rows_of(change.conversation).retained()
-        if not signals.messages_evicted.has_listeners(Conversation):
-            found = found.defer("text", "payload", "native")  # only receivers read them
+        if setting("KEEP_HISTORY") and not signals.messages_evicted.has_listeners(Conversation):
+            found = found.defer("text", "payload", "native")  # who wants to read them does so later
         rows = list(found)
         if rows:
             write(change, [], [(row, EvictionReason.CLEARED) for row in rows])

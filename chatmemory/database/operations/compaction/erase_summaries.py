@@ -35,8 +35,8 @@ def erase_summaries(conversation: Conversation, keys: Sequence[int]) -> int:
     Returns:
         the number of deleted summaries, with those that are among ``keys``.
     """
-    if not conversation.compacted_to:
-        return 0
+    if not conversation.compacted_to and not _compaction(conversation).exists():
+        return 0  # there was no summary, or the next begins anew
     summaries = list(rows_of(conversation).filter(origin=Origin.SUMMARY).defer("text", "payload", "native"))
     if not summaries:
         return 0
@@ -81,6 +81,7 @@ def restore_summaries(conversation: Conversation, rows: list[Message]) -> None:
         if row.type == ChatMessageType.USER and row.payload is None and row.text in ranges:
             row.origin = Origin.SUMMARY
             row.covers_from, row.covers_to = ranges[row.text]
+            conversation.compacted_to = max(conversation.compacted_to, 1)  # 0 says that there was no summary
 
 
 def _compaction(conversation: Conversation) -> QuerySet[Compaction]:

@@ -197,7 +197,10 @@ class SimulatedWalk(Walk):
         for past, holds in version.pinned:
             if entry := self._entry_at(past.position):
                 entry.pinned = holds
-        if summary := next((past for past in given if past.origin == Origin.SUMMARY), None):
+        if any(not holds for _, holds in version.pinned):
+            self._retained.evict()
+        summary = next((past for past in given if past.origin == Origin.SUMMARY), None)
+        if summary is not None and not version.is_rewrite:
             gone = {past.position for past, reason in version.gone if reason == EvictionReason.SUMMARIZED}
             self._summarise(summary, gone)
         elif version.is_rewrite:
