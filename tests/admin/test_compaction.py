@@ -20,6 +20,7 @@ from django.utils import timezone
 from chatmemory import AiMessage, SystemMessage, UserMessage
 from chatmemory.admin.display import summaries
 from chatmemory.models import Compaction, Conversation, Message, Origin
+from chatmemory.personal_data import erase_user
 from tests.admin.test_conversation import html, own_part, page, staff, timeline, words  # noqa: F401
 from tests.support.factories import ConversationFactory
 
@@ -57,6 +58,12 @@ def failing(messages: Any, previous: str | None) -> str:
 def outside_of_transactions(messages: Any, previous: str | None) -> str:
     """A summarizer that tells whether a transaction is open."""
     return f"open: {connection.in_atomic_block}"
+
+
+def failing_late(messages: Any, previous: str | None) -> str:
+    """A summarizer that fails after the conversation was anonymised."""
+    erase_user(Conversation.objects.get(title="About tea").owner, how="anonymise")
+    return failing(messages, previous)
 
 
 def two_at_once(messages: Any, previous: str | None) -> str | None:
@@ -242,6 +249,16 @@ class TestFailures:
             assert "Not tried again by itself before:" in shown
         confirm(admin_client, conversation)
         assert "2 attempts at a summary failed" in words(html(admin_client, page(conversation)))
+
+    def test_the_log_has_no_title_that_was_erased_while_the_model_worked(
+        self, admin_client, conversation, summarizer
+    ) -> None:
+        summarizer("failing_late")
+        confirm(admin_client, conversation)
+        assert logged() == ["No summary was made: TimeoutError."]
+        assert not LogEntry.objects.filter(
+            change_message__startswith="No summary", object_repr__contains="About tea"
+        ).exists()
 
     def test_its_words_are_for_those_who_may_read_texts(self, staff, conversation, summarizer) -> None:
         summarizer("failing")
