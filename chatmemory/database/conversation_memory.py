@@ -161,7 +161,7 @@ class ConversationMemory(ChatMemory):
         return await as_async_change(self.pin)(position)
 
     def unpin(self, position: int) -> Change:
-        """Unpin the message at ``position``. If it is not pinned, nothing changes.
+        """Unpin the message at ``position``, and evict what no longer fits. If it is not pinned, nothing changes.
 
         Raises:
             ValueError: the message is not in the memory.

@@ -264,6 +264,13 @@ def answer(conversation: Conversation, erase: Callable[[], None]) -> None:
         Assistant(Model(erase)).chat(conversation, "Hello")
 
 
+def waiting_turn(conversation: Conversation, erase: Callable[[], None]) -> None:
+    """It has read the row, and takes its turn when another is over."""
+    erase()
+    with pytest.raises(LOST):
+        Assistant(Model(lambda: None)).chat(conversation, f"I am {WORD}")
+
+
 def stream(conversation: Conversation, erase: Callable[[], None]) -> None:
     with pytest.raises(LOST):
         list(Assistant(Model(erase)).stream(conversation, "Hello"))
@@ -328,7 +335,7 @@ def repeated_request(conversation: Conversation, erase: Callable[[], None]) -> N
 
 
 OF_A_CONVERSATION = [title, summary, summary_of_a_summary, error]
-OF_TURNS = [answer, stream, tool_result]
+OF_TURNS = [answer, waiting_turn, stream, tool_result]
 OF_WHAT_GOES_ON = [summary_that_is_written_back, summary_that_a_store_writes_back, repeated_request]
 LATE = [
     *((work, erase) for work in OF_A_CONVERSATION for erase in (erase_all, anonymise, delete, purge)),

@@ -276,7 +276,10 @@ class ConversationTurn(Turn):
         return self._memory.window() if isinstance(self._memory, WindowChatMemory) else None
 
     def _require_own(self, conversation: Conversation) -> None:
-        if conversation.turn != self._number:
+        known = self._memory.conversation if isinstance(self._memory, ConversationMemory) else conversation
+        # It may have been anonymised while this turn waited for another.
+        is_anonymised = conversation.owner_id is None and vars(known).get("owner_id") is not None
+        if conversation.turn != self._number or is_anonymised:
             raise self._lost(not conversation._state.adding)
 
     def _lost(self, exists: bool) -> TurnLostError:

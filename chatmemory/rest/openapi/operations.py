@@ -139,7 +139,7 @@ OPERATIONS: dict[tuple[type[ChatMemoryViewSet], str], Operation] = {
     (MessageViewSet, "unpin"): Operation(
         id="unpinMessage",
         summary="Unpin a message",
-        description="400 if it is no longer in the memory. No body.",
+        description="What no longer fits the window is evicted. 400 if it is no longer in the memory. No body.",
         answer="ChangedPin",
         headers=("If-Match",),
         answer_headers=("ETag",),
