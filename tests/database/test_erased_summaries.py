@@ -188,3 +188,14 @@ def test_one_falls_after_the_latest_has_fallen_with_all_its_range(is_back: bool)
         conversation.memory.set([summary, *rest])
     purge(conversation, 3)
     assert not is_told("secret")
+
+
+@ways
+def test_a_new_one_with_the_text_of_one_that_was_erased_stays(write: Write) -> None:
+    conversation = talk_with_summary()
+    purge(conversation, 3)
+    summarised(conversation, "secret")
+    read = conversation.memory.messages()
+    assert short(read) == ["[secret]", "q5", "a5"]
+    write(conversation, [*read, UserMessage("new")])
+    assert memory(conversation) == ["[secret]", "q5", "a5", "new"]

@@ -64,24 +64,31 @@ def erase_summaries(conversation: Conversation, keys: Sequence[int]) -> int:
 
 def without_erased(conversation: Conversation, rows: list[Message]) -> list[Message]:
     """Return those of the rows of a rewrite that are no summary that was erased: the client has read it before."""
-    if not any(is_summary_text(row.text) for row in rows):
+    texts = {row.text for row in rows if is_summary_text(row.text)}
+    if not texts:
         return rows
-    erased = {each for text in _compaction(conversation).values_list("erased", flat=True) for each in text.split()}
-    return [row for row in rows if not is_summary_text(row.text) or fingerprint(row.text) not in erased]
+    noted = {each for text in _compaction(conversation).values_list("erased", flat=True) for each in text.split()}
+    # A later summary may say the same.
+    erased = {text for text in texts if fingerprint(text) in noted} - _ranges(conversation, texts).keys()
+    return [row for row in rows if row.text not in erased]
 
 
 def restore_summaries(conversation: Conversation, rows: list[Message]) -> None:
     """Make those of the new rows of a rewrite that say what a summary said that summary again, with its range."""
-    texts = {row.text for row in rows if is_summary_text(row.text)}
-    if not texts:
-        return
-    stored = rows_of(conversation).filter(origin=Origin.SUMMARY, text__in=texts).order_by("position")
-    ranges = {text: (first, last) for text, first, last in stored.values_list("text", "covers_from", "covers_to")}
+    ranges = _ranges(conversation, {row.text for row in rows if is_summary_text(row.text)})
     for row in rows:
         if row.type == ChatMessageType.USER and row.payload is None and row.text in ranges:
             row.origin = Origin.SUMMARY
             row.covers_from, row.covers_to = ranges[row.text]
             conversation.compacted_to = max(conversation.compacted_to, 1)  # 0 says that there was no summary
+
+
+def _ranges(conversation: Conversation, texts: set[str]) -> dict[str, tuple[int | None, int | None]]:
+    """Return the ranges of the stored summaries that have one of ``texts``; of equal ones that of the last."""
+    if not texts:
+        return {}
+    rows = rows_of(conversation).filter(origin=Origin.SUMMARY, text__in=texts).order_by("position")
+    return {text: (first, last) for text, first, last in rows.values_list("text", "covers_from", "covers_to")}
 
 
 def _compaction(conversation: Conversation) -> QuerySet[Compaction]:
