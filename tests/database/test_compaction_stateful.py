@@ -35,7 +35,7 @@ from chatmemory.retention import purge_evicted
 from chatmemory.verification import verify
 from tests.database.test_conversations import check_invariants
 from tests.support.naive_compaction import NaiveCompaction, NaivePlan, RefusedError
-from tests.support.naive_window import Item, Step, is_system
+from tests.support.naive_window import PLACEHOLDER, Item, Step, is_system
 from tests.support.window_cases import naive_settings, windows
 
 pytestmark = pytest.mark.django_db
@@ -63,6 +63,8 @@ class Compactions(RuleBasedStateMachine):
         self.read: list[list[ChatMessage]] = []
         self.plans: list[tuple[CompactionPlan, NaivePlan]] = []
         self.number = 0
+        self.calls: dict[int, int] = {}
+        self.is_rewritten = False
 
     def name(self) -> str:
         self.number += 1
@@ -96,12 +98,21 @@ class Compactions(RuleBasedStateMachine):
         """The last messages are taken back, perhaps for another question."""
         given = [item.message for item in self.model.items][:-rewound]
         given += [UserMessage(f"{self.name()} asks anew")] if new else []
-        self.same(self.memory.set(given), self.model.set(given))
+        self.rewrite(given)
 
     @rule(left_out=st.sets(st.integers(0, 8), min_size=1, max_size=3))
     def leave_out(self, left_out: set[int]) -> None:
         given = [item.message for index, item in enumerate(self.model.items) if index not in left_out]
+        self.rewrite(given)
+
+    def rewrite(self, given: list[ChatMessage]) -> None:
         self.same(self.memory.set(given), self.model.set(given))
+        self.is_rewritten = True
+
+    @rule(keep=st.integers(0, 3), text=st.sampled_from([PLACEHOLDER, "gone"]))
+    def clear_tool_results(self, keep: int, text: str) -> None:
+        change = self.memory.clear_tool_results(keep, placeholder=text)
+        self.same(change, self.model.clear_tool_results(keep, placeholder=text))
 
     @rule()
     def clear(self) -> None:
@@ -215,6 +226,27 @@ class Compactions(RuleBasedStateMachine):
             return
         missing = {repr(item.message) for item in self.model.log if item and self.is_missing(item)}
         assert {repr(row.message) for row in uncovered(self.conversation)} <= missing
+
+    @invariant()
+    def no_call_leaves_without_its_results(self) -> None:
+        """A result, or its placeholder, is never left behind but by a rewrite, which may say anything."""
+        if not hasattr(self, "conversation"):
+            return
+        calls, call, here = {}, None, set()
+        for row in self.conversation.messages.retained():
+            here.add(row.position)
+            if row.type != "TOOL_EXECUTION_RESULT":
+                call = row.position if getattr(row.message, "tool_execution_requests", None) else None
+            elif call is not None:
+                calls[row.position if row.covers_from is None else row.covers_from] = call
+        if not self.is_rewritten:
+            results = {row.position if row.covers_from is None else row.covers_from for row in self.results()}
+            left_behind = {result for result in self.calls if result in results and self.calls[result] not in here}
+            assert not left_behind, left_behind
+        self.calls, self.is_rewritten = calls, False
+
+    def results(self) -> Any:
+        return self.conversation.messages.retained().filter(type="TOOL_EXECUTION_RESULT")
 
     def is_missing(self, item: Item) -> bool:
         return item not in self.model.items and not is_system(item) and self.model._is_missing(item)

@@ -47,6 +47,9 @@ class NaivePlan:
     ends_at: int
     """The position up to which everything will be."""
 
+    made_at: int
+    """The number of messages that had come until then."""
+
 
 @dataclass
 class NaiveCompaction(NaiveWindow):
@@ -91,13 +94,13 @@ class NaiveCompaction(NaiveWindow):
             expected = min(expected, self.settings.limit // 10)
         if tokens < 2 * (expected if expected_tokens is None else expected_tokens):
             return None
-        return NaivePlan(covered, leaving, previous, self.covered_to, end)
+        return NaivePlan(covered, leaving, previous, self.covered_to, end, len(self.log))
 
     def apply(self, plan: NaivePlan, text: str) -> Step | None:
         """Put a summary in the place of what a plan covers.
 
         Returns:
-            None if any of it was erased, taken out, or is in another summary.
+            None if any of it was erased, taken out, is in another summary, or belongs to the last turn now.
 
         Raises:
             RefusedError: it is not smaller than what it stands for, or too large for the window.
@@ -107,7 +110,16 @@ class NaiveCompaction(NaiveWindow):
         if self.covered_to != plan.begins_at or self.latest_summary() is not plan.previous:
             return None
         sources = [*plan.covered, *plan.leaving]
+        sources += [item for item in self.log[plan.made_at :] if item and item.original in sources]
         if any(item not in self.log or self._was_taken_out(item) for item in sources):
+            return None
+        leaving = [
+            item
+            for unit in units_of(self.items)
+            if all(item in sources and not self._is_kept_by_a_pin(item) for item in unit)
+            for item in unit
+        ]
+        if any(item in self._kept(0) for item in leaving):
             return None
         message = framed(text)
         stood_for = [item.message for item in plan.covered] + ([plan.previous.message] if plan.previous else [])
@@ -116,9 +128,7 @@ class NaiveCompaction(NaiveWindow):
         summary = Item(message)
 
         def act() -> None:
-            leaving = [item for item in self.items if item in sources and not self._is_kept_by_a_pin(item)]
-            leaving += [item for item in self.items if self.is_summary(item)]
-            for item in leaving:
+            for item in [*leaving, *(item for item in self.items if self.is_summary(item))]:
                 self._leave(item, "summarized")
             self.items.insert(self._place(plan), summary)
             self._came.append(summary)

@@ -10,7 +10,7 @@ from chatmemory.core.eviction import Retained
 from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessageType
-from chatmemory.core.summaries import check_summary, summary_message
+from chatmemory.core.summaries import check_summary, first_kept, summary_message
 from chatmemory.core.window import Window
 from chatmemory.database.batches import chunks, rows_of
 from chatmemory.database.change import Change, Gone
@@ -45,7 +45,8 @@ def apply_compaction(target: Target, plan: CompactionPlan, text: str) -> Change 
 
     Returns:
         None, with nothing done, if some of the messages have been erased or taken out of the conversation since, or
-        another summary stands for them, or the conversation was given to another user or anonymised.
+        another summary stands for them, or they belong to the last turn now, or the conversation was given to another
+        user or anonymised.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
@@ -165,7 +166,12 @@ def _apply(change: Change, plan: CompactionPlan, new: NewMessages) -> bool:
     conversation = change.conversation
     window = window_of(conversation)
     memory = read_memory(conversation, window)
-    if not _still_holds(conversation, memory, plan):
+    entries, covered = memory.entries(), _covered(conversation, plan)
+    leave = _leaving(memory, covered)
+    last_turn = entries[first_kept(entries, 0) :]  # after a rewind it may be one that was covered
+    if any(entry in leave and not entry.is_summary for entry in last_turn):
+        return False
+    if not _still_holds(conversation, memory, plan, covered):
         return False
     (row,) = new.rows(estimator_of(window, conversation.model))
     if row.token_count >= plan.tokens:
@@ -174,8 +180,6 @@ def _apply(change: Change, plan: CompactionPlan, new: NewMessages) -> bool:
         )
     row.origin, row.covers_from, row.covers_to = Origin.SUMMARY, plan.covers_from, plan.covers_to
     row.position = conversation.next_position
-    entries = memory.entries()
-    leave = _leaving(memory, plan)
     gone: list[Gone] = [(entry.row, EvictionReason.SUMMARIZED) for entry in entries if entry in leave]
     rest = [entry for entry in entries if entry not in leave]
     place = _place(rest, plan, window)
@@ -192,13 +196,22 @@ def _apply(change: Change, plan: CompactionPlan, new: NewMessages) -> bool:
     return True
 
 
-def _still_holds(conversation: Conversation, memory: Retained[Entry], plan: CompactionPlan) -> bool:
+def _covered(conversation: Conversation, plan: CompactionPlan) -> set[int]:
+    """Return the positions of the plan, and those of placeholders that were put in the place of its messages since."""
+    since = rows_of(conversation).filter(position__gt=max(plan.positions), added_in__gt=plan.version)
+    placeholders = since.filter(origin=Origin.CLEARED, covers_from__isnull=False)
+    planned = {*plan.positions}
+    replaced = placeholders.values_list("position", "covers_from")
+    return planned | {position for position, original in replaced if original in planned}
+
+
+def _still_holds(conversation: Conversation, memory: Retained[Entry], plan: CompactionPlan, covered: set[int]) -> bool:
     """Return whether no other summary stands for the messages of ``plan``, and nobody took them out or erased them."""
     summaries = {entry.row.position for entry in memory.entries() if entry.is_summary}
     if conversation.compacted_to != plan.compacted_from or not summaries <= {*plan.summaries}:
         return False
     states: dict[int, tuple[int | None, str]] = {}
-    for chunk in chunks([*plan.positions, *plan.summaries]):
+    for chunk in chunks([*covered, *plan.summaries]):
         rows = rows_of(conversation).filter(position__in=chunk)
         states |= {row[0]: row[1:] for row in rows.values_list("position", "evicted_in", "eviction_reason")}
     reasons = {*EVICTED, EvictionReason.SUMMARIZED.value}
@@ -210,13 +223,17 @@ def _still_holds(conversation: Conversation, memory: Retained[Entry], plan: Comp
     return not missing or (not setting("KEEP_HISTORY") and missing.isdisjoint(plan.evicted))
 
 
-def _leaving(memory: Retained[Entry], plan: CompactionPlan) -> set[Entry]:
-    """Return the entries that the summary takes the place of; those that have been pinned since stay."""
-    covered, entries = {*plan.positions}, memory.entries()
+def _leaving(memory: Retained[Entry], covered: set[int]) -> set[Entry]:
+    """Return the entries that the summary takes the place of.
+
+    A unit that was pinned since stays, and so does one with a tool result that came since: no summary has its text.
+    """
+    entries = memory.entries()
     leave = {entry for entry in entries if entry.is_summary}
     for start, end in memory.units(0):
-        if not memory.is_pinned(start, end):
-            leave |= {entry for entry in entries[start:end] if entry.row.position in covered}
+        unit = entries[start:end]
+        if not memory.is_pinned(start, end) and all(entry.row.position in covered for entry in unit):
+            leave.update(unit)
     return leave
 
 
