@@ -10,16 +10,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet, Sum, Window
+from django.db.models import Case, Count, Exists, F, Max, Min, OuterRef, Q, QuerySet, Sum, When, Window
 from django.db.models.functions import Lag
 
 from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.json_text import loads
 from chatmemory.core.messages import ChatMessageType
-from chatmemory.database.batches import ROWS_AT_ONCE, in_parts, on_primary, pages
+from chatmemory.database.batches import ROWS_AT_ONCE, chunks, in_parts, on_primary, pages
 from chatmemory.database.change import Change
 from chatmemory.database.idempotency import scope_of
+from chatmemory.database.operations.replay.past import HAS_CALLS
 from chatmemory.database.prefix import NOT_AT_THE_END
 from chatmemory.database.target import Target
 from chatmemory.models import EVICTION_REASONS, OWNER_SCOPE, Conversation, IdempotencyKey, Message, Origin
@@ -34,6 +35,7 @@ _WHOLE = Q(evicted_in__isnull=True, evicted_at__isnull=True, eviction_reason="")
     evicted_at__isnull=False,
     eviction_reason__in=[reason for reason, _label in EVICTION_REASONS],
 )
+_IS_RESULT = Q(type=ChatMessageType.TOOL_EXECUTION_RESULT.value)
 _COVERS = Q(covers_from__isnull=True, covers_to__isnull=True) & ~Q(origin__in=[Origin.CLEARED, Origin.SUMMARY]) | Q(
     ~Q(origin=Origin.SAID), covers_from__lte=F("covers_to"), covers_to__lt=F("position")
 )
@@ -159,6 +161,7 @@ def _examine(page: list[Conversation], accept_missing: bool) -> list[Finding]:
         findings += _compare(conversation, found.get(key) or _NOTHING, accept_missing)
     findings += _examine_versions(by_key, rows)
     findings += _examine_placeholders(by_key, rows)
+    findings += _examine_results(by_key, rows)
     keys = IdempotencyKey.objects.using(database).filter(conversation__in=list(by_key))
     for record in in_parts(keys):
         findings += _examine_key(by_key[record.conversation_id], record)
@@ -265,6 +268,43 @@ def _examine_placeholders(by_key: dict[UUID, Conversation], rows: QuerySet[Messa
     for key, count in wrong.values_list("conversation_id").annotate(Count("pk")):
         expected = "each for a tool result that was cleared in the same version"
         yield _finding(by_key[key], "placeholders", expected, f"{count} for none")
+
+
+def _examine_results(by_key: dict[UUID, Conversation], rows: QuerySet[Message]) -> Iterator[Finding]:
+    """Yield the conversations with tool results that stood behind their calls until a summary took only those away.
+
+    Other results without a call may be there: somebody added them so, or rewrote the memory.
+    """
+    whole = [key for key, row in by_key.items() if row.compacted_to and not row.purged_count]
+    if not whole:
+        return
+    leads = Case(When(_IS_RESULT | HAS_CALLS, then=1), default=0)
+    follows = Window(Lag(leads), partition_by=[F("conversation_id")], order_by=[F("memory_order").asc()])
+    retained = rows.filter(_RETAINED, conversation__in=whole)
+    alone = Q(follows__isnull=True) | Q(follows=0)
+    keys = list(retained.annotate(follows=follows).filter(alone, _IS_RESULT).values_list("pk", flat=True))
+    others = Message.objects.using(rows.db)
+    between = others.filter(
+        Q(evicted_in__isnull=True) | Q(evicted_in__gte=OuterRef("evicted_in")),
+        conversation=OuterRef("conversation"),
+        added_in__lt=OuterRef("evicted_in"),
+        memory_order__gt=OuterRef("memory_order"),
+        memory_order__lt=OuterRef(OuterRef("memory_order")),
+    ).exclude(_IS_RESULT)
+    calls = others.filter(
+        HAS_CALLS,
+        ~Exists(between),
+        conversation=OuterRef("conversation"),
+        memory_order__lt=OuterRef("memory_order"),
+        evicted_in__gte=OuterRef("added_in"),
+        eviction_reason=EvictionReason.SUMMARIZED.value,
+    )
+    found: set[UUID] = set()
+    for chunk in chunks(keys):
+        found.update(rows.filter(Exists(calls), pk__in=chunk).values_list("conversation_id", flat=True))
+    for key in found:
+        expected = "each behind its call, or summarised with it"
+        yield _finding(by_key[key], "tool results", expected, "some whose call alone was summarised")
 
 
 def _examine_pins(

@@ -30,12 +30,12 @@ from chatmemory import (
 from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.summaries import summary_text
 from chatmemory.database.operations.compaction import CompactionPlan, plan_compaction, uncovered
-from chatmemory.models import Conversation
+from chatmemory.models import Conversation, Origin
 from chatmemory.retention import purge_evicted
 from chatmemory.verification import verify
 from tests.database.test_conversations import check_invariants
 from tests.support.naive_compaction import NaiveCompaction, NaivePlan, RefusedError
-from tests.support.naive_window import PLACEHOLDER, Item, Step, is_system
+from tests.support.naive_window import Item, Step, is_system
 from tests.support.window_cases import naive_settings, windows
 
 pytestmark = pytest.mark.django_db
@@ -45,6 +45,29 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 sizes = st.sampled_from([0, 2, 10, 25])
 turns = st.tuples(sizes, st.sampled_from(["answer", "answer", "nothing", "call", "calls", "system"]), sizes)
+
+changes = st.fixed_dictionaries(
+    {},
+    optional={
+        "limit": st.integers(1, 40) | st.integers(20, 800),
+        "low_water": st.integers(1, 100),
+        "whole_turns": st.booleans(),
+        "keep_tool_results": st.none() | st.integers(0, 3),
+    },
+)
+
+
+def meanwhile() -> st.SearchStrategy[tuple[str, dict[str, Any]]]:
+    """One of the rules below, and its arguments."""
+    rules: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+        "say": {"turn": turns},
+        "clear_tool_results": {"keep": st.integers(0, 1)},
+        "change_window": {"changed": changes},
+        "pin": {"index": st.integers(0, 20), "pinned": st.booleans()},
+        "rewind": {"rewound": st.integers(1, 4), "new": st.booleans()},
+        "leave_out": {"left_out": st.sets(st.integers(0, 8), min_size=1, max_size=2)},
+    }
+    return st.one_of(*[st.tuples(st.just(name), st.fixed_dictionaries(given)) for name, given in rules.items()])
 
 
 class Compactions(RuleBasedStateMachine):
@@ -64,7 +87,6 @@ class Compactions(RuleBasedStateMachine):
         self.plans: list[tuple[CompactionPlan, NaivePlan]] = []
         self.number = 0
         self.calls: dict[int, int] = {}
-        self.is_rewritten = False
 
     def name(self) -> str:
         self.number += 1
@@ -106,21 +128,20 @@ class Compactions(RuleBasedStateMachine):
         self.rewrite(given)
 
     def rewrite(self, given: list[ChatMessage]) -> None:
-        self.same(self.memory.set(given), self.model.set(given))
-        self.is_rewritten = True
+        self.same(self.memory.set(given), self.model.set(given), is_rewrite=True)
 
-    @rule(keep=st.integers(0, 3), text=st.sampled_from([PLACEHOLDER, "gone"]))
-    def clear_tool_results(self, keep: int, text: str) -> None:
-        change = self.memory.clear_tool_results(keep, placeholder=text)
-        self.same(change, self.model.clear_tool_results(keep, placeholder=text))
+    @rule(keep=st.integers(0, 3))
+    def clear_tool_results(self, keep: int) -> None:
+        self.same(self.memory.clear_tool_results(keep), self.model.clear_tool_results(keep))
 
     @rule()
     def clear(self) -> None:
         self.same(self.memory.clear(), self.model.clear())
 
     @rule(index=st.integers(0, 20), pinned=st.booleans())
-    @precondition(lambda self: self.model.items)
     def pin(self, index: int, pinned: bool) -> None:
+        if not self.model.items:
+            return
         index %= len(self.model.items)
         row = list(self.conversation.messages.retained())[index]
         assert row.message == self.model.items[index].message
@@ -137,17 +158,7 @@ class Compactions(RuleBasedStateMachine):
         else:
             self.same(self.memory.pin(row.position), expected)
 
-    @rule(
-        changed=st.fixed_dictionaries(
-            {},
-            optional={
-                "limit": st.integers(1, 40) | st.integers(20, 800),
-                "low_water": st.integers(1, 100),
-                "whole_turns": st.booleans(),
-                "keep_tool_results": st.none() | st.integers(0, 3),
-            },
-        )
-    )
+    @rule(changed=changes)
     def change_window(self, changed: dict[str, Any]) -> None:
         try:
             expected = self.model.set_window(**changed)
@@ -188,6 +199,16 @@ class Compactions(RuleBasedStateMachine):
         if step is not None:
             self.same(change, step)
 
+    @rule(keep=st.sampled_from([0, 0, 30, 60]), words=st.integers(1, 10), meanwhile=st.lists(meanwhile(), max_size=4))
+    def apply_late(self, keep: int, words: int, meanwhile: list[tuple[str, Any]]) -> None:
+        """Something is said and done between a plan and its text."""
+        before = len(self.plans)
+        self.plan(keep, 0)
+        for name, argument in meanwhile:
+            getattr(self, name)(**argument)
+        if len(self.plans) > before:
+            self.apply(words, 0, late=False)
+
     @rule(ago=st.integers(0, 6))
     def purge(self, ago: int) -> None:
         """What left some versions ago is erased."""
@@ -198,12 +219,27 @@ class Compactions(RuleBasedStateMachine):
         self.conversation.refresh_from_db()
         self.past[self.model.version] = list(self.model.items)
 
-    def same(self, change: Any, step: Step) -> None:
+    def same(self, change: Any, step: Step, *, is_rewrite: bool = False) -> None:
         assert change.memory.version == step.version
         assert [row.message for row in self.conversation.messages.retained()] == step.stored
         left = [(repr(row.message), row.eviction_reason) for row in change.evicted]
         assert sorted(left) == sorted((repr(message), reason) for message, reason in step.left)
         self.past[step.version] = list(self.model.items)
+        self.check_calls(is_rewrite)
+
+    def check_calls(self, is_rewrite: bool) -> None:
+        """No result, and no placeholder of one, is left behind by its call but by a rewrite, which may say anything."""
+        calls, here, call = {}, set(), None
+        for row in self.conversation.messages.retained():
+            place = row.covers_from if row.origin == Origin.CLEARED else row.position
+            here.add(place)
+            if row.type != "TOOL_EXECUTION_RESULT":
+                call = place if getattr(row.message, "tool_execution_requests", None) else None
+            elif call is not None:
+                calls[place] = call
+        left_behind = {result for result in self.calls if result in here and self.calls[result] not in here}
+        assert is_rewrite or not left_behind, left_behind
+        self.calls = calls
 
     def check_not_twice(self, plan: NaivePlan) -> None:
         """What is in the summary that the new one takes in is not told again."""
@@ -226,27 +262,6 @@ class Compactions(RuleBasedStateMachine):
             return
         missing = {repr(item.message) for item in self.model.log if item and self.is_missing(item)}
         assert {repr(row.message) for row in uncovered(self.conversation)} <= missing
-
-    @invariant()
-    def no_call_leaves_without_its_results(self) -> None:
-        """A result, or its placeholder, is never left behind but by a rewrite, which may say anything."""
-        if not hasattr(self, "conversation"):
-            return
-        calls, call, here = {}, None, set()
-        for row in self.conversation.messages.retained():
-            here.add(row.position)
-            if row.type != "TOOL_EXECUTION_RESULT":
-                call = row.position if getattr(row.message, "tool_execution_requests", None) else None
-            elif call is not None:
-                calls[row.position if row.covers_from is None else row.covers_from] = call
-        if not self.is_rewritten:
-            results = {row.position if row.covers_from is None else row.covers_from for row in self.results()}
-            left_behind = {result for result in self.calls if result in results and self.calls[result] not in here}
-            assert not left_behind, left_behind
-        self.calls, self.is_rewritten = calls, False
-
-    def results(self) -> Any:
-        return self.conversation.messages.retained().filter(type="TOOL_EXECUTION_RESULT")
 
     def is_missing(self, item: Item) -> bool:
         return item not in self.model.items and not is_system(item) and self.model._is_missing(item)

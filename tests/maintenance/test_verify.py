@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
-from django.db.models import Case, When
+from django.db.models import Case, F, When
 from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
@@ -192,6 +192,54 @@ def test_pins_and_placeholders_are_no_finding(conversation: Conversation) -> Non
     made.memory.pin(3)
     made.memory.clear()
     assert run() == (0, [])
+
+
+def test_results_that_a_summary_left_behind() -> None:
+    """Before placeholders counted as what they cover, a late summary took only the calls."""
+    made = conversation_with_summary()
+    version = made.version
+    for position in 2, 6:
+        placeholder = made.messages.get(covers_from=position, origin=Origin.CLEARED)
+        Message.objects.filter(pk=placeholder.pk).update(evicted_in=None, evicted_at=None, eviction_reason="")
+        Conversation.objects.filter(pk=made.pk).update(
+            retained_count=F("retained_count") + 1, retained_tokens=F("retained_tokens") + placeholder.token_count
+        )
+    [finding] = verify()
+    assert (finding.what, finding.found) == ("tool results", "some whose call alone was summarised")
+    assert list(verify(repair=True)) == [finding]
+    made.refresh_from_db()
+    assert made.version == version
+
+
+def test_results_without_calls_that_somebody_wanted_are_no_finding() -> None:
+    made = conversation_with_summary()
+    lost = turn(99)[2]
+    made.memory.add(lost, UserMessage("Go on"))
+    made.memory.set([lost, *made.memory.messages(), lost])
+    assert made.memory.compact(lambda messages, previous: "more", keep=0) is not None
+    made.memory.add(lost)
+    assert run() == (0, [])
+
+
+def test_a_result_that_came_when_the_user_had_asked_on_is_no_finding() -> None:
+    made = ConversationFactory(limit=2000, whole_turns=True)
+    question, call, result, answer = turn(7, words=300)
+    made.memory.add(*turn(5, words=300), *turn(6, words=300), question, call, UserMessage("hurry"), result, answer)
+    assert made.memory.compact(lambda messages, previous: "sum", keep=0) is not None
+    assert [message.type for message in made.memory.messages()] == ["USER", "USER", "TOOL_EXECUTION_RESULT", "AI"]
+    assert run() == (0, [])
+
+
+def conversation_with_summary() -> Conversation:
+    """A conversation in which tool results were cleared while a summary was made."""
+    made: Conversation = ConversationFactory(limit=2000, whole_turns=True)
+    for number in range(6):
+        made.memory.add(*turn(number))
+    plan = made.memory.plan_compaction(keep=0)
+    assert plan is not None
+    made.memory.clear_tool_results(keep=0)
+    assert made.memory.apply_compaction(plan, "sum") is not None
+    return made
 
 
 @pytest.mark.parametrize(

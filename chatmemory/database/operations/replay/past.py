@@ -8,7 +8,7 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
-from django.db.models import BooleanField, Case, QuerySet, When
+from django.db.models import BooleanField, Case, Q, QuerySet, When
 
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessageType
@@ -18,12 +18,14 @@ from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, Origin
 from chatmemory.models.pins import OPEN, pins_until
 
-__all__ = ["PastMessage", "Version", "versions_of"]
+__all__ = ["HAS_CALLS", "PastMessage", "Version", "versions_of"]
 
 _ROWS = 2000
 _STATE = ("eviction_reason", "pins")
-_CALLS = '"toolExecutionRequests":[{'
-_COMPACTION = '"type":"compaction"'
+HAS_CALLS = Q(payload__contains='"toolExecutionRequests":[{')
+"""The condition that a message calls tools. The database looks into the payload, so that it need not be read."""
+
+_HOLDS_SUMMARY = Q(payload__contains='"type":"compaction"')
 
 
 class PastMessage(NamedTuple):
@@ -106,9 +108,8 @@ def versions_of(conversation: Conversation) -> Iterator[Version]:
 
 def _rows(conversation: Conversation) -> Iterator[tuple[PastMessage, str, str]]:
     """Yield the messages of a conversation by position, each with the reason and the pins of its row."""
-    # The database looks into the payload, so that it need not be read.
     rows = rows_of(conversation).filter(added_in__lte=conversation.version).order_by("position")
-    columns = rows.annotate(has_calls=_has(_CALLS), holds_summary=_has(_COMPACTION)).values_list(
+    columns = rows.annotate(has_calls=_whether(HAS_CALLS), holds_summary=_whether(_HOLDS_SUMMARY)).values_list(
         *PastMessage._fields, *_STATE
     )
     after = -1
@@ -118,8 +119,8 @@ def _rows(conversation: Conversation) -> Iterator[tuple[PastMessage, str, str]]:
         after = page[-1][0]
 
 
-def _has(part: str) -> Case:
-    return Case(When(payload__contains=part, then=True), default=False, output_field=BooleanField())
+def _whether(condition: Q) -> Case:
+    return Case(When(condition, then=True), default=False, output_field=BooleanField())
 
 
 def _listed(rows: QuerySet[Any, tuple[Any, ...]]) -> list[tuple[Any, ...]]:
