@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
+from django.db import connection, connections
 from django.test import override_settings
 
 from chatmemory import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.database.operations.compaction import CompactionPlan
 from chatmemory.formats.openai import to_openai
 from chatmemory.formats.rules import Repair
-from chatmemory.models import Conversation
+from chatmemory.models import Compaction, Conversation
+from chatmemory.personal_data import erase_user
 from chatmemory.verification import verify
 from tests.database.test_compaction import memory
 from tests.support.factories import ConversationFactory
@@ -175,6 +178,69 @@ class TestRewindsAndRewrites:
         assert conversation.memory.messages()[:2] == [call, result]
         assert memory(conversation)[2] == "[sum]"
         check_sendable(conversation)
+
+
+@pytest.mark.django_db(transaction=True)
+class TestErasedConversations:
+    @pytest.mark.parametrize("if_due", [False, True])
+    def test_before(self, if_due: bool) -> None:
+        conversation = agent(6, compact_at=10)
+        Conversation.objects.filter(pk=conversation.pk).delete()
+        with pytest.raises(Conversation.DoesNotExist):
+            conversation.memory.compact(lambda *_: pytest.fail("asked"), if_due=if_due)
+        assert not Compaction.objects.exists()
+
+    def test_while_the_lease_is_taken(self) -> None:
+        conversation = agent(6)
+        erased = []
+
+        def erase(execute: Any, sql: str, *args: Any) -> Any:
+            if sql.startswith("INSERT") and "chatmemory_compaction" in sql and not erased:
+                erased.append(sql)
+                erase_elsewhere(conversation)
+            return execute(sql, *args)
+
+        with connection.execute_wrapper(erase), pytest.raises(Conversation.DoesNotExist):
+            conversation.memory.compact(lambda *_: pytest.fail("asked"), keep=0)
+        assert erased
+        assert not Compaction.objects.exists()
+
+    @pytest.mark.parametrize("fails", [False, True])
+    @pytest.mark.parametrize("how", ["erase", "anonymise"])
+    def test_while_the_summarizer_works(self, fails: bool, how: str) -> None:
+        conversation = agent(6)
+
+        def write(messages: Any, previous: Any) -> str:
+            erase_user(conversation.owner, how=how)
+            if fails:
+                raise OSError(f"cannot summarise {messages[0].text}")
+            return "sum"
+
+        if how == "anonymise" and not fails:
+            assert conversation.memory.compact(write, keep=0) is None
+        else:
+            with pytest.raises(Conversation.DoesNotExist):
+                conversation.memory.compact(write, keep=0)
+        assert not Compaction.objects.exists()
+
+    def test_never_saved(self) -> None:
+        with pytest.raises(ValueError, match="save the conversation before"):
+            Conversation().memory.compact(lambda *_: pytest.fail("asked"))
+
+
+def erase_elsewhere(conversation: Conversation) -> None:
+    """Erase a conversation as another process does, in the same transaction where the database allows only one."""
+    if connection.vendor == "sqlite":
+        Conversation.objects.filter(pk=conversation.pk).delete()
+        return
+
+    def erase() -> None:
+        Conversation.objects.filter(pk=conversation.pk).delete()
+        connections.close_all()
+
+    thread = threading.Thread(target=erase)
+    thread.start()
+    thread.join()
 
 
 def squeeze(conversation: Conversation, before: int) -> None:

@@ -285,6 +285,32 @@ class TestTheSummarizer:
         during(lambda: Conversation.objects.filter(pk=conversation.pk).delete())
         assert post(api, path(conversation), {}).status_code == 404
 
+    def test_a_failure_after_it_was_erased_is_not_found(
+        self, api: Client, conversation: Conversation, during: Any
+    ) -> None:
+        def fail() -> None:
+            Conversation.objects.filter(pk=conversation.pk).delete()
+            raise OSError("no answer")
+
+        during(fail)
+        assert post(api, path(conversation), {}).status_code == 404
+
+    def test_erased_before_the_summarizer_is_asked(
+        self, api: Client, conversation: Conversation, summarizer: Any
+    ) -> None:
+        summarizer("brief")
+        erased = []
+
+        def erase(execute: Any, sql: str, *args: Any) -> Any:
+            if "chatmemory_compaction" in sql and not erased:
+                erased.append(sql)
+                Conversation.objects.filter(pk=conversation.pk).delete()
+            return execute(sql, *args)
+
+        with connection.execute_wrapper(erase):
+            answer = post(api, path(conversation), {})
+        assert (answer.status_code, answer["Content-Type"]) == (404, "application/problem+json")
+
     def test_what_is_said_meanwhile_stays(self, api: Client, conversation: Conversation, during: Any) -> None:
         answers: list[Any] = []
         during(lambda: answers.append(post(api, url(conversation, "messages/"), USER)))

@@ -6,7 +6,6 @@ import inspect
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.db import router
 
 from chatmemory import signals
 from chatmemory.core.exceptions import UnusableSummaryError
@@ -52,13 +51,14 @@ def compact(
         taken out or summarised while ``summarizer`` worked.
 
     Raises:
-        Conversation.DoesNotExist: the conversation has been erased.
+        Conversation.DoesNotExist: the conversation has been erased, or was anonymised before ``summarizer`` failed.
         RuntimeError: the caller is within a transaction.
         UnusableSummaryError: the text cannot take the place of the messages.
-        ValueError: ``keep`` is no percentage.
+        ValueError: ``keep`` is no percentage, or the conversation was never saved.
         Exception: what ``summarizer`` raised. The failure is noted; nothing else has changed.
     """
-    database = router.db_for_write(Conversation, instance=conversation)
+    target = Target.of(conversation)
+    database = target.key.database
     own = Lease(conversation, database, lease)
     if not own.try_take(also_after_failure=not if_due):
         return None
@@ -74,7 +74,7 @@ def compact(
             _note(own, conversation, plan, error)
             raise
         try:
-            change = apply_compaction(Target.of(conversation), plan, text)
+            change = apply_compaction(target, plan, text)
         except UnusableSummaryError as error:  # other errors are not the summarizer's
             _note(own, conversation, plan, error)
             raise

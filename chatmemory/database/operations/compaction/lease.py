@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 
 from chatmemory.database.batches import chunks, rows_of
@@ -30,6 +29,7 @@ _IN_TRANSACTION = (
     "the model works. Call compact() outside of transaction.atomic(). If the setting ATOMIC_REQUESTS opened the "
     "transaction, mark the view with @transaction.non_atomic_requests."
 )
+_ERASED = "the conversation has been erased"
 
 
 def error_text(error: BaseException) -> str:
@@ -64,6 +64,7 @@ class Lease:
             also_after_failure: whether to take it before the pause after a failure is over.
 
         Raises:
+            Conversation.DoesNotExist: the conversation has been erased.
             RuntimeError: the caller is within a transaction.
         """
         require_no_transaction(self._database, _IN_TRANSACTION)
@@ -75,6 +76,8 @@ class Lease:
         def take() -> int:
             with transaction.atomic(using=self._database):
                 if not rows.exists():
+                    if not Conversation.objects.using(self._database).filter(pk=self._conversation.pk).exists():
+                        raise Conversation.DoesNotExist(_ERASED)
                     row = Compaction(conversation=self._conversation)
                     Compaction.objects.using(self._database).bulk_create([row], ignore_conflicts=True)
                 end: Any = UtcNow() + timedelta(seconds=self._seconds)
@@ -82,7 +85,10 @@ class Lease:
                     return 0
                 return rows.values_list("lease", flat=True).get()
 
-        self._number = retry(self._database, take)
+        try:
+            self._number = retry(self._database, take)
+        except IntegrityError as error:  # it was erased between the two statements
+            raise Conversation.DoesNotExist(_ERASED) from error
         return bool(self._number)
 
     def release(self) -> None:
@@ -99,19 +105,21 @@ class Lease:
         """Note a failure, and when to try again at the earliest.
 
         The text of ``error`` may quote messages of ``plan``. It is left out if one of them has been erased since.
+
+        Raises:
+            Conversation.DoesNotExist: the conversation has been erased or anonymised meanwhile.
         """
 
         def note(change: Change) -> None:
             row = self._rows().select_for_update().first()
             if row is None:
-                return
+                raise Conversation.DoesNotExist(_ERASED) from error
             pause: Any = UtcNow() + BACK_OFF[min(row.failures, len(BACK_OFF) - 1)]
             text = error_text(error) if _is_whole(plan, change.conversation) else type(error).__name__
             self._rows().update(failures=F("failures") + 1, failed_at=UtcNow(), retry_at=pause, error=text)
 
         # A purge holds the same lock, so it cannot come in between.
-        with suppress(Conversation.DoesNotExist):
-            Target(Key.of(self._conversation, self._database)).change(note)
+        Target(Key.of(self._conversation, self._database)).change(note)
 
     def _rows(self) -> QuerySet[Compaction]:
         return Compaction.objects.using(self._database).filter(conversation=self._conversation)
