@@ -26,15 +26,14 @@ from chatmemory.database.change import Change
 from chatmemory.database.idempotency import scope_of_owner
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
+from chatmemory.database.write_change import write_columns
 from chatmemory.models import Compaction, Conversation, IdempotencyKey, require_owner
 from chatmemory.models.identifiers import new_memory_id
+from chatmemory.models.message import ERASED_TEXT
 from chatmemory.retention import Erased
 from chatmemory.transfer.json_lines.write import conversation_lines, key_line
 
 __all__ = ["ERASED_TEXT", "aerase_user", "aexport_user", "erase_user", "export_user"]
-
-ERASED_TEXT = "[erased]"
-"""The text of every message of an anonymised conversation."""
 
 
 def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
@@ -84,8 +83,8 @@ def erase_user(user: Any, *, how: str | None = None, database: str | None = None
 
     ``"erase"`` deletes the conversations with all that is in them. ``"anonymise"`` keeps only what is not personal
     data: numbers, times, types and token counts. It deletes owner, memory ID, title, metadata, every text, name and
-    tool call, and the idempotency keys; the text of each message becomes :data:`ERASED_TEXT`. Both delete the titles
-    from the admin's log.
+    tool call, and the idempotency keys; the text of each message becomes :data:`ERASED_TEXT`. No summary is due in such
+    a conversation any more. Both delete the titles from the admin's log.
 
     Each conversation is erased under its lock, in a transaction of its own. What an assistant is still writing, an
     answer, a summary or a title, is not stored. Sign the user out first: other requests that are still running may add
@@ -153,6 +152,8 @@ def _anonymise(change: Change) -> None:
     conversation.turn, conversation.turn_until = conversation.turn + 1, None
     names = ["owner", "memory_id", "title", "metadata", "version", "compacted_to", "turn", "turn_until"]
     conversation.save(using=conversation._state.db, update_fields=names)
+    conversation.compact_at = None  # a summary of nothing would cost as much as any
+    write_columns(conversation, ["compact_at"])
     rows = rows_of(conversation)
     custom = Q(type=ChatMessageType.CUSTOM)
     rows.filter(custom).update(text="", payload=None, native=None)

@@ -20,6 +20,7 @@ from chatmemory.models.pins import OPEN, is_pin_open, was_pin_open
 from chatmemory.models.said_messages import SaidMessages, refuse_to_add
 
 __all__ = [
+    "ERASED_TEXT",
     "EVICTION_REASONS",
     "LONGEST_SEARCH",
     "ORDER_STEP",
@@ -52,6 +53,9 @@ ORDER_STEP = 2**32
 
 LONGEST_SEARCH = 100
 """The most characters of a search: a database may compare all of them at each character of a text."""
+
+ERASED_TEXT = "[erased]"
+"""The text of a message whose words were erased while its row stays. A custom message has none then."""
 
 PINNED = Q(evicted_in__isnull=True, pins__endswith=OPEN)
 """The condition that a message is in the memory and pinned."""
@@ -250,6 +254,12 @@ class Message(models.Model):
     def synthetic(self) -> bool:
         """Whether nobody said the message, so that the history leaves it out."""
         return self.origin != Origin.SAID
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether the message says nothing any more, because its conversation was anonymised."""
+        nothing = "" if self.type == ChatMessageType.CUSTOM else ERASED_TEXT
+        return self.payload is None and self.text == nothing
 
     @property
     def is_pinned(self) -> bool:

@@ -28,6 +28,8 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
+from chatmemory.compaction import compact_due
+from chatmemory.database.operations.compaction import due_conversations
 from chatmemory.models import Compaction, Conversation, IdempotencyKey, Message
 from chatmemory.personal_data import ERASED_TEXT, erase_user, export_user
 from chatmemory.verification import verify
@@ -192,6 +194,43 @@ class TestErasing:
             assert {row.text for row in made.messages.all()} == {ERASED_TEXT}
         assert not Compaction.objects.exists()
         assert list(verify()) == []
+
+    @pytest.mark.django_db(transaction=True)
+    def test_no_summary_is_made_of_what_was_erased(self, user: Any) -> None:
+        made = ConversationFactory(owner=user, limit=1000, compact_at=50)
+        for number in range(20):
+            made.memory.add(UserMessage(f"My name is Ann {number}. " * 20), AiMessage("Hello, Ann. " * 20))
+        assert made.memory.compact(lambda *_: "Her name is Ann.", keep=60) is not None
+        made.memory.add(*(UserMessage(f"My name is Ann {number}. " * 20) for number in range(6)))
+        assert made in due_conversations(Conversation.objects.all())
+        erase_user(user, how="anonymise")
+        assert made not in due_conversations(Conversation.objects.all())
+        assert list(compact_due(summarizer=refuse)) == []
+        for keep in 0, 50:
+            assert made.memory.compact(refuse, keep=keep) is None
+
+    @pytest.mark.django_db(transaction=True)
+    def test_what_is_said_afterwards_can_be_summarised(self, user: Any) -> None:
+        """By somebody who asks for it, and without what was erased."""
+        made = ConversationFactory(owner=user, limit=2000, compact_at=10)
+        made.memory.add(*(UserMessage(f"My name is Ann {number}. " * 20) for number in range(9)))
+        made.memory.compact(lambda *_: "Her name is Ann.", keep=0)
+        erase_user(user, how="anonymise")
+        new = [UserMessage(f"New {number}. " * 60) for number in range(5)]
+        made.memory.add(*new)
+        told: list[Any] = []
+
+        def write(*given: Any) -> str:
+            told.append(given)
+            return "New."
+
+        assert list(compact_due(summarizer=refuse)) == []
+        assert made.memory.compact(write, keep=0) is not None
+        assert told == [(tuple(new[:-1]), None)]
+        assert [message.single_text() for message in made.memory.messages()] == [
+            "<summary>\nNew.\n</summary>",
+            new[-1].single_text(),
+        ]
 
     def test_no_summary_reaches_the_user_whom_a_conversation_was_given_to(self, user: Any) -> None:
         made = ConversationFactory(owner=user, window="messages", limit=50)

@@ -69,21 +69,22 @@ class Lease:
         """
         require_no_transaction(self._database, _IN_TRANSACTION)
         rows = self._rows()
+        conversations = Conversation.objects.using(self._database).filter(pk=self._conversation.pk)
         is_free = rows.filter(Q(leased_until__isnull=True) | Q(leased_until__lte=UtcNow()))
         if not also_after_failure:
             is_free = is_free.filter(Q(retry_at__isnull=True) | Q(retry_at__lte=UtcNow()))
 
         def take() -> int:
             with transaction.atomic(using=self._database):
-                if not rows.exists():
-                    if not Conversation.objects.using(self._database).filter(pk=self._conversation.pk).exists():
-                        raise Conversation.DoesNotExist(_ERASED)
+                if not rows.exists() and conversations.exists():
                     row = Compaction(conversation=self._conversation)
                     Compaction.objects.using(self._database).bulk_create([row], ignore_conflicts=True)
                 end: Any = UtcNow() + timedelta(seconds=self._seconds)
-                if not is_free.update(lease=F("lease") + 1, leased_until=end):
-                    return 0
-                return rows.values_list("lease", flat=True).get()
+                if is_free.update(lease=F("lease") + 1, leased_until=end):
+                    return rows.values_list("lease", flat=True).get()
+                if not rows.exists():  # MariaDB ignores a missing conversation like a row that is there
+                    raise Conversation.DoesNotExist(_ERASED)
+                return 0
 
         try:
             self._number = retry(self._database, take)

@@ -175,15 +175,17 @@ def plan_of(
         [*evicted, *(row for row in retained if row.origin != Origin.CLEARED or row.covers_from not in originals)],
         key=attrgetter("memory_order", "position"),
     )
+    said = [row for row in said if not row.is_erased]
     if not said:
         return None
-    previous_tokens = sum(row.token_count for row in summaries)
-    covered = [*said, *summaries]
+    before = [row for row in summaries if not row.is_erased]
+    previous_tokens = sum(row.token_count for row in before)
+    covered = [*said, *before]
     return CompactionPlan(
         covers_from=min(map(_first_position, covered)),
         covers_to=max(map(_last_position, covered)),
         messages=tuple(row.message for row in said),
-        previous="\n\n".join(summary_text(row.message) for row in summaries) or None,
+        previous="\n\n".join(summary_text(row.message) for row in before) or None,
         tokens=previous_tokens + sum(row.token_count for row in said),
         previous_tokens=previous_tokens,
         version=conversation.version,
