@@ -10,7 +10,7 @@ from django.db import connection, connections
 from django.test import override_settings
 
 from chatmemory import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
-from chatmemory.database.operations.compaction import CompactionPlan
+from chatmemory.database.operations.compaction import CompactionPlan, uncovered
 from chatmemory.formats.openai import to_openai
 from chatmemory.formats.rules import Repair
 from chatmemory.models import Compaction, Conversation
@@ -178,6 +178,38 @@ class TestRewindsAndRewrites:
         assert conversation.memory.messages()[:2] == [call, result]
         assert memory(conversation)[2] == "[sum]"
         check_sendable(conversation)
+
+
+class TestRoom:
+    """No summary is asked for that the window would evict at once."""
+
+    @pytest.mark.parametrize("whole_turns", [False, True])
+    def test_beside_a_turn_that_takes_the_window(self, whole_turns: bool) -> None:
+        conversation = agent(8, limit=1000, whole_turns=whole_turns)
+        conversation.memory.add(UserMessage("so much" + " word" * 940))
+        assert memory(conversation)[-1] == "so"
+        assert uncovered(conversation).exists()
+        assert conversation.memory.plan_compaction(keep=0) is None
+        conversation.memory.add(*turn(9))
+        conversation.memory.apply_compaction(planned(conversation), "sum")
+        assert memory(conversation)[0] == "[sum]"
+
+    def test_if_older_calls_of_the_turn_can_leave_for_it(self) -> None:
+        conversation = agent(8, limit=1000)
+        calls = [message for number in range(4) for message in turn(10 + number, words=200)[1:3]]
+        conversation.memory.add(UserMessage("a long task"), *calls)
+        plan = planned(conversation)
+        assert plan.previous is None
+        assert len(plan.messages) == 32
+        conversation.memory.apply_compaction(plan, "sum" + " word" * 90)
+        assert memory(conversation)[0].startswith("[sum")
+
+    def test_in_a_window_of_messages(self) -> None:
+        conversation = agent(8, window="messages", limit=4, whole_turns=False)
+        assert conversation.memory.plan_compaction(keep=0) is None
+        conversation.memory.add(UserMessage("next"))
+        conversation.memory.apply_compaction(planned(conversation), "sum")
+        assert memory(conversation) == ["[sum]", "next"]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chatmemory import ChatMessage, UserMessage
@@ -92,9 +92,9 @@ class NaiveCompaction(NaiveWindow):
         expected = self.settings.tokens(previous.message) if previous else 200
         if self.settings.window == "tokens":
             expected = min(expected, self.settings.limit // 10)
-        if tokens < 2 * (expected if expected_tokens is None else expected_tokens):
-            return None
-        return NaivePlan(covered, leaving, previous, self.covered_to, end, len(self.log))
+        expected = expected if expected_tokens is None else expected_tokens
+        plan = NaivePlan(covered, leaving, previous, self.covered_to, end, len(self.log))
+        return plan if tokens >= 2 * expected and self._has_room(plan, expected) else None
 
     def apply(self, plan: NaivePlan, text: str) -> Step | None:
         """Put a summary in the place of what a plan covers.
@@ -181,6 +181,19 @@ class NaiveCompaction(NaiveWindow):
         return step
 
     # What holds at a moment.
+
+    def _has_room(self, plan: NaivePlan, tokens: int) -> bool:
+        """Whether a summary of so many tokens would stay in the memory."""
+        summary = Item(framed("?"))
+
+        def count(message: ChatMessage) -> int:
+            return tokens if message is summary.message else self.settings.tokens(message)
+
+        stay = [item for item in self.items if item not in plan.leaving and not self.is_summary(item)]
+        tried = NaiveCompaction(replace(self.settings, tokens=count), stay, log=self.log, plans={summary: plan})
+        tried.items.insert(tried._place(plan), summary)
+        tried._evict()
+        return summary in tried.items and 2 * (self.pinned_cost() + 1) <= self.settings.limit
 
     def is_summary(self, item: Item) -> bool:
         return item in self.plans

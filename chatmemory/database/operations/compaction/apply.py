@@ -166,7 +166,7 @@ def _apply(change: Change, plan: CompactionPlan, new: NewMessages) -> bool:
     conversation = change.conversation
     window = window_of(conversation)
     memory = read_memory(conversation, window)
-    entries, covered = memory.entries(), _covered(conversation, plan)
+    entries, covered = memory.entries(), _covered_now(conversation, plan)
     leave = _leaving(memory, covered)
     last_turn = entries[first_kept(entries, 0) :]  # after a rewind it may be one that was covered
     if any(entry in leave and not entry.is_summary for entry in last_turn):
@@ -196,7 +196,7 @@ def _apply(change: Change, plan: CompactionPlan, new: NewMessages) -> bool:
     return True
 
 
-def _covered(conversation: Conversation, plan: CompactionPlan) -> set[int]:
+def _covered_now(conversation: Conversation, plan: CompactionPlan) -> set[int]:
     """Return the positions of the plan, and those of placeholders that were put in the place of its messages since."""
     since = rows_of(conversation).filter(position__gt=max(plan.positions), added_in__gt=plan.version)
     placeholders = since.filter(origin=Origin.CLEARED, covers_from__isnull=False)

@@ -13,7 +13,7 @@ from django.db.models import Q
 from chatmemory.core.entries import Entry, EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage, ChatMessageType
-from chatmemory.core.summaries import USUAL_SUMMARY_TOKENS, check_keep, first_kept, summary_text
+from chatmemory.core.summaries import USUAL_SUMMARY_TOKENS, check_keep, first_kept, summary_message, summary_text
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.batches import read_in_parts, rows_of
 from chatmemory.database.estimators import window_of
@@ -111,7 +111,8 @@ def plan_compaction(
 
     Returns:
         None if there is nothing that is worth a summary: fewer than twice the tokens that it is expected to have. Also
-        if none has room, because pinned messages take half of the limit, or because the limit is one message.
+        if none has room, because pinned messages take half of the limit, or because the limit is one message, or
+        because the last turn leaves so little that the window would evict the summary at once.
 
     Raises:
         Conversation.DoesNotExist: the conversation has been erased.
@@ -131,7 +132,8 @@ def plan_compaction(
         if plan is None:
             return None
         expected = _expected_tokens(plan, window) if summary_tokens is None else summary_tokens
-        return plan if plan.tokens - plan.previous_tokens >= 2 * expected else None
+        is_worth_it = plan.tokens - plan.previous_tokens >= 2 * expected
+        return plan if is_worth_it and _stays(memory, plan, expected, window) else None
 
     return retry(database, read)
 
@@ -274,6 +276,14 @@ def _has_room(memory: Retained[Entry], window: Window) -> bool:
     """Return whether there is room for the smallest summary beside what is pinned: nobody is asked for one in vain."""
     pinned = sum(entry.cost for entry in memory.entries() if entry.is_summary and entry.pinned)
     return (memory.pinned_cost() - pinned + 1) * 2 <= window.limit
+
+
+def _stays(memory: Retained[Entry], plan: CompactionPlan, tokens: int, window: Window) -> bool:
+    """Return whether the window would keep a summary of so many tokens in the place of what ``plan`` covers."""
+    covered = {*plan.positions, *plan.summaries}
+    summary = Entry(summary_message(""), tokens if window.kind is WindowKind.TOKENS else 1, is_summary=True)
+    stay = [entry for entry in memory.entries() if entry.row.position not in covered]
+    return summary in Retained.fit([summary, *stay], window).entries()
 
 
 def _expected_tokens(plan: CompactionPlan, window: Window) -> int:
