@@ -10,10 +10,21 @@ from django.db import router
 from django.db.models import Model, QuerySet
 from django.db.models.functions import Coalesce, Length
 
+from chatmemory.conf import setting
 from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, ConversationQuerySet, Message, MessageQuerySet
 
-__all__ = ["CHARS", "ROWS_AT_ONCE", "chunks", "in_parts", "on_primary", "pages", "read_in_parts", "rows_of"]
+__all__ = [
+    "CHARS",
+    "ROWS_AT_ONCE",
+    "chunks",
+    "in_parts",
+    "is_bounded",
+    "on_primary",
+    "pages",
+    "read_in_parts",
+    "rows_of",
+]
 
 ROWS_AT_ONCE = 500
 """The most rows that one statement names: SQLite bounds its parameters, MariaDB its bytes."""
@@ -31,6 +42,11 @@ M = TypeVar("M", bound=Model)
 def rows_of(conversation: Conversation) -> MessageQuerySet:
     """Return the messages of a conversation, on the database that it was read from."""
     return Message.objects.using(conversation._state.db).filter(conversation=conversation)
+
+
+def is_bounded(count: int, chars: int) -> bool:
+    """Return whether one request may read so many messages with so many characters."""
+    return bool(count <= setting("MAX_MEMORY_MESSAGES") and chars <= setting("MAX_MEMORY_CHARS"))
 
 
 def on_primary(conversations: QuerySet[Conversation] | None) -> ConversationQuerySet:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from django.db.models import Count, Sum
 
 from chatmemory.conf import setting
-from chatmemory.core.entries import RESULT_CLEARED, EvictionReason
+from chatmemory.core.entries import RESULT_CLEARED
 from chatmemory.core.eviction import Retained
-from chatmemory.database.batches import CHARS, rows_of
+from chatmemory.database.batches import CHARS, is_bounded, rows_of
 from chatmemory.database.estimators import estimator_for, window_of
-from chatmemory.database.operations.compaction.plan import EVICTED
+from chatmemory.database.operations.compaction.plan import left_size
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import entry_of, placed_rows
 from chatmemory.database.operations.rewrite import plan_rewrite
@@ -63,7 +63,7 @@ def require_room(conversation: Conversation, messages: NewMessages, *, in_place:
     most = count + len(messages)
     # A placeholder has fewer tokens than the result whose place it takes, but it may have more characters.
     placeholders = 0 if window.keep_tool_results is None else most * len(RESULT_CLEARED)
-    if _is_bounded(most, chars + sum(messages.lengths) + placeholders):
+    if is_bounded(most, chars + sum(messages.lengths) + placeholders):
         return
     _require(count, chars)  # otherwise it cannot be read here
     new = messages.rows(estimator_for(conversation.model))
@@ -88,11 +88,7 @@ def require_summarizable(conversation: Conversation) -> None:
         MemoryTooLarge: either exceeds ``MAX_MEMORY_MESSAGES`` or ``MAX_MEMORY_CHARS``.
     """
     require_bounded(conversation)
-    reasons = [*EVICTED, EvictionReason.SUMMARIZED.value]
-    left = rows_of(conversation).filter(position__gte=conversation.compacted_to, eviction_reason__in=reasons)
-    some = left.order_by("position").annotate(length=CHARS)[: setting("MAX_MEMORY_MESSAGES") + 1]
-    found = some.aggregate(count=Count("pk"), chars=Sum("length"))
-    if not _is_bounded(found["count"], found["chars"] or 0):
+    if not is_bounded(*left_size(conversation)):
         raise MemoryTooLarge(
             f"Messages that no summary stands for left the memory: more than {setting('MAX_MEMORY_MESSAGES')}, or more "
             f"than {setting('MAX_MEMORY_CHARS')} characters. That is too much for one request. On the server, "
@@ -106,12 +102,8 @@ def _past_size(conversation: Conversation, version: int) -> tuple[int, int]:
     return found["count"], found["chars"] or 0
 
 
-def _is_bounded(count: int, chars: int) -> bool:
-    return bool(count <= setting("MAX_MEMORY_MESSAGES") and chars <= setting("MAX_MEMORY_CHARS"))
-
-
 def _require(count: int, chars: int) -> None:
-    if _is_bounded(count, chars):
+    if is_bounded(count, chars):
         return
     most = f"{setting('MAX_MEMORY_MESSAGES')} messages and {setting('MAX_MEMORY_CHARS')} characters"
     raise MemoryTooLarge(

@@ -180,12 +180,15 @@ class TestSummarisingNow:
         assert "There is too little to summarise" in ask(admin_client, small)
 
     @pytest.mark.parametrize("limit", [20, 2], ids=["in the memory", "evicted"])
+    @pytest.mark.parametrize("bound", [{"MAX_MEMORY_CHARS": 1000}, {"MAX_MEMORY_MESSAGES": 5}], ids=str)
     def test_too_much_for_a_page_is_not_read(
-        self, admin_client, conversation, summarizer, settings, limit: int
+        self, admin_client, conversation, summarizer, settings, limit: int, bound: dict[str, int]
     ) -> None:
         conversation.memory.set_window(limit=limit)
-        settings.CHATMEMORY = {**settings.CHATMEMORY, "MAX_MEMORY_CHARS": 1000}
+        settings.CHATMEMORY = {**settings.CHATMEMORY, **bound}
         assert "There is too much to summarise for this page." in ask(admin_client, conversation)
+        admin_client.post(page(conversation, "compact"), {"keep": "50", "seen": "1-8"})
+        assert not conversation.messages.filter(origin=Origin.SUMMARY).exists()
 
     def test_a_message_that_cannot_be_read_is_named(self, admin_client, conversation, summarizer) -> None:
         conversation.messages.filter(position=6).update(type="AI", payload="{broken")

@@ -21,7 +21,6 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from chatmemory.admin.display.bounded_rows import are_too_long
 from chatmemory.admin.display.compaction_status import CompactionStatus
 from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.message import UNREADABLE, unreadable
@@ -31,7 +30,7 @@ from chatmemory.compaction import project_summarizer
 from chatmemory.core.summaries import Summarizer
 from chatmemory.database.change import Change
 from chatmemory.database.operations.compaction.lease import error_text
-from chatmemory.database.operations.compaction.plan import USUAL_KEEP, CompactionPlan, uncovered
+from chatmemory.database.operations.compaction.plan import USUAL_KEEP, CompactionPlan, is_summarizable, uncovered
 from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, Message
 
@@ -83,7 +82,7 @@ def compact(model_admin: Any, request: HttpRequest, object_id: str) -> HttpRespo
         summarizer = project_summarizer()
     except (ImproperlyConfigured, ImportError) as error:
         return page(is_not_set=str(error))
-    if are_too_long(conversation.messages.retained()) or are_too_long(uncovered(conversation)):
+    if not is_summarizable(conversation):
         return page(is_too_long=True)
     if status.is_running:
         return page(has_changed=is_post)

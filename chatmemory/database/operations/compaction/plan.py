@@ -8,17 +8,19 @@ from operator import attrgetter
 from typing import Any
 
 from django.db import router
-from django.db.models import Q
+from django.db.models import Count, Q, Sum
 
+from chatmemory.conf import setting
 from chatmemory.core.entries import Entry, EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.core.summaries import USUAL_SUMMARY_TOKENS, check_keep, first_kept, summary_message, summary_text
 from chatmemory.core.window import Window, WindowKind
-from chatmemory.database.batches import read_in_parts, rows_of
+from chatmemory.database.batches import CHARS, chunks, is_bounded, read_in_parts, rows_of
 from chatmemory.database.estimators import window_of
 from chatmemory.database.operations.plan import entry_of, memory_of
 from chatmemory.database.retry import retry
+from chatmemory.database.sql.reads import read_size
 from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
 
 __all__ = [
@@ -27,6 +29,8 @@ __all__ = [
     "EVICTED",
     "USUAL_KEEP",
     "CompactionPlan",
+    "is_summarizable",
+    "left_size",
     "plan_compaction",
     "plan_of",
     "read_memory",
@@ -170,8 +174,11 @@ def plan_of(
         summaries = [latest]
     # What was evicted after the memory was read is in both.
     known = {row.position for row in retained}
-    left = read_in_parts(_evicted(conversation, compacted_to, latest))
-    evicted = [row for row in left if row.position not in known]
+    left = _evicted(conversation, compacted_to, latest).values_list("position", flat=True)
+    # By positions within a range: each part of the whole query would look at all rows before or behind it again.
+    rows = rows_of(conversation)
+    parts = (rows.filter(position__range=(part[0], part[-1]), position__in=part) for part in chunks([*left]))
+    evicted = [row for part in parts for row in read_in_parts(part) if row.position not in known]
     originals = {row.position for row in evicted}
     said = sorted(
         [*evicted, *(row for row in retained if row.origin != Origin.CLEARED or row.covers_from not in originals)],
@@ -212,6 +219,23 @@ def _leaving(memory: Retained[Entry], kept: int) -> list[Entry]:
         for entry in entries[start:end]
         if not (memory.is_pinned(start, end) or entry.is_summary or entry.type is ChatMessageType.SYSTEM)
     ]
+
+
+def is_summarizable(conversation: Conversation) -> bool:
+    """Return whether one request may read all that a summary would stand for: the memory, and what left it."""
+    return is_bounded(*read_size(conversation)) and is_bounded(*left_size(conversation))
+
+
+def left_size(conversation: Conversation) -> tuple[int, int]:
+    """Return the numbers of messages, and of their characters, that left a memory and that no summary stands for.
+
+    They are counted only until they exceed ``MAX_MEMORY_MESSAGES``.
+    """
+    reasons = [*EVICTED, EvictionReason.SUMMARIZED.value]
+    left = rows_of(conversation).filter(position__gte=conversation.compacted_to, eviction_reason__in=reasons)
+    some = left.order_by("position").annotate(length=CHARS)[: setting("MAX_MEMORY_MESSAGES") + 1]
+    found = some.aggregate(count=Count("pk"), chars=Sum("length"))
+    return found["count"], found["chars"] or 0
 
 
 def uncovered(conversation: Conversation) -> MessageQuerySet:
