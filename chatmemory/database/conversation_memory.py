@@ -179,7 +179,8 @@ class ConversationMemory(ChatMemory):
             keep: the percent of the limit, from 0 to 100, that stays in whole turns. The last turn always stays.
 
         Returns:
-            None if there is too little to summarise: fewer than twice the tokens that a summary is expected to have.
+            None if there is too little to summarise, fewer than twice the tokens that a summary is expected to have, or
+            no room for such a summary.
 
         Raises:
             ValueError: ``keep`` is no percentage.
@@ -194,7 +195,8 @@ class ConversationMemory(ChatMemory):
         """Put a summary in the place of the messages that ``plan`` covers, whatever was said or evicted since.
 
         Returns:
-            None, with nothing done, if some of them have been erased or taken out, or another summary stands for them.
+            None, with nothing done, if some of them have been erased or taken out, another summary stands for them, or
+            they belong to the last turn now.
 
         Raises:
             ValueError: ``text`` is blank, no database can hold it, it is not smaller than what it stands for, or too
@@ -219,6 +221,7 @@ class ConversationMemory(ChatMemory):
             erased, taken out or summarised meanwhile.
 
         Raises:
+            Conversation.DoesNotExist: the conversation has been erased.
             RuntimeError: the caller is within a transaction.
             ValueError: ``keep`` is no percentage, or the text cannot take the place of the messages.
             Exception: what ``summarizer`` raised.
