@@ -119,6 +119,19 @@ class TestResultsThatWereCleared:
         conversation.memory.set([given[0], *given[3:]])
         assert conversation.memory.apply_compaction(plan, "sum") is None
 
+    def test_and_taken_out_before_the_plan(self) -> None:
+        conversation = agent(8)
+        conversation.memory.clear_tool_results(keep=0)
+        given = conversation.memory.messages()
+        conversation.memory.set([*given[:4], *given[8:]])
+        told = planned(conversation).messages
+        assert [message.id for message in told if isinstance(message, ToolExecutionResultMessage)] == [
+            f"call {number}" for number in (0, 2, 3, 4, 5, 6)
+        ]
+        assert not uncovered(conversation).filter(position=6).exists()
+        conversation.memory.apply_compaction(planned(conversation), "sum")
+        check_sendable(conversation)
+
     def test_and_copied_then(self) -> None:
         """A rewrite that finds no room between two messages has to copy the one behind: the placeholder."""
         conversation = agent(6)

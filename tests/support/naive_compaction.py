@@ -228,6 +228,9 @@ class NaiveCompaction(NaiveWindow):
         reason, version = self.left[item]
         if reason not in (*NO_ROOM, "summarized"):
             return False
+        placeholders = [placeholder for placeholder in self.log if placeholder and placeholder.original is item]
+        if any(self._was_taken_out(placeholder) for placeholder in placeholders):
+            return False
         latest = self._last_that_came()
         if latest is not None and version > self.came[latest]:
             return True  # it was pinned when the summary came, or its own summary was erased

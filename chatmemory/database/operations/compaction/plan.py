@@ -49,6 +49,8 @@ CONTINUED = (EvictionReason.WINDOW.value, EvictionReason.SUMMARIZED.value)
 There was no room for it, or the summary that took its place has been erased.
 """
 
+_TAKEN_OUT = (EvictionReason.REWRITTEN.value, EvictionReason.CLEARED.value)
+
 COVERABLE = ~Q(origin__in=[Origin.CLEARED, Origin.SUMMARY]) & ~Q(type=ChatMessageType.SYSTEM.value)
 """The condition that a summary may stand for a message. What a placeholder stands for is covered itself."""
 
@@ -239,7 +241,10 @@ def left_size(conversation: Conversation) -> tuple[int, int]:
 
 
 def uncovered(conversation: Conversation) -> MessageQuerySet:
-    """Return the messages that left a memory for want of room, and that no summary stands for, by position."""
+    """Return the messages that left a memory for want of room, and that no summary stands for, by position.
+
+    A tool result is not among them if somebody took its placeholder out.
+    """
     return _evicted(conversation, conversation.next_position, _latest_summary(conversation))
 
 
@@ -254,7 +259,10 @@ def _evicted(conversation: Conversation, before: int, latest: Message | None) ->
         is_new |= its & Q(evicted_in__gt=latest.added_in, position__lt=before)
         left |= Q(eviction_reason=EvictionReason.SUMMARIZED, evicted_in__gt=latest.added_in)
     rows = Message.objects.using(conversation._state.db)
-    return rows.filter(is_new, left, COVERABLE, evicted_in__isnull=False).order_by("position")
+    placeholders = rows.filter(its, position__gte=conversation.compacted_to, origin=Origin.CLEARED)
+    taken_out = placeholders.filter(eviction_reason__in=_TAKEN_OUT, covers_from__isnull=False).values("covers_from")
+    found = rows.filter(is_new, left, COVERABLE, evicted_in__isnull=False)
+    return found.exclude(eviction_reason=EvictionReason.TOOL_CLEARED, position__in=taken_out).order_by("position")
 
 
 def _latest_summary(conversation: Conversation) -> Message | None:
