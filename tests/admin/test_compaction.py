@@ -60,6 +60,12 @@ def outside_of_transactions(messages: Any, previous: str | None) -> str:
     return f"open: {connection.in_atomic_block}"
 
 
+def untitling(messages: Any, previous: str | None) -> str:
+    """A summarizer while which the title is taken away."""
+    Conversation.objects.filter(title="About tea").update(title="")
+    return SHORT
+
+
 def failing_late(messages: Any, previous: str | None) -> str:
     """A summarizer that fails after the conversation was anonymised."""
     erase_user(Conversation.objects.get(title="About tea").owner, how="anonymise")
@@ -256,12 +262,21 @@ class TestFailures:
     def test_the_log_has_no_title_that_was_erased_while_the_model_worked(
         self, admin_client, conversation, summarizer
     ) -> None:
-        summarizer("failing_late")
+        summarizer("untitling")
         confirm(admin_client, conversation)
-        assert logged() == ["No summary was made: TimeoutError."]
+        assert LogEntry.objects.filter(change_message__startswith="A summary").exists()
         assert not LogEntry.objects.filter(
-            change_message__startswith="No summary", object_repr__contains="About tea"
+            change_message__startswith="A summary", object_repr__contains="About tea"
         ).exists()
+
+    def test_it_is_not_noted_of_a_conversation_that_was_anonymised_meanwhile(
+        self, admin_client, conversation, summarizer
+    ) -> None:
+        summarizer("failing_late")
+        address = page(conversation, "compact")
+        seen = re.search(r'name="seen" value="([^"]*)"', html(admin_client, address))
+        assert admin_client.post(address, {"seen": seen[1] if seen else ""}).status_code == 404
+        assert not Compaction.objects.exists()
 
     def test_its_words_are_for_those_who_may_read_texts(self, staff, conversation, summarizer) -> None:
         summarizer("failing")
