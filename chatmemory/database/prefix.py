@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from django.db.models import F, Max, Q
+from django.db.models import BigIntegerField, F, Max, Q, Value
 
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database.batches import rows_of
@@ -17,7 +17,9 @@ from chatmemory.models import ORDER_STEP, Conversation, Message
 
 __all__ = ["NOT_AT_THE_END", "fresh_rows", "is_at_the_end", "prefix_version_at"]
 
-_MOVED = Q(type=ChatMessageType.SYSTEM.value) | ~Q(memory_order=F("position") * ORDER_STEP)
+# Beside a column of 32 bits PostgreSQL's driver may send a number as one of them, and drop the rest.
+_ORDER_AT_THE_END = F("position") * Value(ORDER_STEP, BigIntegerField())
+_MOVED = Q(type=ChatMessageType.SYSTEM.value) | ~Q(memory_order=_ORDER_AT_THE_END)
 
 NOT_AT_THE_END = Q(position__gt=0) & _MOVED
 """The condition of the rows for which :func:`is_at_the_end` is false."""

@@ -1,4 +1,7 @@
-"""The project that the tests run in. ``CHATMEMORY_TEST_DATABASE`` picks the engine: sqlite, postgres or mysql."""
+"""The project that the tests run in. ``CHATMEMORY_TEST_DATABASE`` picks the engine: sqlite, postgres or mysql.
+
+With ``CHATMEMORY_TEST_SERVER_SIDE_BINDING`` PostgreSQL puts the parameters into the statements, otherwise psycopg does.
+"""
 
 import os
 import shutil
@@ -69,6 +72,7 @@ _ENGINES: dict[str, dict[str, Any]] = {
         "PASSWORD": os.environ.get("PGPASSWORD", ""),
         "NAME": os.environ.get("PGDATABASE", "postgres"),
         "TEST": {"NAME": f"test_chatmemory_{os.getpid()}"},
+        "OPTIONS": {"server_side_binding": bool(os.environ.get("CHATMEMORY_TEST_SERVER_SIDE_BINDING"))},
     },
     "mysql": {
         "ENGINE": "django.db.backends.mysql",

@@ -2,6 +2,9 @@
 
 Behind a pooler in transaction mode the statements of one cursor reach several sessions, and forked processes give their
 cursors equal names: one would read the rows of another.
+
+It sends no number as a type that does not hold it, either. With ``server_side_binding`` psycopg drops the bits that are
+too many, and without it the number stands in the text of the statement: a test would find only the one or the other.
 """
 
 from __future__ import annotations
@@ -13,15 +16,31 @@ from django.db.backends.postgresql import base
 
 from tests.support.statements_by_name import refuse_by_name
 
-__all__ = ["DatabaseWrapper", "ServerSideCursorError"]
+__all__ = ["DatabaseWrapper", "NumberTooLargeError", "ServerSideCursorError"]
 
 
 class ServerSideCursorError(AssertionError):
     """A server-side cursor was to be opened."""
 
 
+class NumberTooLargeError(AssertionError):
+    """A number was to be sent as a type that does not hold it."""
+
+
+class DatabaseOperations(base.DatabaseOperations):
+    """What Django knows of PostgreSQL."""
+
+    def adapt_integerfield_value(self, value: Any, internal_type: str) -> Any:
+        _least, most = self.integer_field_range(internal_type)
+        if isinstance(value, int) and not -most - 1 <= value <= most:
+            raise NumberTooLargeError(f"{value} as {internal_type}; give it as Value({value}, BigIntegerField())")
+        return super().adapt_integerfield_value(value, internal_type)
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     """Connections of the tests, and of the programs that tests start."""
+
+    ops_class = DatabaseOperations
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
