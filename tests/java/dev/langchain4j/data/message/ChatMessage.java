@@ -1,2 +1,6 @@
 package dev.langchain4j.data.message;
-public interface ChatMessage {}
+
+/** A message, of which only the JSON is known. */
+public interface ChatMessage {
+    record Json(String text) implements ChatMessage {}
+}
