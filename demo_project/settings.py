@@ -68,6 +68,7 @@ CHATMEMORY = {
     "ASSISTANT": "demo_project.chat.assistant.assistant",
     "SUMMARIZER": "demo_project.chat.summarizer.summarize",
 }
+SILENCED_SYSTEM_CHECKS = ["chatmemory.W037"]
 
 LOGIN_URL = "sign-in"
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import Any
 
 import pytest
+from anthropic import Anthropic
 from django.core.checks import run_checks
 from django.test import Client, override_settings
+from google.genai import Client as GeminiClient
+from openai import AsyncOpenAI
+
+from chatmemory import AiMessage
+from chatmemory.assistant import Assistant, ChatModelSummarizer
+from chatmemory.assistant.anthropic import AnthropicChatModel
+from chatmemory.assistant.gemini import GeminiChatModel
+from chatmemory.assistant.openai import OpenAiChatModel
 
 # Checks of other apps ask every database what it can do.
 pytestmark = pytest.mark.django_db(databases="__all__")
@@ -76,3 +86,135 @@ def test_one_database_has_the_users_and_all_tables(settings: Any, label: str) ->
     assert error.id == "chatmemory.E025"
     assert error.msg == f"{label} is written to the database 'elsewhere', but auth.User to 'default'."
     assert "DATABASE_ROUTERS" in error.hint
+
+
+def answer(messages: Any, tools: Any) -> AiMessage:
+    return AiMessage("Hello")
+
+
+def summarize(messages: Any, previous: Any) -> str:
+    return "All of it"
+
+
+with_function = Assistant(answer)
+with_openai = Assistant(OpenAiChatModel("gpt-5"))
+with_anthropic = Assistant(AnthropicChatModel("claude-opus-4-5"))
+with_gemini = Assistant(GeminiChatModel("gemini-2.5-flash"))
+summarizer = ChatModelSummarizer(OpenAiChatModel("gpt-5"))
+with_summarizer = Assistant(answer, summarizer=summarizer)
+with_summarizing_function = Assistant(answer, summarizer=summarize)
+with_openai_client = Assistant(OpenAiChatModel("gpt-5", async_client=AsyncOpenAI(api_key="k")))
+with_anthropic_client = Assistant(AnthropicChatModel("claude-opus-4-5", client=Anthropic(api_key="k")))
+with_gemini_client = Assistant(GeminiChatModel("gemini-2.5-flash", client=GeminiClient(api_key="k")))
+
+
+def of_request(request: Any) -> Assistant:
+    raise AssertionError("a check has no request")
+
+
+KEYS = {
+    "with_openai": ["OPENAI_API_KEY", "OPENAI_ADMIN_KEY"],
+    "with_summarizer": ["OPENAI_API_KEY", "OPENAI_ADMIN_KEY"],
+    "with_anthropic": ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"],
+    "with_gemini": ["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"],
+}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An environment without keys."""
+    for name in list(os.environ):
+        if name.startswith(("ANTHROPIC_", "GEMINI_", "GOOGLE_", "OPENAI_")):
+            monkeypatch.delenv(name)
+    return monkeypatch
+
+
+def named(name: str) -> str:
+    return f"{__name__}.{name}"
+
+
+@pytest.mark.parametrize(("name", "key"), [(name, key) for name, keys in KEYS.items() for key in keys])
+def test_a_missing_key_is_told_before_the_first_turn(
+    settings: Any, environment: pytest.MonkeyPatch, name: str, key: str
+) -> None:
+    settings.CHATMEMORY = {"ASSISTANT": named(name), "DEFAULT_COMPACT_AT": 80, "SUMMARIZER": named("summarize")}
+    environment.setenv(key, "")
+    [warning] = found()
+    assert warning.id == "chatmemory.W034"
+    place = f"CHATMEMORY['ASSISTANT'], '{named(name)}'"
+    assert warning.msg == f"{place}, has no API key: the environment variable {KEYS[name][0]} is not set."
+    assert KEYS[name][0] in warning.hint
+    environment.setenv(key, "secret")
+    assert found() == []
+
+
+def test_the_summarizer_of_a_project_needs_a_key_too(settings: Any, environment: pytest.MonkeyPatch) -> None:
+    settings.CHATMEMORY = {"SUMMARIZER": named("summarizer"), "DEFAULT_COMPACT_AT": 80}
+    [warning] = found()
+    assert (warning.id, "CHATMEMORY['SUMMARIZER']" in warning.msg) == ("chatmemory.W034", True)
+    environment.setenv("OPENAI_API_KEY", "secret")
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    "name", ["with_function", "with_openai_client", "with_anthropic_client", "with_gemini_client", "of_request"]
+)
+def test_no_key_is_missing_where_none_is_read(settings: Any, name: str) -> None:
+    settings.CHATMEMORY = {"ASSISTANT": named(name)}
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "fine"),
+    [
+        ({"DEFAULT_LIMIT": 2_000_001}, {"DEFAULT_LIMIT": 2_000_000}),
+        ({"MAX_LIMIT": 3_999}, {"MAX_LIMIT": 4_000}),
+        ({"DEFAULT_WINDOW": "messages", "MAX_LIMIT": 19}, {"DEFAULT_WINDOW": "messages", "MAX_LIMIT": 20}),
+    ],
+    ids=str,
+)
+def test_a_limit_that_rest_refuses_is_no_default(settings: Any, given: Any, fine: Any) -> None:
+    settings.CHATMEMORY = given
+    [error] = found()
+    assert error.id == "chatmemory.E033"
+    assert f"is {given.get('DEFAULT_LIMIT', fine.get('MAX_LIMIT'))}, which is above" in error.msg
+    assert "DEFAULT_LIMIT" in error.hint
+    settings.CHATMEMORY = fine
+    assert found() == []
+
+
+@pytest.mark.parametrize("given", [[], ()], ids=str)
+def test_nobodys_permission_is_checked_only_on_purpose(settings: Any, given: Any) -> None:
+    settings.CHATMEMORY = {"PERMISSION_CLASSES": given}
+    [warning] = found()
+    assert warning.id == "chatmemory.W035"
+    assert '["rest_framework.permissions.AllowAny"]' in warning.hint
+    settings.CHATMEMORY = {"PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"]}
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "ids"),
+    [
+        ({"DEFAULT_COMPACT_AT": 80}, ["W036"]),
+        ({"DEFAULT_COMPACT_AT": 80, "ASSISTANT": "with_function"}, ["W036"]),
+        ({"DEFAULT_COMPACT_AT": 80, "ASSISTANT": "with_summarizing_function"}, []),
+        ({"DEFAULT_COMPACT_AT": 80, "SUMMARIZER": "summarize"}, []),
+        ({"DEFAULT_COMPACT_AT": 80, "ASSISTANT": "of_request"}, []),  # nobody knows what it returns
+        ({"SUMMARIZER": "summarize"}, ["W037"]),
+        ({"ASSISTANT": "with_summarizing_function"}, ["W037"]),
+        ({"ASSISTANT": "with_function"}, []),
+        ({"ASSISTANT": "of_request"}, []),
+    ],
+    ids=str,
+)
+def test_summaries_need_a_summarizer_and_a_mark(settings: Any, given: Any, ids: list[str]) -> None:
+    settings.CHATMEMORY = {key: named(value) if isinstance(value, str) else value for key, value in given.items()}
+    warnings = found()
+    assert [warning.id for warning in warnings] == [f"chatmemory.{id}" for id in ids]
+    assert all("Set " in warning.hint for warning in warnings)
+
+
+def test_what_cannot_be_imported_is_one_error(settings: Any) -> None:
+    settings.CHATMEMORY = {"ASSISTANT": "nobody.knows", "DEFAULT_COMPACT_AT": 80, "PERMISSION_CLASSES": []}
+    assert [error.id for error in found()] == ["chatmemory.E032"]

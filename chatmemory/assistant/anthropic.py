@@ -10,7 +10,7 @@ from chatmemory.assistant.answers import understood
 from chatmemory.assistant.anthropic_answer import StreamedAnswer, read_message
 from chatmemory.assistant.anthropic_thinking import fresh_thinking, signed
 from chatmemory.assistant.loop_clients import LoopClients
-from chatmemory.assistant.model import ChatModel
+from chatmemory.assistant.model import ChatModel, unset_key
 from chatmemory.assistant.pieces import Answered, Thinking
 from chatmemory.assistant.tools import ToolSpecification
 from chatmemory.core.extras import extra
@@ -21,6 +21,15 @@ with extra("anthropic"):
     from anthropic import Anthropic, APIResponseValidationError, AsyncAnthropic
 
 __all__ = ["AnthropicChatModel"]
+
+_OTHER_CREDENTIALS = (
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_PROFILE",
+    "ANTHROPIC_CONFIG_DIR",
+    "ANTHROPIC_IDENTITY_TOKEN",
+    "ANTHROPIC_IDENTITY_TOKEN_FILE",
+    "ANTHROPIC_CUSTOM_HEADERS",
+)
 
 
 class AnthropicChatModel(ChatModel):
@@ -62,6 +71,10 @@ class AnthropicChatModel(ChatModel):
         if client is not None:
             self._client = client
         self._async_clients = LoopClients(AsyncAnthropic, async_client)
+        self._makes_clients = client is None and async_client is None
+
+    def missing_key(self) -> str:
+        return unset_key("ANTHROPIC_API_KEY", *_OTHER_CREDENTIALS) if self._makes_clients else ""
 
     @cached_property
     def _client(self) -> Anthropic:

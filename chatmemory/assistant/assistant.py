@@ -109,6 +109,7 @@ class Assistant:
                 "turn_timeout must be finite: so long a process that is killed keeps its conversations busy"
             )
         self._model = as_chat_model(model)
+        self.summarizer = summarizer
         self._memories = Memories(memory, turn_timeout)
         self._system_message = system_message
         self._tools = Toolbox(tools, max_tool_result_chars, on_tool_error)
@@ -119,6 +120,11 @@ class Assistant:
         if title:
             kinds.append(Titles(self._model))
         self._afterwards = Afterwards(kinds)
+
+    def missing_key(self) -> str:
+        """Return that of the model or of the summarizer's model, see :meth:`ChatModel.missing_key`."""
+        of_summarizer: Callable[[], str] = getattr(self.summarizer, "missing_key", str)
+        return self._model.missing_key() or of_summarizer()
 
     def memory(self, memory_id: Any) -> ChatMemory:
         """Return the memory of an ID, or of a ``Conversation``.

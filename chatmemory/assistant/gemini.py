@@ -9,7 +9,7 @@ from typing import Any
 
 from chatmemory.assistant.gemini_answer import StreamedAnswer, read_response, understood
 from chatmemory.assistant.loop_clients import LoopClients
-from chatmemory.assistant.model import ChatModel
+from chatmemory.assistant.model import ChatModel, unset_key
 from chatmemory.assistant.pieces import Answered, Thinking
 from chatmemory.assistant.read_ahead import read_ahead
 from chatmemory.assistant.tools import ToolSpecification
@@ -22,6 +22,8 @@ with extra("gemini"):
     from google.genai.types import GenerateContentConfig
 
 __all__ = ["GeminiChatModel"]
+
+_OTHER_CREDENTIALS = ("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_ENTERPRISE", "GOOGLE_GENAI_USE_VERTEXAI")
 
 
 class GeminiChatModel(ChatModel):
@@ -52,6 +54,10 @@ class GeminiChatModel(ChatModel):
         if client is not None:
             self._client = client
         self._async_clients = LoopClients(Client, client)
+        self._makes_clients = client is None
+
+    def missing_key(self) -> str:
+        return unset_key("GEMINI_API_KEY", *_OTHER_CREDENTIALS) if self._makes_clients else ""
 
     @cached_property
     def _client(self) -> Client:

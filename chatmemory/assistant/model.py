@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
@@ -15,7 +16,7 @@ from chatmemory.assistant.tools import ToolSpecification
 from chatmemory.core.asynchronous import in_thread_for_functions
 from chatmemory.core.messages import AiMessage, ChatMessage
 
-__all__ = ["ChatModel", "ModelFunction", "as_chat_model", "name_of"]
+__all__ = ["ChatModel", "ModelFunction", "as_chat_model", "name_of", "unset_key"]
 
 ModelFunction: TypeAlias = Callable[
     [Sequence[ChatMessage], Sequence[ToolSpecification]], "AiMessage | Answered | Awaitable[AiMessage | Answered]"
@@ -60,6 +61,13 @@ class ChatModel(ABC):
         for piece in _in_pieces(await self.achat(messages, tools)):
             yield piece
 
+    def missing_key(self) -> str:
+        """Return the environment variable of the API key if it is not set; empty if it is, or if none is needed.
+
+        The system checks ask for it, so it makes no client and no request.
+        """
+        return ""
+
 
 class _Function(ChatModel):
     def __init__(self, function: Callable[..., AiMessage | Answered]) -> None:
@@ -89,6 +97,11 @@ def _in_pieces(answer: AiMessage | Answered) -> Iterator[str | Thinking | AiMess
     if message.text:
         yield message.text
     yield answer
+
+
+def unset_key(name: str, *others: str) -> str:
+    """Return ``name`` if neither this environment variable nor one of the ``others`` is set, else an empty text."""
+    return "" if any(map(os.environ.get, (name, *others))) else name
 
 
 def name_of(model: ChatModel) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from chatmemory.assistant.answers import understood
 from chatmemory.assistant.loop_clients import LoopClients
-from chatmemory.assistant.model import ChatModel
+from chatmemory.assistant.model import ChatModel, unset_key
 from chatmemory.assistant.openai_answer import StreamedAnswer, read_completion
 from chatmemory.assistant.pieces import Answered, Thinking
 from chatmemory.assistant.tools import ToolSpecification
@@ -75,6 +75,10 @@ class OpenAiChatModel(ChatModel):
             self._client = client
         self._async_clients = LoopClients(AsyncOpenAI, async_client)
         self._asks_for_usage = True
+        self._makes_clients = client is None and async_client is None
+
+    def missing_key(self) -> str:
+        return unset_key("OPENAI_API_KEY", "OPENAI_ADMIN_KEY") if self._makes_clients else ""
 
     @cached_property
     def _client(self) -> OpenAI:

@@ -8,7 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from chatmemory.assistant.assistant import Assistant
-from chatmemory.checks.paths import is_assistant, problem_of_path
+from chatmemory.checks.paths import is_assistant_or_function, problem_of_path
 from chatmemory.conf import setting
 
 __all__ = ["has_assistant", "project_assistant"]
@@ -41,7 +41,7 @@ def project_assistant(request: Any) -> Assistant:
             "No ASSISTANT is set, so nobody can answer. Set CHATMEMORY['ASSISTANT'] to the dotted path of an Assistant "
             "of your project, or of a function of the request that returns one."
         )
-    problem = problem_of_path(path, "a function or an Assistant", is_assistant)
+    problem = problem_of_path(path, "a function or an Assistant", is_assistant_or_function)
     if problem is not None:
         raise ImproperlyConfigured(f"CHATMEMORY['ASSISTANT'], {path!r}, {problem}.")
     named = import_string(path)

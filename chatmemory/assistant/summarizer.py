@@ -118,6 +118,10 @@ class ChatModelSummarizer:
         assert summary is not None
         return summary
 
+    def missing_key(self) -> str:
+        """Return that of the model, see :meth:`ChatModel.missing_key`."""
+        return self._model.missing_key()
+
 
 def without_thinking(text: str) -> str:
     """Return a text without the thinking that some servers leave before it."""

@@ -9,16 +9,21 @@ from typing import Any
 
 from django.utils.module_loading import import_string
 
-__all__ = ["is_assistant", "problem_of_path"]
+__all__ = ["is_assistant", "is_assistant_or_function", "problem_of_path"]
 
 
 def is_assistant(value: Any) -> bool:
-    """Return whether a setting may name ``value`` as the project's assistant: it is one, or a function.
+    """Return whether ``value`` is an assistant.
 
     The class is known by its name, for checks are below the assistant, and import nothing of it.
     """
     names = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(value).__mro__)
-    return callable(value) or "chatmemory.assistant.assistant.Assistant" in names
+    return "chatmemory.assistant.assistant.Assistant" in names
+
+
+def is_assistant_or_function(value: Any) -> bool:
+    """Return whether a setting may name ``value`` as the project's assistant."""
+    return callable(value) or is_assistant(value)
 
 
 def problem_of_path(path: Any, kind: str, holds: Callable[[Any], bool] = callable) -> str | None:

@@ -9,10 +9,11 @@ from difflib import get_close_matches
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error
+from django.core.checks import CheckMessage, Error, Warning
+from django.utils.module_loading import import_string
 
-from chatmemory.checks.paths import is_assistant, problem_of_path
-from chatmemory.conf import DEFAULTS, setting
+from chatmemory.checks.paths import is_assistant, is_assistant_or_function, problem_of_path
+from chatmemory.conf import DEFAULTS, default_limit, setting
 from chatmemory.core.tokens.encodings import ENCODING_NAMES
 from chatmemory.core.window import WindowKind
 from chatmemory.formats.registry import MessageFormat
@@ -127,12 +128,16 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
 
 
 def check_settings(**kwargs: Any) -> list[CheckMessage]:
-    """Return an error for each key of ``CHATMEMORY`` that is unknown, or whose value cannot be used."""
+    """Return an error for each key of ``CHATMEMORY`` that is unknown, or whose value cannot be used.
+
+    Values that can be used, but seldom are what was wanted, are warnings.
+    """
     given = getattr(settings, "CHATMEMORY", {})
     if not isinstance(given, dict):
         hint = "Set it to a dict, or leave it out."
         return [Error(f"CHATMEMORY is not a dict, but: {given!r:.100}.", hint=hint, id="chatmemory.E001")]
-    return [*_unknown_keys(given), *_wrong_values(), *_wrong_paths()]
+    wrong = [*_unknown_keys(given), *_wrong_values(), *_wrong_paths()]
+    return wrong or list(_doubtful_values())
 
 
 def _unknown_keys(given: dict[Any, Any]) -> Iterator[CheckMessage]:
@@ -156,6 +161,13 @@ def _wrong_values() -> Iterator[CheckMessage]:
             f"CHATMEMORY['PAGE_SIZE'] is {size}, which is above MAX_PAGE_SIZE, {most}.",
             hint="Set PAGE_SIZE to at most MAX_PAGE_SIZE, or raise that.",
             id="chatmemory.E023",
+        )
+    if wrong.isdisjoint({"DEFAULT_WINDOW", "DEFAULT_LIMIT", "MAX_LIMIT"}) and default_limit() > setting("MAX_LIMIT"):
+        yield Error(
+            f"The limit of new conversations is {default_limit()}, which is above CHATMEMORY['MAX_LIMIT'], "
+            f"{setting('MAX_LIMIT')}.",
+            hint="Set DEFAULT_LIMIT to at most MAX_LIMIT, or raise that.",
+            id="chatmemory.E033",
         )
 
 
@@ -181,7 +193,46 @@ def _wrong_paths() -> Iterator[CheckMessage]:
     path = setting("ASSISTANT")
     if path is not None:
         hint = "Set it to the dotted path of an Assistant, or of a function of the request that returns one."
-        yield from _wrong_path("E032", "['ASSISTANT']", path, hint, "a function or an Assistant", is_assistant)
+        yield from _wrong_path(
+            "E032", "['ASSISTANT']", path, hint, "a function or an Assistant", is_assistant_or_function
+        )
+
+
+def _doubtful_values() -> Iterator[CheckMessage]:
+    if not setting("PERMISSION_CLASSES"):
+        yield Warning(
+            "CHATMEMORY['PERMISSION_CLASSES'] is empty, so the REST API checks nobody's permission.",
+            hint="Leave it out, and users must be signed in. If nothing is to be checked, set it to "
+            '["rest_framework.permissions.AllowAny"].',
+            id="chatmemory.W035",
+        )
+    named = {name: import_string(path) for name in ("ASSISTANT", "SUMMARIZER") if (path := setting(name)) is not None}
+    for name, found in named.items():
+        # Known by the method, because checks are below the assistant. What a function returns is not known.
+        if key := getattr(found, "missing_key", str)():
+            yield Warning(
+                f"CHATMEMORY[{name!r}], {setting(name)!r}, has no API key: the environment variable {key} is not set.",
+                hint=f"Set {key}, or give the model a client that has a key.",
+                id="chatmemory.W034",
+            )
+    assistant = named.get("ASSISTANT")
+    is_known = assistant is None or is_assistant(assistant)
+    summarizes = "SUMMARIZER" in named or getattr(assistant, "summarizer", None) is not None
+    compact_at = setting("DEFAULT_COMPACT_AT")
+    if compact_at is not None and is_known and not summarizes:
+        yield Warning(
+            f"CHATMEMORY['DEFAULT_COMPACT_AT'] is {compact_at}, but nothing writes summaries.",
+            hint="Set SUMMARIZER, or give the Assistant that ASSISTANT names a summarizer.",
+            id="chatmemory.W036",
+        )
+    if compact_at is None and summarizes:
+        yield Warning(
+            "There is a summarizer, but CHATMEMORY['DEFAULT_COMPACT_AT'] is None, so in new conversations no summary "
+            "becomes due.",
+            hint="Set DEFAULT_COMPACT_AT to a percentage of the limit such as 80. If conversations get a compact_at of "
+            'their own, or summaries are made by hand only, add "chatmemory.W037" to SILENCED_SYSTEM_CHECKS.',
+            id="chatmemory.W037",
+        )
 
 
 def _is_format(value: Any) -> bool:
