@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import time
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,10 @@ _LEAST = 40
 _IN_A_ROUND = 10
 _LONGEST = 0.8  # seconds that a process may have left
 _AT_ONCE = 3  # of which one is about to be killed, while the others start
+_SUMMARIES = 10  # in a round at least
+_PATIENCE = 120  # seconds for them: SQLite's lock is not fair
 _WINDOWS: list[dict[str, Any]] = [
+    {"window": "tokens", "limit": 300, "low_water": 60, "whole_turns": True, "keep_tool_results": 1},
     {"window": "tokens", "limit": 160, "low_water": 60, "whole_turns": True},
     {"window": "tokens", "limit": 300},
 ]
@@ -46,13 +50,16 @@ def _round(this: Round) -> dict[str, Any]:
             crew.start("compact", "c", 1, conversation),
             crew.start("read", "r", 1, conversation),
         ]
+        writer = crew.start("use tools", "w", 1_000_000, conversation)
+        crew.wait_until_ready([*bystanders, writer])
         doomed: deque[Process] = deque()
         for number in range(kills + _AT_ONCE - 1):
-            role = "compact" if number % 3 else "add"
+            role = "compact" if number % 2 else "use tools"
             doomed.append(crew.start(role, f"k{number}", 1_000_000, conversation))
             if len(doomed) == _AT_ONCE:
                 _kill(doomed.popleft(), chance.random() * _LONGEST, crew)
-        for process in doomed:
+        _wait_for_summaries(this.folder / "c.jsonl", 2 if is_quick() else _SUMMARIES)
+        for process in [*doomed, writer]:
             crew.kill(process)
         crew.stop()
         crew.finish(bystanders, timeout=60)
@@ -70,6 +77,13 @@ def _round(this: Round) -> dict[str, Any]:
         "summaries": summaries,
         "summaries acknowledged": acts.count("applied"),
     }
+
+
+def _wait_for_summaries(log: Path, count: int) -> None:
+    until = time.monotonic() + _PATIENCE
+    while log.read_text().count('"applied"') < count:
+        assert time.monotonic() < until, f"there are fewer than {count} summaries in {log}"
+        time.sleep(0.1)
 
 
 def _kill(process: Process, after: float, crew: Crew) -> None:

@@ -30,7 +30,13 @@ def kill_after(process: TrafficProcess, seconds: float) -> None:
     process.kill()
 
 
-@pytest.mark.parametrize("settings", [{"window": "tokens", "limit": 160, "low_water": 60, "whole_turns": True}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"window": "tokens", "limit": 160, "low_water": 60, "whole_turns": True},
+        {"window": "tokens", "limit": 300, "low_water": 60, "whole_turns": True, "keep_tool_results": 1},
+    ],
+)
 def test_killed_workers_and_writers_lose_no_message_and_no_summary(
     settings: dict[str, Any], start: Start, tmp_path: Path
 ) -> None:
@@ -38,7 +44,8 @@ def test_killed_workers_and_writers_lose_no_message_and_no_summary(
     conversation = ConversationFactory(**settings)
     chance = random.Random(1)
 
-    writers = [start("add", "w0", 150, conversation), start("add", "w1", 100_000, conversation)]
+    role = "use tools" if "keep_tool_results" in settings else "add"
+    writers = [start(role, "w0", 150, conversation), start(role, "w1", 100_000, conversation)]
     workers = [start("compact", f"c{number}", 1, conversation) for number in range(KILLS + 1)]
     for process in [*writers, *workers]:
         process.wait_for_begin()

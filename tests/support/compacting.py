@@ -20,11 +20,17 @@ _PAUSE = 0.05
 _LONGEST = 0.03
 """The most seconds that a text takes: additions come meanwhile."""
 
+_CLEARING = 0.3
+"""The part of the summaries that come when tool results have been cleared since they were planned."""
+
 
 def compact_again_and_again(
     conversation: Any, name: str, count: int, chance: random.Random, log: Callable[..., None], stop: Path
 ) -> None:
-    """Summarise at least ``count`` times, and until there is the file ``stop``. Each summary has a text of its own."""
+    """Summarise at least ``count`` times, and until there is the file ``stop``. Each summary has a text of its own.
+
+    While some of the summaries are written, all old tool results are cleared.
+    """
     from chatmemory.core.exceptions import UnusableSummaryError
     from chatmemory.database.operations.compaction.compact import compact
     from tests.support.traffic import text_of
@@ -37,6 +43,8 @@ def compact_again_and_again(
         def write(messages: Sequence[Any], previous: str | None, text: str = text) -> str:
             log("wrote", text=text, of=[text_of(message) for message in messages], previous=previous)
             time.sleep(chance.random() * _LONGEST)
+            if chance.random() < _CLEARING:
+                conversation.memory.clear_tool_results(keep=0)
             return text
 
         try:
@@ -52,6 +60,8 @@ def compact_again_and_again(
 def check_summaries(conversation: Any, logs: dict[str, list[dict[str, Any]]]) -> int:
     """Each summary that was acknowledged is there, each goes on from the one before, and nothing is told twice or not.
 
+    And no memory, now or when it was read, has a tool result whose call a summary has taken away.
+
     Args:
         conversation: of which nothing was rewritten, cleared or pinned.
         logs: of all processes.
@@ -61,8 +71,12 @@ def check_summaries(conversation: Any, logs: dict[str, list[dict[str, Any]]]) ->
     """
     from chatmemory.core.summaries import summary_text
     from chatmemory.models import Origin
+    from tests.support.traffic import without_calls
 
     records = [record for records in logs.values() for record in records]
+    orphans = [record["without_calls"] for record in records if record["act"] == "read"]
+    orphans.append(without_calls(conversation.memory.messages()))
+    assert not any(orphans), f"results without their calls: {next(filter(None, orphans))}"
     wrote = {record["text"]: record for record in records if record["act"] == "wrote"}
     acknowledged = {record["text"] for record in records if record["act"] == "applied"}
     summaries = conversation.messages.filter(origin=Origin.SUMMARY).order_by("added_in", "position")

@@ -4,6 +4,7 @@
 an ``"asked"`` without its ``"done"`` may have happened or not. ROLE is one of
 
 - ``add``: COUNT messages;
+- ``use tools``: as ``add``, with results so long that their placeholders are smaller;
 - ``meddle``: COUNT times rewrite, clear or change the window;
 - ``insist``: each message with a key, again until it is acknowledged, however often the connection fails. COUNT
   messages, or fewer if the log's folder has a file ``stop``;
@@ -34,6 +35,9 @@ Log = Callable[..., None]
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.5
 
+# What the tools of ``use tools`` find: more tokens than a placeholder has.
+_FOUND = " found" * 20
+
 # Between reads, in seconds at most: more would mostly see the same, and take the processors from the writers.
 _LOOKING_AWAY = 0.01
 
@@ -47,7 +51,15 @@ def open_log(path: Path) -> Log:
     return log
 
 
-def add(conversation: Any, name: str, count: int, chance: random.Random, log: Log, step: Callable[[], object]) -> None:
+def add(
+    conversation: Any,
+    name: str,
+    count: int,
+    chance: random.Random,
+    log: Log,
+    step: Callable[[], object],
+    found: str = "",
+) -> None:
     from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 
     number = 0
@@ -57,13 +69,14 @@ def add(conversation: Any, name: str, count: int, chance: random.Random, log: Lo
         said = [f"{name} {n}" for n in range(number, number + size)]
         batch: list[Any] = [(AiMessage if chance.random() < 0.5 else UserMessage)(text) for text in said]
         if size > 1 and chance.random() < 0.5:  # a call and its results
+            said[1:] = [f"{text}{found}" for text in said[1:]]
             batch[0] = AiMessage(said[0], [ToolExecutionRequest(str(n), "tool", "{}") for n in range(1, size)])
             batch[1:] = [ToolExecutionResultMessage(str(n), "tool", said[n]) for n in range(1, size)]
         key = f"{name} {number}" if chance.random() < 0.3 else None
         log("asked", said=said, key=key)
         change = conversation.memory.add(*batch, idempotency_key=key)
         positions = [row.position for row in change.added]
-        log("done", said=said, version=change.memory.version, positions=positions)
+        log("done", said=said, version=change.memory.version, positions=positions[:size])  # without placeholders
         if key is not None:
             again = conversation.memory.add(*batch, idempotency_key=key)
             assert [row.position for row in again.added] == positions, "a key that came twice has another account"
@@ -105,7 +118,7 @@ def insist(conversation: Any, name: str, count: int, chance: random.Random, log:
         text = f"{name} {number}"
         log("asked", said=[text], key=text)
         change = until_it_works(partial(conversation.memory.add, UserMessage(text), idempotency_key=text), log)
-        log("done", said=[text], version=change.memory.version, positions=[row.position for row in change.added])
+        log("done", said=[text], version=change.memory.version, positions=[change.added[0].position])
 
 
 def read(conversation: Any, name: str, count: int, chance: random.Random, log: Log, stop: Path) -> None:
@@ -119,7 +132,8 @@ def watch(conversation: Any, name: str, count: int, chance: random.Random, log: 
 def _look(messages: Callable[[], list[Any]], count: int, chance: random.Random, log: Log, stop: Path) -> None:
     while count > 0 or not stop.exists():
         count -= 1
-        log("read", texts=[text_of(message) for message in messages()])
+        memory = messages()
+        log("read", texts=[text_of(message) for message in memory], without_calls=without_calls(memory))
         time.sleep(chance.random() * _LOOKING_AWAY)
 
 
@@ -156,6 +170,21 @@ def text_of(message: Any) -> str:
     return str(message.text)
 
 
+def without_calls(memory: list[Any]) -> list[str]:
+    """The texts of the tool results in a memory that do not follow their calls."""
+    from chatmemory import AiMessage, ToolExecutionResultMessage
+
+    called: set[str | None] = set()
+    found = []
+    for message in memory:
+        if not isinstance(message, ToolExecutionResultMessage):
+            requests = message.tool_execution_requests if isinstance(message, AiMessage) else ()
+            called = {request.id for request in requests}
+        elif message.id not in called:
+            found.append(message.text)
+    return found
+
+
 def _say_ready() -> None:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
@@ -181,7 +210,7 @@ def work(
     Args:
         role, name, count, seed, key, path: the arguments of the program.
         begin: is called once, before all.
-        step: is called before each act of the roles ``add`` and ``meddle``.
+        step: is called before each act of the roles ``add``, ``use tools`` and ``meddle``.
     """
     from chatmemory.models import Conversation
     from tests.support.compacting import compact_again_and_again
@@ -195,8 +224,9 @@ def work(
         open_log(Path(path)),
     )
     begin()
-    if role in ("add", "meddle"):
-        {"add": add, "meddle": meddle}[role](*given, step=step)
+    stepping: dict[str, Callable[..., None]] = {"add": add, "use tools": partial(add, found=_FOUND), "meddle": meddle}
+    if role in stepping:
+        stepping[role](*given, step=step)
     else:
         others = {
             "insist": insist,
