@@ -11,14 +11,22 @@ from benchmarks.soak.crew import configure
 from benchmarks.soak.mariadb import MariaDbServer
 from benchmarks.soak.postgres import PostgresServer
 
-__all__ = ["ENGINES", "SERVERS", "Server", "engine"]
+__all__ = ["BINDING", "ENGINES", "SERVERS", "Server", "engine"]
 
 Server = PostgresServer | MariaDbServer
 
 SERVERS = {"postgres": "PostgreSQL", "mariadb": "MariaDB"}
 """Names of the engines that are servers, for people."""
 
-ENGINES = {"sqlite": "SQLite, Django's defaults", "sqlite-wal": "SQLite, WAL", **SERVERS}
+BINDING = "postgres-binding"
+"""The name of the engine whose server, and not the driver, puts the parameters into statements."""
+
+ENGINES = {
+    "sqlite": "SQLite, Django's defaults",
+    "sqlite-wal": "SQLite, WAL",
+    **SERVERS,
+    BINDING: "PostgreSQL, server_side_binding",
+}
 """All engines."""
 
 # SQLite as Django has it without options, and as docs/databases.md recommends it.
@@ -38,8 +46,9 @@ def engine(name: str, folder: Path) -> Iterator[Server | None]:
         configure({"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": file, "OPTIONS": _SQLITE[name]}})
         yield None
         return
-    with PostgresServer(place) if name == "postgres" else MariaDbServer(place) as server:
-        configure({"default": server.database()})
+    with MariaDbServer(place) if name == "mariadb" else PostgresServer(place) as server:
+        options = {"OPTIONS": {"server_side_binding": True}} if name == BINDING else {}
+        configure({"default": server.database(**options)})
         try:
             yield server
         finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.soak.engines import ENGINES, SERVERS
+from benchmarks.soak.engines import BINDING, ENGINES, SERVERS
 
 __all__ = ["ADVERSARY", "CITUS", "SCENARIOS", "USUAL", "Scenario"]
 
@@ -25,15 +25,17 @@ class Scenario:
     """What the figure ``tried`` of an adversary's scenario counts; empty for the other scenarios."""
 
 
+_USUAL_ENGINES = tuple(name for name in ENGINES if name != BINDING)
+
 _PLAIN = tuple(
-    name for name in ENGINES if name != "sqlite-wal"
+    name for name in _USUAL_ENGINES if name != "sqlite-wal"
 )  # for scenarios with one process at a time, for which WAL makes no difference
 
 SCENARIOS = {
     "writers": Scenario(
-        "benchmarks.soak.writers:run", "Eight writers, one who rewrites, clears and changes the window", tuple(ENGINES)
+        "benchmarks.soak.writers:run", "Eight writers, one who rewrites, clears and changes the window", _USUAL_ENGINES
     ),
-    "kills": Scenario("benchmarks.soak.kills:run", "Writers killed by SIGKILL", tuple(ENGINES)),
+    "kills": Scenario("benchmarks.soak.kills:run", "Writers killed by SIGKILL", _USUAL_ENGINES),
     "compactions": Scenario(
         "benchmarks.soak.compactions:run", "Workers that summarise, and writers, killed by SIGKILL", tuple(ENGINES)
     ),
@@ -50,7 +52,10 @@ SCENARIOS = {
     "replica": Scenario("benchmarks.soak.replication:run_lagging", "A streaming replica that lags"),
     "promotion": Scenario("benchmarks.soak.replication:run_promotion", "A replica promoted when its primary is killed"),
     "faults": Scenario(
-        "benchmarks.soak.adversary.faults:run", "Faults at every statement and commit", _PLAIN, tries="faults"
+        "benchmarks.soak.adversary.faults:run",
+        "Faults at every statement and commit",
+        (*_PLAIN, BINDING),
+        tries="faults",
     ),
     "statement-kills": Scenario(
         "benchmarks.soak.adversary.statement_kills:run", "Kills at every statement and commit", _PLAIN, tries="kills"
@@ -58,7 +63,7 @@ SCENARIOS = {
     "linearizability": Scenario(
         "benchmarks.soak.adversary.linearizability:run",
         "Races that must be linearizable",
-        tuple(ENGINES),
+        _USUAL_ENGINES,
         tries="operations",
     ),
     "pgbouncer": Scenario("benchmarks.soak.adversary.pooling:run", "Forked workers behind pgbouncer", tries="calls"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +15,13 @@ from benchmarks.soak.adversary.acts.memory import ACTS
 from benchmarks.soak.adversary.checker import Board, unexplained
 from benchmarks.soak.adversary.course import Course
 from benchmarks.soak.adversary.disturbances import FAULTS
-from benchmarks.soak.adversary.faults import trials_of
+from benchmarks.soak.adversary.faults import trials_of, try_everything
 from benchmarks.soak.adversary.history import Operation
 from benchmarks.soak.adversary.model import CALL, RESULT, SYSTEM, Said, State
 from benchmarks.soak.adversary.trial import survive
-from chatmemory import UserMessage
+from benchmarks.soak.adversary.violations import Violations
+from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
+from tests.support.traffic import without_calls
 
 START = Board(State(3))
 
@@ -165,3 +169,33 @@ class TestFaults:
 
         found = violations(Act(name="insist", do=insist, effect=lambda state: state.add(Said("USER", "q"))))
         assert any("version 4" in problem for problem in found)
+
+    def test_find_a_word_that_was_not_erased(self) -> None:
+        def clear(scene: Scene) -> None:
+            scene.conversation.memory.clear()
+
+        found = violations(Act(name="clear", do=clear, repeatable=True, erases="u0"))
+        assert {problem for problem in found if "word" in problem} == {
+            "chatmemory_message still has the word that was erased"
+        }
+
+    def test_go_on_after_an_act_that_fails_by_itself(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(scene: Scene) -> None:
+            raise RuntimeError("by itself")
+
+        monkeypatch.setenv("CHATMEMORY_SOAK_QUICK", "1")
+        found = Violations(tmp_path)
+        try:
+            counts = try_everything([Act(name="fail", do=fail), known("add")], list(FAULTS), survive, found)
+        finally:
+            logging.disable(logging.NOTSET)
+        assert found.counts == {"fail: RuntimeError: by itself": 1}
+        assert counts["acts"] == 1
+
+
+def test_results_without_their_calls_are_found() -> None:
+    call = AiMessage("c", [ToolExecutionRequest("1", "tool", "{}"), ToolExecutionRequest("2", "tool", "{}")])
+    results = [ToolExecutionResultMessage("1", "tool", "r1"), ToolExecutionResultMessage("2", "tool", "r2")]
+    assert without_calls([UserMessage("q"), call, *results]) == []
+    assert without_calls([UserMessage("q"), *results]) == ["r1", "r2"]
+    assert without_calls([call, results[0], UserMessage("q"), results[1]]) == ["r2"]

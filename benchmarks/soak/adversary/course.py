@@ -11,9 +11,9 @@ from benchmarks.soak.adversary.acts.act import LIMIT, Act, Scene, new_scene
 from benchmarks.soak.adversary.invariants import broken, changed_past
 from benchmarks.soak.adversary.model import State
 from benchmarks.soak.adversary.points import COMMIT, watched
-from benchmarks.soak.adversary.stored import Stored, read_all
+from benchmarks.soak.adversary.stored import Stored, quotes, read_all
 
-__all__ = ["Course", "observed", "prepared", "settings_of"]
+__all__ = ["Course", "observed", "prepared", "settings_of", "survivors"]
 
 
 @dataclass
@@ -27,6 +27,9 @@ class Course:
 
     answer: Any = None
 
+    left: list[str] = field(default_factory=list)
+    """What is left of the word that the act erases."""
+
     @classmethod
     def of(cls, act: Act) -> Course:
         """Do an act, and write down its course."""
@@ -35,6 +38,7 @@ class Course:
         with settings_of(act), watched(course._note):
             course.answer = act.do(scene)
         course._look()
+        course.left = survivors(act)
         return course
 
     def problems(self, act: Act) -> list[str]:
@@ -46,7 +50,7 @@ class Course:
             found.append(f"others see {len(self.states)} states instead of {act.steps + 1} at most: {seen}")
         if act.effect is not None:
             found += _unlike_the_documentation(act, act.effect, first, last)
-        return found
+        return found + self.left
 
     def allows(self, act: Act, state: Stored) -> bool:
         """Return whether a disturbed act may leave this state."""
@@ -89,11 +93,25 @@ def settings_of(act: Act) -> Iterator[None]:
 
 def observed() -> Stored:
     """Return what another connection sees."""
+    with _another_connection() as other:
+        return read_all(other)
+
+
+def survivors(act: Act) -> list[str]:
+    """Return where the word is left that an act erases."""
+    if not act.erases:
+        return []
+    with _another_connection() as other:
+        return [f"{table} still has the word that was erased" for table in quotes(other, act.erases)]
+
+
+@contextmanager
+def _another_connection() -> Iterator[Any]:
     from django.db import connection
 
     other = connection.copy()
     try:
-        return read_all(other)
+        yield other
     finally:
         other.close()
 
@@ -119,5 +137,5 @@ def _difference(state: Stored, other: Stored) -> str:
         elif here != other.named(name):
             told.append(f"{name!r} has version {here.version}, {len(here.messages)} messages, {len(here.keys)} keys")
     differs = [table for table, rows in state.others if (table, rows) not in other.others]
-    told += [f"{len(differs)} tables of LangGraph's differ"] if differs else []
+    told += [f"{', '.join(differs)} have other numbers of rows"] if differs else []
     return ", ".join(told) or "the same"

@@ -38,8 +38,12 @@ def try_everything(acts: list[Act], ways: list[str], trial: Try, violations: Vio
     logging.disable()  # the package logs the errors that it meets, and these are on purpose
     counts = {"acts": 0, "points": 0, "tried": 0}
     for act in acts:
-        Course.of(act)  # so that what a process reads only once is read before the trials
-        course = Course.of(act)
+        try:
+            Course.of(act)  # so that what a process reads only once is read before the trials
+            course = Course.of(act)
+        except Exception as error:  # the others are tried all the same
+            violations.add(act.name, "undisturbed", [f"{type(error).__name__}: {error}"])
+            continue
         violations.add(act.name, "undisturbed", course.problems(act))
         trials = list(trials_of(course, ways))
         if is_quick():

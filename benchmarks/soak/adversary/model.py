@@ -78,6 +78,24 @@ class State:
         state = replace(self, memory=memory, limit=limit)
         return state if memory == self.memory else state._next(0)
 
+    def pin(self) -> State:
+        """Pin a message."""
+        return self._next(0)
+
+    def unpin(self) -> State:
+        """Unpin what kept the memory above its limit."""
+        return replace(self, memory=_fitting(self.memory, self.limit))._next(0)
+
+    def clear_results(self, placeholder: str, *results: Said) -> State:
+        """Put placeholders in the place of tool results."""
+        cleared = Said(RESULT, placeholder)
+        memory = tuple(cleared if one in results else one for one in self.memory)
+        return replace(self, memory=memory)._next(len(results))
+
+    def summarise(self, summary: Said, *, kept: int) -> State:
+        """Put a summary in the place of all but the system message at the front and the last ``kept`` messages."""
+        return replace(self, memory=(self.memory[0], summary, *self.memory[-kept:]))._next(1)
+
     def _next(self, came: int) -> State:
         return replace(self, version=self.version + 1, next_position=self.next_position + came)
 

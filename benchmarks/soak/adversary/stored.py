@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.soak.adversary.model import CALL, Said, State
 
-__all__ = ["Stored", "StoredConversation", "StoredMessage", "read_all", "remove_all"]
+__all__ = ["Stored", "StoredConversation", "StoredMessage", "quotes", "read_all", "remove_all"]
 
 # Random IDs and times, which differ each time.
 _DRAWN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -38,7 +38,7 @@ _KEY = ("conversation_id", "scope", "key", "account")
 # The order in which rows can be deleted.
 _TABLES = (
     *(f"chatmemory_langgraph_{name}" for name in ("write", "channelvalue", "checkpoint", "namespace")),
-    *(f"chatmemory_{name}" for name in ("idempotencykey", "message", "conversation")),
+    *(f"chatmemory_{name}" for name in ("compaction", "idempotencykey", "message", "conversation")),
 )
 
 
@@ -119,7 +119,7 @@ class Stored:
 
     conversations: tuple[StoredConversation, ...]
     others: tuple[tuple[str, int], ...]
-    """The tables of LangGraph's checkpoints, and the numbers of their rows."""
+    """The tables of LangGraph's checkpoints and of compactions, and the numbers of their rows."""
 
     def named(self, memory_id: str) -> StoredConversation | None:
         """Return the conversation with a memory ID."""
@@ -161,8 +161,27 @@ def read_all(connection: Any) -> Stored:
         )
     assert not messages, "there are messages without a conversation"
     assert not keys, "there are keys without a conversation"
-    others = tuple((table, len(_rows(connection, table, ("id",)))) for table in _TABLES[:4])
+    others = tuple((table, len(_select(connection, "1", table))) for table in _TABLES[:5])
     return Stored(tuple(sorted(found, key=lambda one: (one.memory_id, one.version))), others)
+
+
+def quotes(connection: Any, text: str) -> list[str]:
+    """Return the tables in which a text is, whatever the column.
+
+    Args:
+        connection: a connection of Django.
+        text: a text of letters, which is the same in JSON.
+    """
+    return [
+        table
+        for table in _TABLES
+        if any(
+            text in (value if isinstance(value, str) else repr(bytes(value)))
+            for row in _select(connection, "*", table)
+            for value in row
+            if isinstance(value, str | bytes | memoryview)
+        )
+    ]
 
 
 def remove_all() -> None:
@@ -175,9 +194,12 @@ def remove_all() -> None:
 
 
 def _rows(connection: Any, table: str, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    names = ", ".join(connection.ops.quote_name(column) for column in columns)
+    return _select(connection, ", ".join(connection.ops.quote_name(column) for column in columns), table)
+
+
+def _select(connection: Any, what: str, table: str) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {names} FROM {table}")
+        cursor.execute(f"SELECT {what} FROM {table}")
         return list(cursor.fetchall())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks.soak.adversary.acts.act import Act, Scene
-from benchmarks.soak.adversary.course import Course, observed, prepared, settings_of
+from benchmarks.soak.adversary.course import Course, observed, prepared, settings_of, survivors
 from benchmarks.soak.adversary.disturbances import FAULTS
 from benchmarks.soak.adversary.invariants import broken, changed_past
 from benchmarks.soak.adversary.points import watched
@@ -67,6 +67,7 @@ def _wrong(act: Act, scene: Scene, course: Course, answered: bool) -> Iterator[s
         yield from changed_past(first, now)
     if now != last or act.repeatable:
         yield from _again(act, scene, course)
+    yield from survivors(act)
     yield from (f"verify: {finding}" for finding in verify())
     yield from _elsewhere(scene)
 

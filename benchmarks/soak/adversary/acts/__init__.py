@@ -9,6 +9,7 @@ __all__ = ["every_act"]
 
 def every_act() -> list[Act]:
     """Return all acts. Django must be set up."""
-    from benchmarks.soak.adversary.acts import adapters, maintenance, memory, rest, stores, transfer, turns
+    from benchmarks.soak.adversary.acts import adapters, compaction, maintenance, memory, rest, stores, transfer, turns
 
-    return [act for part in (memory, stores, maintenance, transfer, turns, rest, adapters) for act in part.ACTS]
+    parts = (memory, stores, compaction, maintenance, transfer, turns, rest, adapters)
+    return [act for part in parts for act in part.ACTS]

@@ -70,6 +70,9 @@ class Act:
     forgets: bool = False
     """Whether it changes past memories."""
 
+    erases: str = ""
+    """A word that is in no column of any table after the act."""
+
     settings: dict[str, Any] = field(default_factory=dict)
     """The setting ``CHATMEMORY`` during the act."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.storage.chat_store.base_db import MessageStatus
@@ -22,6 +22,7 @@ from chatmemory.contrib.pydantic_ai import DjangoMessageHistory
 
 __all__ = ["ACTS"]
 
+_TALK: list[BaseMessage] = [HumanMessage("q", id="1"), AIMessage("a", id="2")]
 _QUESTION, _ANSWER = Said("USER", "q"), Said("AI", "a")
 _WINDOW: Any = {"window": "messages", "limit": LIMIT}
 
@@ -54,16 +55,16 @@ def _asked(text: str) -> ModelRequest:
     return ModelRequest(parts=[UserPromptPart(text)])
 
 
-def _checkpoint(number: int) -> Any:
+def _checkpoint(number: int, said: list[BaseMessage]) -> Any:
     checkpoint = empty_checkpoint()
     checkpoint["id"] = f"{number:032}"
-    said = [HumanMessage("q", id="1"), AIMessage("a", id="2")]
-    return {**checkpoint, "channel_values": {"messages": said[:number]}, "channel_versions": {"messages": str(number)}}
+    return {**checkpoint, "channel_values": {"messages": said}, "channel_versions": {"messages": str(number)}}
 
 
-def _put(scene: Scene, thread: str, number: int = 1) -> Any:
+def _put(scene: Scene, thread: str, number: int = 1, said: list[BaseMessage] | None = None) -> Any:
     config: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
-    return DjangoSaver(scene.user, **_WINDOW).put(config, _checkpoint(number), {}, {"messages": str(number)})
+    checkpoint = _checkpoint(number, _TALK[:number] if said is None else said)
+    return DjangoSaver(scene.user, **_WINDOW).put(config, checkpoint, {}, {"messages": str(number)})
 
 
 def _put_writes(scene: Scene) -> None:
@@ -78,6 +79,17 @@ def _with_checkpoint(scene: Scene) -> None:
 def _with_two_checkpoints(scene: Scene) -> None:
     _with_checkpoint(scene)
     _put(scene, "thread", 2)
+
+
+def _mirror(name: str, now: list[BaseMessage]) -> Act:
+    """Return an act that puts other messages in the place of a talk: the memory must have them, as they are."""
+
+    def do(scene: Scene) -> None:
+        _put(scene, "thread", 3, now)
+        mirrored = _langchain(scene, "thread").messages
+        assert mirrored == now, f"the memory has {mirrored}, the graph {now}"
+
+    return Act(name=f"LangGraph: {name}", prepare=_with_two_checkpoints, do=do, repeatable=True)
 
 
 def _items(scene: Scene) -> list[Any]:
@@ -105,6 +117,11 @@ ACTS = [
         do=lambda scene: _put(scene, "thread", 2) and None,
         repeatable=True,
     ),
+    _mirror("remove all, and say the same again", [HumanMessage("q", id="3")]),
+    _mirror("overwrite a message", [_TALK[0], AIMessage("b", id="2")]),
+    _mirror("overwrite only what is no text", [HumanMessage("q", id="1", additional_kwargs={"read": True}), _TALK[1]]),
+    _mirror("reorder", [*reversed(_TALK)]),
+    _mirror("copy", [AIMessage("a", id="3"), HumanMessage("q", id="4")]),
     Act(name="LangGraph: put writes", prepare=_with_checkpoint, do=_put_writes, repeatable=True),
     Act(
         name="LangGraph: read",

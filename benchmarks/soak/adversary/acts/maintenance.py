@@ -16,9 +16,11 @@ from chatmemory.recounting import recount
 from chatmemory.retention import purge_conversations, purge_evicted, purge_keys
 from chatmemory.verification import verify
 
-__all__ = ["ACTS"]
+__all__ = ["ACTS", "LATER", "theirs"]
 
-_LATER = datetime(2100, 1, 1, tzinfo=UTC)
+LATER = datetime(2100, 1, 1, tzinfo=UTC)
+"""A moment after everything."""
+
 _STILL_ONE = "second"
 
 
@@ -28,7 +30,8 @@ def _second(scene: Scene) -> None:
     second.memory.add(UserMessage("y0"), UserMessage("y1"), idempotency_key="y")
 
 
-def _theirs(scene: Scene) -> Any:
+def theirs(scene: Scene) -> Any:
+    """Return the conversations of the scene's user."""
     return Conversation.objects.filter(owner=scene.user)
 
 
@@ -46,7 +49,7 @@ def _evict_what_models_count_differently(scene: Scene) -> None:
 
 
 def _break(scene: Scene) -> None:
-    _theirs(scene).update(retained_tokens=0, message_count=1)
+    theirs(scene).update(retained_tokens=0, message_count=1)
 
 
 ACTS = [
@@ -54,7 +57,7 @@ ACTS = [
     Act(
         name="purge conversations",
         prepare=_second,
-        do=lambda scene: sum(step.conversations for step in purge_conversations(_LATER, _theirs(scene))) and None,
+        do=lambda scene: sum(step.conversations for step in purge_conversations(LATER, theirs(scene))) and None,
         steps=2,
         repeatable=True,
         forgets=True,
@@ -62,7 +65,7 @@ ACTS = [
     Act(
         name="purge evicted messages",
         prepare=_evict,
-        do=lambda scene: sum(step.messages for step in purge_evicted(_LATER, _theirs(scene), batch_size=4)) and None,
+        do=lambda scene: sum(step.messages for step in purge_evicted(LATER, theirs(scene), batch_size=4)) and None,
         steps=2,
         repeatable=True,
         forgets=True,
@@ -70,14 +73,14 @@ ACTS = [
     Act(
         name="purge keys",
         prepare=_second,
-        do=lambda scene: sum(step.keys for step in purge_keys(_LATER, _theirs(scene), batch_size=1)) and None,
+        do=lambda scene: sum(step.keys for step in purge_keys(LATER, theirs(scene), batch_size=1)) and None,
         steps=2,
         repeatable=True,
     ),
     Act(
         name="recount",
         prepare=_evict_what_models_count_differently,
-        do=lambda scene: [step.problem for step in recount(_theirs(scene), model="gpt-4", batch_size=4)] and None,
+        do=lambda scene: [step.problem for step in recount(theirs(scene), model="gpt-4", batch_size=4)] and None,
         steps=4,
         repeatable=True,
     ),

@@ -33,7 +33,7 @@ def account(change: Any) -> Any:
     """Return what a change says that it did."""
     return (
         [(row.position, row.text) for row in change.added],
-        [(row.position, str(row.eviction_reason)) for row in change.evicted],
+        [(row.position, row.text, str(row.eviction_reason)) for row in change.evicted],
         (change.memory.messages, change.memory.version),
     )
 
@@ -150,6 +150,12 @@ ACTS = [
         do=lambda scene: texts(
             [row.message for row in scene.conversation.memory.try_window(limit=2, messages=[UserMessage("q")]).retained]
         ),
+        effect=lambda state: state,
+        steps=0,
+    ),
+    Act(
+        name="replay",
+        do=lambda scene: scene.conversation.memory.replay(limit=2).evictions,
         effect=lambda state: state,
         steps=0,
     ),

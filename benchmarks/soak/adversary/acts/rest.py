@@ -77,6 +77,47 @@ def _sign_in(scene: Scene) -> None:
     scene.more["client"] = signed_in(scene.user)
 
 
+def _chat(scene: Scene, message: dict[str, Any]) -> Any:
+    """Send a message as ``useChat`` does, and return the response when its stream has ended."""
+    response = scene.more["client"].post(
+        f"/api/conversations/{scene.conversation.pk}/turns/",
+        {"id": "chat", "messages": [message], "trigger": "submit-message"},
+        content_type="application/json",
+    )
+    if response.streaming:
+        for _ in response.streaming_content:
+            pass
+    return response
+
+
+def _begin_chat(scene: Scene) -> None:
+    _sign_in(scene)
+    scene.more["message"] = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "q"}]}
+    assert _chat(scene, scene.more["message"]).status_code == 200
+
+
+def _reload_chat(scene: Scene) -> None:
+    """Let the page know the message by the ID that it has in the history."""
+    _begin_chat(scene)
+    told = scene.more["client"].get(f"/api/conversations/{scene.conversation.pk}/turns/").json()["messages"]
+    scene.more["message"] = next(one for one in reversed(told) if one["role"] == "user")
+
+
+def _edit(scene: Scene) -> int:
+    """Send the message with another text."""
+    response = _chat(scene, {**scene.more["message"], "parts": [{"type": "text", "text": "another"}]})
+    if response.status_code in (500, 503):
+        raise RefusedError(response.status_code)
+    assert response.status_code == 409, f"an edit was answered with {response.status_code}"
+    return 409
+
+
+_REFUSED: dict[str, Any] = {
+    "effect": lambda state: state,
+    "steps": 0,
+    "settings": {"ASSISTANT": "tests.support.assistants.assistant"},
+}
+
 ACTS = [
     Act(
         name="POST conversations/ with a key",
@@ -184,4 +225,6 @@ ACTS = [
         effect=lambda state: state,
         steps=0,
     ),
+    Act(name="edit in useChat", prepare=_begin_chat, do=_edit, **_REFUSED),
+    Act(name="edit in useChat after a reload", prepare=_reload_chat, do=_edit, **_REFUSED),
 ]

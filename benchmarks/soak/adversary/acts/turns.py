@@ -15,14 +15,20 @@ from chatmemory import (
     MessageWindowChatMemory,
     ToolExecutionRequest,
     ToolExecutionResultMessage,
+    UserMessage,
 )
 from chatmemory.assistant import Assistant
+from chatmemory.assistant.turns.lease import ConversationTurn
+from chatmemory.personal_data import erase_user
 from chatmemory.stores import DjangoChatMemoryStore
 
 __all__ = ["ACTS"]
 
 # What a process left behind when it was killed may be taken over so soon, in seconds.
 _TIMEOUT = 0.3
+
+
+_SECRET = "Zaphod"
 
 
 def _answer(messages: Sequence[ChatMessage], tools: Any) -> AiMessage:
@@ -52,6 +58,25 @@ def _chat(memory_id: str, **more: Any) -> Any:
 def _stream(scene: Scene) -> str:
     pieces = _assistant(scene).stream(TALK, "q", idempotency_key="k")
     return "".join(piece for piece in pieces if isinstance(piece, str))
+
+
+def _answer_untitled(scene: Scene) -> None:
+    """Begin a turn in a conversation without a title, and answer it."""
+    scene.conversation.title = ""
+    scene.conversation.save()
+    turn = ConversationTurn(scene.conversation.memory, _TIMEOUT)
+    assert turn.try_take()
+    turn.add([UserMessage(_SECRET)])
+    turn.add([AiMessage("a")], ends=True)
+    scene.more["turn"] = turn
+
+
+def _entitle_what_is_anonymised_meanwhile(scene: Scene) -> None:
+    def write(messages: Sequence[ChatMessage]) -> str:
+        erase_user(scene.user, how="anonymise")
+        return f"About {_SECRET}"
+
+    scene.more["turn"].entitle(write)
 
 
 _SAID = (Said("USER", "q"), Said("AI", "a"))
@@ -94,5 +119,13 @@ ACTS = [
         effect=lambda state: state,
         steps=0,
         repeatable=True,
+    ),
+    Act(
+        name="title that comes after its conversation was anonymised",
+        prepare=_answer_untitled,
+        do=_entitle_what_is_anonymised_meanwhile,
+        repeatable=True,
+        forgets=True,
+        erases=_SECRET,
     ),
 ]
