@@ -85,9 +85,10 @@ def prepared(act: Act) -> Scene:
 @contextmanager
 def settings_of(act: Act) -> Iterator[None]:
     """Set the settings of an act."""
+    from django.conf import settings
     from django.test.utils import override_settings
 
-    with override_settings(CHATMEMORY=act.settings):
+    with override_settings(CHATMEMORY=settings.CHATMEMORY | act.settings):
         yield
 
 

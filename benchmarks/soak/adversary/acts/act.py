@@ -74,7 +74,7 @@ class Act:
     """A word that is in no column of any table after the act."""
 
     settings: dict[str, Any] = field(default_factory=dict)
-    """The setting ``CHATMEMORY`` during the act."""
+    """Keys of the setting ``CHATMEMORY`` during the act, beside the project's."""
 
 
 def new_scene() -> Scene:

@@ -93,7 +93,8 @@ def _chat(scene: Scene, message: dict[str, Any]) -> Any:
 def _begin_chat(scene: Scene) -> None:
     _sign_in(scene)
     scene.more["message"] = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "q"}]}
-    assert _chat(scene, scene.more["message"]).status_code == 200
+    response = _chat(scene, scene.more["message"])
+    assert response.status_code == 200, response.content
 
 
 def _reload_chat(scene: Scene) -> None:
@@ -112,11 +113,7 @@ def _edit(scene: Scene) -> int:
     return 409
 
 
-_REFUSED: dict[str, Any] = {
-    "effect": lambda state: state,
-    "steps": 0,
-    "settings": {"ASSISTANT": "tests.support.assistants.assistant"},
-}
+_REFUSED: dict[str, Any] = {"effect": lambda state: state, "steps": 0}
 
 ACTS = [
     Act(
