@@ -55,7 +55,9 @@ model_called = Signal()
 It is sent after each call, also after one that failed or was interrupted. ``conversation`` is None for a memory that is
 not in the database, ``usage`` is a :class:`chatmemory.assistant.Usage`, or None if the model did not say what it used,
 ``model`` its name, ``seconds`` the time from the request to the end of the answer, and ``error`` the exception that
-ended the call, or None: ``GeneratorExit`` or ``CancelledError`` if the caller went away.
+ended the call, or None: ``GeneratorExit`` or ``CancelledError`` if the caller went away. The usage of a call that
+failed is what the model's server had told until then. An answer that Anthropic paused is one call, whose usage is the
+sum of all its requests.
 """
 
 exporting_conversation = Signal()

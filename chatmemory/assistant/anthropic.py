@@ -7,12 +7,13 @@ from functools import cached_property
 from typing import Any
 
 from chatmemory.assistant.answers import understood
-from chatmemory.assistant.anthropic_answer import StreamedAnswer, read_message
+from chatmemory.assistant.anthropic_answer import Answer, StreamedAnswer
 from chatmemory.assistant.anthropic_thinking import fresh_thinking, signed
 from chatmemory.assistant.loop_clients import LoopClients
 from chatmemory.assistant.model import ChatModel, unset_key
 from chatmemory.assistant.pieces import Answered, Thinking
 from chatmemory.assistant.tools import ToolSpecification
+from chatmemory.assistant.usage import told_by_errors
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
 from chatmemory.formats.anthropic import to_anthropic
@@ -40,6 +41,9 @@ class AnthropicChatModel(ChatModel):
     Calls of tools that were cut off, an empty answer, a stream that breaks off, and an answer that cannot be understood
     are a ``ModelError``. Exceptions of ``anthropic`` are passed on as they are, and so is an
     ``UnsupportedContentError`` for what Anthropic has no place for.
+
+    An answer that Anthropic pauses is continued, ten times at most, and is one answer with the usage of all requests.
+    After that it is a ``ModelError``.
     """
 
     name: str
@@ -81,42 +85,59 @@ class AnthropicChatModel(ChatModel):
         return Anthropic()
 
     def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Answered:
-        client, name = self._client, self._name(self._client)
-        request = self._request(messages, tools)
-        with understood(name, APIResponseValidationError):
-            message = client.messages.create(**request)
-        return signed(read_message(name, message), messages, request.get("tools"))
+        client = self._client
+        answer = Answer(self._name(client))
+        first = request = self._request(messages, tools)
+        with told_by_errors(lambda: answer.usage):
+            while request is not None:
+                with understood(self._name(client), APIResponseValidationError):
+                    message = client.messages.create(**request)
+                answer.read(message)
+                request = answer.next_request(first)
+            return signed(answer.whole(), messages, first.get("tools"))
 
     async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Answered:
         client = self._async_clients.current()
-        name = self._name(client)
-        request = self._request(messages, tools)
-        with understood(name, APIResponseValidationError):
-            message = await client.messages.create(**request)
-        return signed(read_message(name, message), messages, request.get("tools"))
+        answer = Answer(self._name(client))
+        first = request = self._request(messages, tools)
+        with told_by_errors(lambda: answer.usage):
+            while request is not None:
+                with understood(self._name(client), APIResponseValidationError):
+                    message = await client.messages.create(**request)
+                answer.read(message)
+                request = answer.next_request(first)
+            return signed(answer.whole(), messages, first.get("tools"))
 
     def stream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
     ) -> Iterator[str | Thinking | Answered]:
         client = self._client
         answer = StreamedAnswer(self._name(client))
-        request = self._request(messages, tools)
-        with client.messages.create(**request, stream=True) as events, answer.watched():
-            for event in events:
-                yield answer.take(event)
-        yield signed(answer.whole(), messages, request.get("tools"))
+        first = request = self._request(messages, tools)
+        with told_by_errors(lambda: answer.usage):
+            while request is not None:
+                with client.messages.create(**request, stream=True) as events, answer.watched():
+                    for event in events:
+                        yield answer.take(event)
+                request = answer.next_request(first)
+            answered = signed(answer.whole(), messages, first.get("tools"))
+        yield answered
 
     async def astream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
     ) -> AsyncIterator[str | Thinking | Answered]:
         client = self._async_clients.current()
         answer = StreamedAnswer(self._name(client))
-        request = self._request(messages, tools)
-        async with await client.messages.create(**request, stream=True) as events:
-            with answer.watched():
-                async for event in events:
-                    yield answer.take(event)
-        yield signed(answer.whole(), messages, request.get("tools"))
+        first = request = self._request(messages, tools)
+        with told_by_errors(lambda: answer.usage):
+            while request is not None:
+                async with await client.messages.create(**request, stream=True) as events:
+                    with answer.watched():
+                        async for event in events:
+                            yield answer.take(event)
+                request = answer.next_request(first)
+            answered = signed(answer.whole(), messages, first.get("tools"))
+        yield answered
 
     def _name(self, client: Anthropic | AsyncAnthropic) -> str:
         return f"{self.name} at {client.base_url.host}"

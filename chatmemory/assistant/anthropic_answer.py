@@ -28,13 +28,16 @@ from chatmemory.formats.anthropic import from_anthropic
 with extra("anthropic"):
     import anthropic
 
-__all__ = ["StreamedAnswer", "read_message"]
+__all__ = ["Answer", "StreamedAnswer"]
+
+_PAUSED = "pause_turn"
+_MOST_PAUSES = 10
 
 _CUT_OFF = {
     "max_tokens": "the model's limit was reached",
     "model_context_window_exceeded": "the model's context was full",
     "refusal": "the model refused",
-    "pause_turn": "the model paused",
+    _PAUSED: "the model paused",
 }
 """The stop reasons that leave an answer incomplete, in words."""
 
@@ -47,43 +50,121 @@ _GROWS = {
 """The fields of blocks that come in pieces, by the types of the pieces."""
 
 
-def read_message(name: str, answer: Any) -> Answered:
-    """Return the answer in a message, and what it used.
+class Answer:
+    """An answer in one message, or in several if it paused."""
 
-    Args:
-        name: the name of the model, for errors.
-        answer: what the package made of the body, which it does not check.
+    def __init__(self, name: str) -> None:
+        """
+        Args:
+            name: the name of the model, for errors.
+        """
+        self._name = name
+        self._stop_reason: Any = None
+        self._blocks: list[dict[str, Any]] = []
+        self._broken: dict[int, str] = {}
+        """Arguments of calls that are no JSON objects, by the indexes of their blocks."""
+        self._used: dict[str, Any] = {}
+        """The figures of the message that comes now."""
+        self._used_before = Usage()
+        self._pauses = 0
+        self._container: str | None = None
 
-    Raises:
-        ModelError: it is no answer, or not a whole one.
-    """
-    content = getattr(answer, "content", None)  # a web page comes as text
-    if not isinstance(content, list):
-        raise ModelError(
-            f"{name} did not answer with a message. Check ANTHROPIC_BASE_URL. It answered: {as_it_came(answer)}"
-        )
-    with readable(name, answer):
-        blocks = [_block(block) for block in content]
-        message = _answer(name, blocks, {}, getattr(answer, "stop_reason", None))
-        return Answered(message, _usage(fields_of(getattr(answer, "usage", None))))
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of all calls of the API so far, as far as the server has told them."""
+        usage = self._used_before + _usage(self._used)
+        return usage if usage != Usage() else None
+
+    def read(self, message: Any) -> None:
+        """Take in a message, as the package made it of a body that it does not check.
+
+        Raises:
+            ModelError: it is no message.
+        """
+        self._use(getattr(message, "usage", None))
+        content = getattr(message, "content", None)  # a web page comes as text
+        if not isinstance(content, list):
+            raise ModelError(
+                f"{self._name} did not answer with a message. Check ANTHROPIC_BASE_URL. It answered: "
+                f"{as_it_came(message)}"
+            )
+        with readable(self._name, message):
+            self._blocks += [_block(block) for block in content]
+            self._stop_reason = getattr(message, "stop_reason", None)
+            self._run_in(getattr(message, "container", None))
+
+    def next_request(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the request for the rest of an answer that paused; None if it is at its end.
+
+        Args:
+            request: the one for the beginning of the answer.
+
+        Raises:
+            ModelError: the answer paused too often.
+        """
+        if self._stop_reason != _PAUSED or not self._blocks:
+            return None
+        if self._pauses == _MOST_PAUSES:
+            raise ModelError(f"{self._name} paused more than {_MOST_PAUSES} times, and did not finish its answer.")
+        self._pauses += 1
+        self._stop_reason = None
+        self._used_before, self._used = self._used_before + _usage(self._used), {}
+        # As it came, and at the end: the API continues a message that it made itself.
+        so_far = {"role": "assistant", "content": self._blocks}
+        return {**request, **self._container_for(request), "messages": [*request["messages"], so_far]}
+
+    def whole(self) -> Answered:
+        """Return the whole answer, and what it used.
+
+        Raises:
+            ModelError: it is no whole answer.
+        """
+        why = _CUT_OFF.get(self._stop_reason) if isinstance(self._stop_reason, str) else None
+        with readable(self._name, self._blocks):
+            [message] = from_anthropic([{"role": "assistant", "content": self._blocks}])
+            assert isinstance(message, AiMessage)
+            if self._broken:
+                message = _with_arguments(message, self._blocks, self._broken)
+        return Answered(whole_answer(self._name, message, why), self.usage)
+
+    def _use(self, given: Any) -> None:
+        # The figures of later events are totals, and may leave out what did not change.
+        self._used |= {key: value for key, value in fields_of(given).items() if value is not None}
+
+    def _run_in(self, container: Any) -> None:
+        if isinstance(id := getattr(container, "id", None), str):
+            self._container = id
+
+    def _container_for(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the field that names the container in which the tools of the answer ran: the API demands it."""
+        given = request.get("container")
+        if self._container is None or isinstance(given, str) or (given and given.get("id")):
+            return {}
+        return {"container": self._container if given is None else {**given, "id": self._container}}
 
 
-class StreamedAnswer:
+class StreamedAnswer(Answer):
     """An answer that comes in events."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
-        self._blocks: dict[int, dict[str, Any]] = {}
+        super().__init__(name)
+        self._coming: dict[int, dict[str, Any]] = {}
+        """The blocks of the message that comes now, by their indexes in it."""
         self._inputs: dict[int, str] = {}
-        self._used: dict[str, Any] = {}
         self._has_begun = False
-        self._stop_reason: str | None = None
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Raise a ``ModelError`` if the connection breaks in the ``with`` block, in which events are read."""
+        """Raise a ``ModelError`` if the connection breaks in the ``with`` block, in which the events of a message are
+        read, or if they are not all of its events.
+        """
         with unbroken(self._name, _says_more), understood(self._name, anthropic.APIResponseValidationError):
             yield
+        if not self._has_begun:  # such as a web page, which the package reads as no events
+            raise ModelError(f"{self._name} did not answer as a stream of messages. Check ANTHROPIC_BASE_URL.")
+        if not self._stop_reason:
+            raise broken_off(self._name)
+        self._end_message()
 
     def take(self, event: Any) -> str | Thinking:
         """Take in an event and return what it says: a text, which is empty as a sign of life, or thinking.
@@ -96,33 +177,31 @@ class StreamedAnswer:
             match event.type:
                 case "message_start":
                     self._use(getattr(event.message, "usage", None))
+                    self._run_in(getattr(event.message, "container", None))
                 case "content_block_start":
-                    self._blocks[event.index] = block = _block(event.content_block)
+                    self._coming[event.index] = block = _block(event.content_block)
                     return _said(block.get("type"), block)
                 case "content_block_delta":
                     return self._grow(event.index, fields_of(event.delta))
                 case "message_delta":
                     self._use(getattr(event, "usage", None))
+                    self._run_in(getattr(event.delta, "container", None))
                     self._stop_reason = event.delta.stop_reason or self._stop_reason
         return ""
 
-    def whole(self) -> Answered:
-        """Return the whole answer, and what it used.
-
-        Raises:
-            ModelError: the answer is not whole.
-        """
-        if not self._has_begun:  # such as a web page, which the package reads as no events
-            raise ModelError(f"{self._name} did not answer as a stream of messages. Check ANTHROPIC_BASE_URL.")
-        if not self._stop_reason:
-            raise broken_off(self._name)
-        places = {index: place for place, index in enumerate(sorted(self._blocks))}
-        blocks = [self._blocks[index] for index in places]
-        inputs = {places[index]: text for index, text in self._inputs.items()}
-        return Answered(_answer(self._name, blocks, inputs, self._stop_reason), _usage(self._used))
+    def _end_message(self) -> None:
+        for index in sorted(self._coming):
+            if (text := self._inputs.get(index, "")).strip():
+                arguments = _object(text)
+                if arguments is None:
+                    self._broken[len(self._blocks)] = text
+                else:
+                    self._coming[index]["input"] = arguments
+            self._blocks.append(self._coming[index])
+        self._coming, self._inputs = {}, {}
 
     def _grow(self, index: int, delta: Mapping[str, Any]) -> str | Thinking:
-        block, kind = self._blocks[index], delta["type"]
+        block, kind = self._coming[index], delta["type"]
         if kind == "input_json_delta":
             self._inputs[index] = self._inputs.get(index, "") + delta["partial_json"]
         elif kind == "citations_delta":
@@ -132,10 +211,6 @@ class StreamedAnswer:
             block[field] = (block.get(field) or "") + piece
             return _said(block.get("type"), {field: piece})
         return ""
-
-    def _use(self, given: Any) -> None:
-        # The figures of later events are totals, and may leave out what did not change.
-        self._used |= {key: value for key, value in fields_of(given).items() if value is not None}
 
 
 def _says_more(error: Exception) -> bool:
@@ -151,36 +226,14 @@ def _said(kind: Any, block: Mapping[str, Any]) -> str | Thinking:
 
 
 def _block(given: Any) -> dict[str, Any]:
-    block = dict(given if isinstance(given, Mapping) else given.model_dump(mode="json", warnings=False, by_alias=True))
+    if not isinstance(given, Mapping):
+        given = given.model_dump(mode="json", warnings=False, by_alias=True, exclude_unset=True)
+    block = dict(given)
     if block.get("type") == "thinking" and block.get("signature") is None:
         block["signature"] = ""  # some servers sign nothing
     if block.get("type") == "tool_use" and block.get("input") is None:
         block["input"] = {}
     return block
-
-
-def _answer(name: str, blocks: list[dict[str, Any]], inputs: Mapping[int, str], stop_reason: Any) -> AiMessage:
-    """Return the answer in blocks.
-
-    Args:
-        name: the name of the model.
-        blocks: its blocks.
-        inputs: the arguments of calls as they came, by the indexes of their blocks.
-        stop_reason: why it ended.
-    """
-    why = _CUT_OFF.get(stop_reason) if isinstance(stop_reason, str) else None
-    broken: dict[int, str] = {}
-    for index, text in inputs.items():
-        if text.strip():
-            arguments = _object(text)
-            if arguments is None:
-                broken[index] = text
-            else:
-                blocks[index]["input"] = arguments
-    with readable(name, blocks):
-        [message] = from_anthropic([{"role": "assistant", "content": blocks}])
-        assert isinstance(message, AiMessage)
-    return whole_answer(name, _with_arguments(message, blocks, broken) if broken else message, why)
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -201,15 +254,14 @@ def _with_arguments(message: AiMessage, blocks: Sequence[Mapping[str, Any]], bro
     return AiMessage(message.text, requests, thinking=message.thinking, attributes=message.attributes)
 
 
-def _usage(used: Mapping[str, Any]) -> Usage | None:
+def _usage(used: Mapping[str, Any]) -> Usage:
     """Return what a server says that a call used. Whatever is missing or no number of tokens is not known."""
     read, written = (token_count(used.get(f"cache_{what}_input_tokens")) for what in ("read", "creation"))
     uncached = token_count(used.get("input_tokens"))
-    usage = Usage(
+    return Usage(
         # Anthropic counts what came from a cache, or went into one, apart.
         input_tokens=None if uncached is None else uncached + (read or 0) + (written or 0),
         output_tokens=token_count(used.get("output_tokens")),
         cached_input_tokens=read,
         reasoning_tokens=token_count(fields_of(used.get("output_tokens_details")).get("thinking_tokens")),
     )
-    return usage if usage != Usage() else None

@@ -7,8 +7,9 @@ import sys
 import time
 
 from chatmemory.assistant.model import ChatModel, name_of
+from chatmemory.assistant.pieces import Answered
 from chatmemory.assistant.turns.base import Turn
-from chatmemory.assistant.usage import Usage
+from chatmemory.assistant.usage import Usage, usage_told_by
 
 __all__ = ["Call"]
 
@@ -24,21 +25,25 @@ class Call:
         self._begun = time.monotonic()
         self._seconds = 0.0
 
+        self.usage: Usage | None = None
+        """The tokens that a stream told before it was left."""
+
     def end(self) -> bool:
         """Note the end of the call, and return whether the signal has receivers: then call :meth:`tell`."""
         self._seconds = time.monotonic() - self._begun
         signals = sys.modules.get("chatmemory.signals")  # whoever receives the signal has imported it
         return signals is not None and bool(signals.model_called.has_listeners(_sender()))
 
-    def tell(self, usage: Usage | None, error: BaseException | None) -> None:
+    def tell(self, answered: Answered | None, error: BaseException | None) -> None:
         """Send the signal ``model_called``. Its errors go to the log; the turn's next step gives the connections back.
 
         Args:
-            usage: the tokens of the call; None if they are not known.
-            error: the exception that ended it.
+            answered: the answer; None if there is none.
+            error: the exception that ended the call.
         """
         from chatmemory.signals import model_called
 
+        usage = (self.usage or usage_told_by(error)) if answered is None else answered.usage
         try:
             self._turn.wake()
             model_called.send_robust(

@@ -16,6 +16,7 @@ from chatmemory.assistant.pieces import Answered, Thinking, as_answered
 from chatmemory.assistant.steps import Ask, Do, Pause, RunTool, Steps
 from chatmemory.assistant.tools import Toolbox
 from chatmemory.assistant.turns.base import Added, Turn
+from chatmemory.assistant.usage import Usage, usage_told_by
 from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.messages import AiMessage, ChatMessage
 
@@ -194,13 +195,13 @@ class Driver:
         call = Call(self._model, self._turn)
         answered, failed = None, None
         try:
-            answered = yield from self._answer(messages)
+            answered = yield from self._answer(messages, call)
         except BaseException as error:
             failed = error
             raise
         finally:
             if call.end():
-                call.tell(None if answered is None else answered.usage, failed)
+                call.tell(answered, failed)
         return answered
 
     async def _aask(self, messages: list[ChatMessage]) -> AsyncGenerator[str | Thinking | Answered, None]:
@@ -208,7 +209,7 @@ class Driver:
         answered, failed = None, None
         try:
             # Closed here and now: the event loop would close the generator later, and in another task.
-            async with aclosing(self._aanswer(messages)) as pieces:
+            async with aclosing(self._aanswer(messages, call)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Answered):
                         answered = piece
@@ -219,11 +220,11 @@ class Driver:
             raise
         finally:
             if call.end():
-                await run_to_the_end(call.tell, None if answered is None else answered.usage, failed)
+                await run_to_the_end(call.tell, answered, failed)
         if answered is not None:
             yield answered
 
-    def _answer(self, messages: list[ChatMessage]) -> Generator[str | Thinking, None, Answered]:
+    def _answer(self, messages: list[ChatMessage], call: Call) -> Generator[str | Thinking, None, Answered]:
         if not self._streaming:
             return as_answered(self._model.chat(messages, self._tools.specifications))
         pieces = self._model.stream(messages, self._tools.specifications)
@@ -237,11 +238,12 @@ class Driver:
                     if _is_something(last):
                         yield last
         finally:
-            if (close := getattr(pieces, "close", None)) is not None:
-                close()
+            call.usage = _leave(pieces)
         return _whole(last)
 
-    async def _aanswer(self, messages: list[ChatMessage]) -> AsyncGenerator[str | Thinking | Answered, None]:
+    async def _aanswer(
+        self, messages: list[ChatMessage], call: Call
+    ) -> AsyncGenerator[str | Thinking | Answered, None]:
         if not self._streaming:
             yield as_answered(await self._model.achat(messages, self._tools.specifications))
             return
@@ -256,8 +258,7 @@ class Driver:
                     if _is_something(last):
                         yield last
         finally:
-            if (close := getattr(pieces, "aclose", None)) is not None:
-                await close()
+            call.usage = await _aleave(pieces)
         yield _whole(last)
 
 
@@ -281,6 +282,32 @@ class _Pulse:
 
 def _is_something(piece: str | Thinking) -> bool:
     return bool(piece.text if isinstance(piece, Thinking) else piece)
+
+
+def _leave(pieces: Any) -> Usage | None:
+    """End a stream that is not at its end, and return the usage that it tells then."""
+    leaving = GeneratorExit()
+    try:
+        if hasattr(pieces, "throw"):
+            pieces.throw(leaving)  # close() would throw one of its own, and let nobody see it
+    except (GeneratorExit, StopIteration):
+        return usage_told_by(leaving)
+    if (close := getattr(pieces, "close", None)) is not None:
+        close()
+    return None
+
+
+async def _aleave(pieces: Any) -> Usage | None:
+    """Async version of :func:`_leave`."""
+    leaving = GeneratorExit()
+    try:
+        if hasattr(pieces, "athrow"):
+            await pieces.athrow(leaving)
+    except (GeneratorExit, StopAsyncIteration):
+        return usage_told_by(leaving)
+    if (close := getattr(pieces, "aclose", None)) is not None:
+        await close()
+    return None
 
 
 def _whole(last: Any) -> Answered:

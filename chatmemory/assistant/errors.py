@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from chatmemory.assistant.usage import Usage
+
 __all__ = [
     "AnswerDeletedError",
     "AssistantError",
@@ -55,6 +57,13 @@ class NothingSaidError(AssistantError, ValueError):
 
 class ModelError(AssistantError):
     """The model's answer broke off, was empty, or cannot be understood."""
+
+    usage: Usage | None
+    """The tokens of the call, as far as the model's server told them."""
+
+    def __init__(self, *args: object, usage: Usage | None = None) -> None:
+        super().__init__(*args)
+        self.usage = usage
 
 
 class ToolError(Exception):

@@ -13,6 +13,7 @@ from chatmemory.assistant.model import ChatModel, unset_key
 from chatmemory.assistant.pieces import Answered, Thinking
 from chatmemory.assistant.read_ahead import read_ahead
 from chatmemory.assistant.tools import ToolSpecification
+from chatmemory.assistant.usage import told_by_errors
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
 from chatmemory.formats.gemini import to_gemini
@@ -81,10 +82,12 @@ class GeminiChatModel(ChatModel):
         client, request = self._client, self._request(messages, tools)
         answer = StreamedAnswer(self.name)
         chunks: Any = client.models.generate_content_stream(**request)
-        with closing(chunks), answer.watched():
-            for chunk in chunks:
-                yield from answer.take(chunk)
-        yield answer.whole()
+        with told_by_errors(lambda: answer.usage):
+            with closing(chunks), answer.watched():
+                for chunk in chunks:
+                    yield from answer.take(chunk)
+            answered = answer.whole()
+        yield answered
 
     async def astream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
@@ -93,12 +96,14 @@ class GeminiChatModel(ChatModel):
         answer = StreamedAnswer(self.name)
         with understood(self.name):
             chunks: Any = await client.aio.models.generate_content_stream(**request)
-        async with aclosing(read_ahead(chunks)) as read:
-            with answer.watched():
-                async for chunk in read:
-                    for piece in answer.take(chunk):
-                        yield piece
-        yield answer.whole()
+        with told_by_errors(lambda: answer.usage):
+            async with aclosing(read_ahead(chunks)) as read:
+                with answer.watched():
+                    async for chunk in read:
+                        for piece in answer.take(chunk):
+                            yield piece
+            answered = answer.whole()
+        yield answered
 
     def _request(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> dict[str, Any]:
         written = to_gemini(messages)

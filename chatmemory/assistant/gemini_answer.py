@@ -18,7 +18,7 @@ from chatmemory.assistant.answers import (
 )
 from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.pieces import Answered, Thinking
-from chatmemory.assistant.usage import Usage
+from chatmemory.assistant.usage import Usage, told_by_errors
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import AiMessage
 from chatmemory.formats.gemini import from_gemini
@@ -78,8 +78,9 @@ def read_response(name: str, response: Any) -> Answered:
         ModelError: it is no whole answer.
     """
     answer = StreamedAnswer(name)
-    answer.take(response)
-    return answer.whole(is_stream=False)
+    with told_by_errors(lambda: answer.usage):
+        answer.take(response)
+        return answer.whole(is_stream=False)
 
 
 class StreamedAnswer:
@@ -92,6 +93,11 @@ class StreamedAnswer:
         self._finish_reason: str | None = None
         self._blocked: str | None = None
         self._used: dict[str, Any] = {}
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of the call, as far as the server has told them."""
+        return _usage(self._used)
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -139,7 +145,7 @@ class StreamedAnswer:
         with readable(self._name, self._parts):
             [message] = from_gemini([{"role": "model", "parts": self._parts}])
             assert isinstance(message, AiMessage)
-        return Answered(whole_answer(self._name, message, self._why()), _usage(self._used))
+        return Answered(whole_answer(self._name, message, self._why()), self.usage)
 
     def _why(self) -> str | None:
         if self._finish_reason is None or self._finish_reason in _WHOLE:

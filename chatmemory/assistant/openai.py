@@ -13,6 +13,7 @@ from chatmemory.assistant.model import ChatModel, unset_key
 from chatmemory.assistant.openai_answer import StreamedAnswer, read_completion
 from chatmemory.assistant.pieces import Answered, Thinking
 from chatmemory.assistant.tools import ToolSpecification
+from chatmemory.assistant.usage import told_by_errors
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
 from chatmemory.formats.openai import to_openai
@@ -109,10 +110,12 @@ class OpenAiChatModel(ChatModel):
             if not self._refuses_usage(error, request):
                 raise
             stream = client.chat.completions.create(**self._streaming(request))
-        with stream as chunks, answer.watched():
-            for chunk in chunks:
-                yield from answer.take(chunk)
-        yield answer.whole()
+        with told_by_errors(lambda: answer.usage):
+            with stream as chunks, answer.watched():
+                for chunk in chunks:
+                    yield from answer.take(chunk)
+            answered = answer.whole()
+        yield answered
 
     async def astream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
@@ -126,12 +129,14 @@ class OpenAiChatModel(ChatModel):
             if not self._refuses_usage(error, request):
                 raise
             stream = await client.chat.completions.create(**self._streaming(request))
-        async with stream as chunks:
-            with answer.watched():
-                async for chunk in chunks:
-                    for piece in answer.take(chunk):
-                        yield piece
-        yield answer.whole()
+        with told_by_errors(lambda: answer.usage):
+            async with stream as chunks:
+                with answer.watched():
+                    async for chunk in chunks:
+                        for piece in answer.take(chunk):
+                            yield piece
+            answered = answer.whole()
+        yield answered
 
     def _streaming(self, request: dict[str, Any]) -> dict[str, Any]:
         usage = {_USAGE: {"include_usage": True}} if self._asks_for_usage else {}

@@ -19,7 +19,7 @@ from chatmemory.assistant.answers import (
 )
 from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.pieces import Answered, Thinking
-from chatmemory.assistant.usage import Usage
+from chatmemory.assistant.usage import Usage, told_by_errors
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import AiMessage
@@ -49,18 +49,19 @@ def read_completion(name: str, completion: Any) -> Answered:
     Raises:
         ModelError: it is no answer, or not a whole one.
     """
-    choices = getattr(completion, "choices", None)  # a web page comes as text
-    if not choices or not isinstance(choices, list):
-        raise ModelError(
-            f"{name} did not answer with a chat completion. Check OPENAI_BASE_URL. It answered: "
-            f"{as_it_came(completion)}"
-        )
-    with readable(name, completion):
+    usage = _usage(getattr(completion, "usage", None))
+    with told_by_errors(lambda: usage), readable(name, completion):
+        choices = getattr(completion, "choices", None)  # a web page comes as text
+        if not choices or not isinstance(choices, list):
+            raise ModelError(
+                f"{name} did not answer with a chat completion. Check OPENAI_BASE_URL. It answered: "
+                f"{as_it_came(completion)}"
+            )
         said = choices[0].message.model_dump(warnings=False)
         calls = [call.model_dump(warnings=False) for call in choices[0].message.tool_calls or ()]
         known = {key: said[key] for key in _READ if said.get(key)}
         answer = _answer(name, known, _others(said, OF_ANSWER), calls, choices[0].finish_reason)
-        return Answered(answer, _usage(getattr(completion, "usage", None)))
+        return Answered(answer, usage)
 
 
 class StreamedAnswer:
@@ -75,7 +76,9 @@ class StreamedAnswer:
         self._calls_by_index: dict[int | None, dict[str, Any]] = {}
         self._has_begun = False
         self._finish_reason: str | None = None
-        self._usage: Usage | None = None
+
+        self.usage: Usage | None = None
+        """The tokens of the call, as far as the server has told them."""
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -92,7 +95,7 @@ class StreamedAnswer:
         self._has_begun = True
         thought = said = ""
         with readable(self._name, chunk):
-            self._usage = _usage(getattr(chunk, "usage", None)) or self._usage
+            self.usage = _usage(getattr(chunk, "usage", None)) or self.usage
             for choice in (chunk.choices or [])[:1]:  # the last chunk may have none, but the usage
                 self._finish_reason = choice.finish_reason or self._finish_reason
                 delta = {} if choice.delta is None else choice.delta.model_dump(warnings=False)
@@ -120,7 +123,7 @@ class StreamedAnswer:
         if not self._finish_reason:
             raise broken_off(self._name)
         known = {name: said for name, said in (self._text | self._thinking).items() if said}
-        return Answered(_answer(self._name, known, self._extra, self._calls, self._finish_reason), self._usage)
+        return Answered(_answer(self._name, known, self._extra, self._calls, self._finish_reason), self.usage)
 
     def _add(self, piece: dict[str, Any]) -> None:
         function = piece.get("function") or {}

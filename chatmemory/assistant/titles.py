@@ -9,7 +9,7 @@ from chatmemory.assistant.afterwards import Afterwork
 from chatmemory.assistant.calls import Call
 from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.model import ChatModel
-from chatmemory.assistant.pieces import Answered, as_answered
+from chatmemory.assistant.pieces import as_answered
 from chatmemory.assistant.summarizer import without_thinking
 from chatmemory.assistant.transcript import transcripts
 from chatmemory.assistant.turns.base import Turn
@@ -65,7 +65,7 @@ class Titles(Afterwork):
             raise
         finally:
             if call.end():
-                call.tell(answered.usage if isinstance(answered, Answered) else None, failed)
+                call.tell(answered, failed)
         return answered.message
 
 

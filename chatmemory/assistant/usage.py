@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-__all__ = ["Usage"]
+__all__ = ["Usage", "told_by_errors", "usage_told_by"]
+
+_ATTRIBUTE = "usage"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +27,39 @@ class Usage:
     reasoning_tokens: int | None = None
     """The tokens of the answer that were reasoning."""
 
+    def __add__(self, other: Usage) -> Usage:
+        """Return the tokens of both; None only for what neither says."""
+        if not isinstance(other, Usage):
+            return NotImplemented
+        mine, theirs = self.to_data(), other.to_data()
+        return Usage(
+            **{
+                name: None if count is None and theirs[name] is None else (count or 0) + (theirs[name] or 0)
+                for name, count in mine.items()
+            }
+        )
+
     def to_data(self) -> dict[str, int | None]:
         """Return the figures as JSON has them, under the names of the fields."""
         return asdict(self)
+
+
+@contextmanager
+def told_by_errors(known: Callable[[], Usage | None]) -> Iterator[None]:
+    """Let any exception that leaves the ``with`` block tell what the call used, also ``GeneratorExit``.
+
+    Args:
+        known: returns the usage as far as the server has told it.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if (usage := known()) is not None:
+            setattr(error, _ATTRIBUTE, usage)
+        raise
+
+
+def usage_told_by(error: BaseException | None) -> Usage | None:
+    """Return the usage that the exception of a call tells; None if it tells none."""
+    usage = getattr(error, _ATTRIBUTE, None)
+    return usage if isinstance(usage, Usage) else None

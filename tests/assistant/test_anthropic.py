@@ -352,7 +352,6 @@ class TestCutOff:
             ("max_tokens", "the model's limit was reached"),
             ("model_context_window_exceeded", "the model's context was full"),
             ("refusal", "the model refused"),
-            ("pause_turn", "the model paused"),
         ],
     )
     def test_a_text_says_why_and_nothing_is_an_error(self, ask: Asker, stop: str, why: str) -> None:

@@ -69,7 +69,7 @@ class TurnAnswer:
                 "tokens": self._memory.tokens,
             },
             "version": self._memory.version,
-            "usage": _sum(self._usages),
+            "usage": sum(self._usages, Usage()).to_data() if self._usages else None,
         }
 
 
@@ -89,14 +89,3 @@ def stored_answer(turn: TakenTurn, conversation: Conversation) -> TurnAnswer:
     answer = TurnAnswer([Change(conversation, added=[*added, *turn.rows])])
     answer.take(turn.answer)
     return answer
-
-
-def _sum(usages: list[Usage]) -> dict[str, int | None] | None:
-    """Return the tokens of all calls together by name; None if no call has usage."""
-    if not usages:
-        return None
-    told = [usage.to_data() for usage in usages]
-    return {
-        name: None if all(one[name] is None for one in told) else sum(one[name] or 0 for one in told)
-        for name in told[0]
-    }
