@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypeAlias, get_args, get_origin
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    Required,
+    TypeAlias,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from chatmemory.assistant.tool_parameters import Parameters
 from chatmemory.assistant.tool_schemas import Schema, plain
@@ -50,11 +65,13 @@ class Arguments:
         with extra("assistant"):
             import pydantic
             from pydantic.errors import PydanticInvalidForJsonSchema
+            from pydantic_core import SchemaValidator
         self._names = tuple(parameters.types)
         self._error = pydantic.ValidationError
         try:
-            self._adapter = _adapter(parameters)
-            self.schema = self._described(parameters)
+            adapter = _adapter(parameters)
+            self._validator = SchemaValidator(_with_items_at_once(adapter.core_schema))
+            self.schema = self._described(plain(adapter), parameters)
         except (
             pydantic.PydanticUserError,
             pydantic.PydanticUndefinedAnnotation,
@@ -74,13 +91,12 @@ class Arguments:
         """
         given = read_json(text)
         try:
-            read: dict[str, Any] = self._adapter.validate_json(json.dumps(_with_whole_numbers(given)))
+            read: dict[str, Any] = self._validator.validate_json(json.dumps(_with_whole_numbers(given)))
         except self._error as error:
             raise self._problem(error) from None
         return read
 
-    def _described(self, parameters: Parameters) -> Schema:
-        schema = plain(self._adapter)
+    def _described(self, schema: Schema, parameters: Parameters) -> Schema:
         return {
             "type": "object",
             "properties": schema.get("properties", {}),
@@ -129,11 +145,68 @@ def _adapter(parameters: Parameters) -> TypeAdapter[Any]:
 
     fields = {
         name: kind if name in parameters.required else NotRequired[kind]
-        for name, kind in ((name, _with_description(kind)) for name, kind in parameters.types.items())
+        for name, kind in ((name, _with_description(_readable(kind))) for name, kind in parameters.types.items())
     }
     given: Any = TypedDict("Arguments", fields)  # type: ignore[misc]  # made of what a function has
     given.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[attr-defined]
     return TypeAdapter(given)
+
+
+def _readable(kind: Any, within: tuple[Any, ...] = ()) -> Any:
+    """Return a type in which each ``TypedDict`` is one that pydantic reads: before Python 3.12 not those of ``typing``.
+
+    Args:
+        kind: the type.
+        within: the dicts that it is in. One that contains itself stays as it is, and pydantic says what to do.
+    """
+    if sys.version_info >= (3, 12):
+        return kind
+    if is_typeddict(kind):
+        return kind if type(kind).__module__ != "typing" or kind in within else _typed_dict(kind, (*within, kind))
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return Annotated[(_readable(args[0], within), *args[1:])]
+    if origin is None or origin is Literal:
+        return kind
+    read = tuple(_readable(one, within) for one in args)
+    if read == args:
+        return kind
+    return Union[read] if origin is UnionType else origin[read if len(read) > 1 else read[0]]  # noqa: UP007
+
+
+def _typed_dict(kind: Any, within: tuple[Any, ...]) -> Any:
+    from typing_extensions import TypedDict
+
+    try:
+        hints = get_type_hints(kind, include_extras=True)
+    except NameError:  # pydantic says what to do
+        return kind
+    fields = {}
+    for name, hint in hints.items():
+        given = _readable(hint, within)
+        if get_origin(given) not in (Required, NotRequired):
+            given = Required[given] if name in kind.__required_keys__ else NotRequired[given]
+        fields[name] = given
+    same: Any = TypedDict(kind.__name__, fields)  # type: ignore[operator]  # made of what another one has
+    same.__doc__ = kind.__doc__
+    if hasattr(kind, "__pydantic_config__"):
+        same.__pydantic_config__ = kind.__pydantic_config__
+    return same
+
+
+def _with_items_at_once(schema: Any) -> Any:
+    """Return a schema of pydantic's that checks all items of an ``Iterable`` first, and not while a tool reads them."""
+    from pydantic_core.core_schema import no_info_after_validator_function
+
+    if isinstance(schema, list):
+        return [_with_items_at_once(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: _with_items_at_once(value) for key, value in schema.items()}
+    if made.get("type") != "generator":
+        return made
+    items: Any = {**made, "type": "list"}
+    return no_info_after_validator_function(iter, items)
 
 
 def _with_description(kind: Any) -> Any:

@@ -118,6 +118,8 @@ def _described(schema: Schema, kind: Any, core: Any) -> Schema:
     except NameError:  # pydantic looks in more places
         return schema
     for name, annotation in hints.items():
+        if get_origin(annotation) in (typing.Required, typing.NotRequired):
+            [annotation] = get_args(annotation)
         said = [note for note in get_args(annotation)[1:] if isinstance(note, str)]
         if get_origin(annotation) is Annotated and said and name in schema.get("properties", {}):
             schema["properties"][name].setdefault("description", said[0])
