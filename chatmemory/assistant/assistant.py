@@ -14,7 +14,7 @@ from chatmemory.assistant.driver import Driver
 from chatmemory.assistant.memories import Memories, MemoryProvider
 from chatmemory.assistant.model import ChatModel, ModelFunction, as_chat_model
 from chatmemory.assistant.pieces import Thinking
-from chatmemory.assistant.steps import Plan, turn_steps
+from chatmemory.assistant.steps import Plan
 from chatmemory.assistant.titles import Titles
 from chatmemory.assistant.tools import OnToolError, Tool, Toolbox
 from chatmemory.assistant.turns.base import Added
@@ -329,5 +329,4 @@ class Assistant:
             needs_context=self._tools.needs_context,
             context=context,
         )
-        steps = turn_steps(turn, plan)
-        return Driver(turn, steps, self._model, self._tools, streaming=streaming, afterwards=self._afterwards)
+        return Driver(turn, plan, self._model, self._tools, streaming=streaming, afterwards=self._afterwards)

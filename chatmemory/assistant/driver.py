@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing
@@ -13,12 +14,12 @@ from chatmemory.assistant.calls import Call
 from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.model import ChatModel
 from chatmemory.assistant.pieces import Answered, Thinking, as_answered
-from chatmemory.assistant.steps import Ask, Do, Pause, RunTool, Steps
+from chatmemory.assistant.steps import Ask, Do, Pause, Plan, RunTools, ToolCall, turn_steps
 from chatmemory.assistant.tools import Toolbox
 from chatmemory.assistant.turns.base import Added, Turn
 from chatmemory.assistant.usage import Usage, usage_told_by
 from chatmemory.core.asynchronous import run_to_the_end
-from chatmemory.core.messages import AiMessage, ChatMessage
+from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
 
 __all__ = ["Driver"]
 
@@ -36,7 +37,7 @@ class Driver:
     def __init__(
         self,
         turn: Turn,
-        steps: Steps,
+        plan: Plan,
         model: ChatModel,
         tools: Toolbox,
         *,
@@ -44,13 +45,15 @@ class Driver:
         afterwards: Afterwards,
     ) -> None:
         self._turn = turn
-        self._steps = steps
+        self._steps = turn_steps(turn, plan, lambda: self._is_async)
         self._model = model
         self._tools = tools
         self._streaming = streaming
         self._afterwards = afterwards
         self._has_asked = False
+        self._is_async = False
         self._begun: Ask | None = None
+        self._renewing = threading.Lock()
 
         self.answer: AiMessage | None = None
         """The answer that was there before, if :meth:`begin` found one."""
@@ -99,9 +102,9 @@ class Driver:
                         case Pause(seconds):
                             self._turn.rest()
                             time.sleep(seconds)
-                        case RunTool(request, context):
+                        case RunTools(calls):
                             self._turn.rest()
-                            outcome = self._tools.run(request, context)
+                            outcome = [self._tools.run(request, context) for request, context in calls]
                         case Ask(messages):
                             self._has_asked = True
                             self._turn.rest()
@@ -122,14 +125,15 @@ class Driver:
         """Async twin of :meth:`run`."""
         outcome: Any = None  # of the step before; those without one do not look at it
         is_released = False
+        self._is_async = True
         try:
             try:
                 while True:
                     match self._take_begun() or await self._aadvance(outcome):
                         case Pause(seconds):
                             await asyncio.sleep(seconds)
-                        case RunTool(request, context):
-                            outcome = await self._tools.arun(request, context, begin=self._renewal())
+                        case RunTools(calls):
+                            outcome = await self._run_together(calls)
                         case Ask(messages):
                             self._has_asked = True
                             async with aclosing(self._aask(messages)) as pieces:
@@ -178,9 +182,21 @@ class Driver:
         self._turn.wake()
         return work()
 
+    async def _run_together(self, calls: Sequence[ToolCall]) -> list[ToolExecutionResultMessage]:
+        """Run tools at the same time. If one ends the turn, or the task is cancelled, the others end before it."""
+        begin = self._renewal()
+        tasks = [asyncio.ensure_future(self._tools.arun(request, context, begin=begin)) for request, context in calls]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
     def _renew(self) -> None:
-        self._do(self._turn.renew)
-        self._turn.rest()
+        with self._renewing:  # tools in several threads begin when they like
+            self._do(self._turn.renew)
+            self._turn.rest()
 
     def _renewal(self) -> Callable[[], None]:
         """Return a function for a tool's thread to call first, so that the tool's time of waiting is not counted."""

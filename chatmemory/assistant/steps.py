@@ -30,7 +30,7 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 
-__all__ = ["Ask", "Do", "Pause", "Plan", "RunTool", "Steps", "turn_steps"]
+__all__ = ["Ask", "Do", "Pause", "Plan", "RunTools", "Steps", "ToolCall", "turn_steps"]
 
 # Between tries to have the turn, in seconds.
 _FIRST_PAUSE = 0.01
@@ -61,17 +61,18 @@ class Ask:
     messages: list[ChatMessage]
 
 
+ToolCall: TypeAlias = "tuple[ToolExecutionRequest, ToolContext | None]"
+"""A call, and the caller, for the tool; None if the tool does not ask for it."""
+
+
 @dataclass(frozen=True)
-class RunTool:
-    """Run a tool; the outcome is its result."""
+class RunTools:
+    """Run tools; the outcome is the list of their results, in the order of the calls."""
 
-    request: ToolExecutionRequest
-
-    context: ToolContext | None
-    """The caller, for the tool; None if the tool does not ask for it."""
+    calls: list[ToolCall]
 
 
-Steps: TypeAlias = Generator["Do | Pause | Ask | RunTool | Added | AiMessage", Any, None]
+Steps: TypeAlias = Generator["Do | Pause | Ask | RunTools | Added | AiMessage", Any, None]
 """A generator of steps, which is sent the outcome of each. ``Added`` only reports; the last item is the answer."""
 
 
@@ -93,8 +94,14 @@ class Plan:
     """The data that the caller has for tools."""
 
 
-def turn_steps(turn: Turn, plan: Plan) -> Steps:
-    """Yield the steps from waiting for the turn to the answer. The caller releases the turn, however they end."""
+def turn_steps(turn: Turn, plan: Plan, runs_together: Callable[[], bool]) -> Steps:
+    """Yield the steps from waiting for the turn to the answer. The caller releases the turn, however they end.
+
+    Args:
+        turn: the turn.
+        plan: its task.
+        runs_together: returns whether the tools of one answer run at the same time, rather than one after the other.
+    """
     yield from _take(turn, plan.wait_timeout)
     opening = yield from _open(turn, plan)
     if opening.answer is not None:
@@ -124,12 +131,16 @@ def turn_steps(turn: Turn, plan: Plan) -> Steps:
         added = yield Do(partial(turn.add, [answer]))
         yield replace(added, usage=answered.usage)
         results = []
-        for request in answer.tool_execution_requests:
+        requests = answer.tool_execution_requests
+        for batch in [requests] if runs_together() else [(request,) for request in requests]:
             yield Do(turn.renew)
-            context = None
-            if plan.needs_context(request):
-                context = yield Do(partial(turn.tool_context, plan.context))
-            results.append((yield RunTool(request, context)))
+            calls: list[ToolCall] = []
+            for request in batch:
+                context = None
+                if plan.needs_context(request):
+                    context = yield Do(partial(turn.tool_context, plan.context))
+                calls.append((request, context))
+            results += yield RunTools(calls)
         yield (yield Do(partial(turn.add, results)))
     raise TooManyToolInvocationsError(
         f"The model called tools {plan.max_invocations} times in a row, and wants to again. "
