@@ -87,7 +87,8 @@ class AnthropicChatModel(ChatModel):
     def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Answered:
         client = self._client
         answer = Answer(self._name(client))
-        first = request = self._request(messages, tools)
+        first = self._request(messages, tools)
+        request: dict[str, Any] | None = first
         with told_by_errors(lambda: answer.usage):
             while request is not None:
                 with understood(self._name(client), APIResponseValidationError):
@@ -99,7 +100,8 @@ class AnthropicChatModel(ChatModel):
     async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Answered:
         client = self._async_clients.current()
         answer = Answer(self._name(client))
-        first = request = self._request(messages, tools)
+        first = self._request(messages, tools)
+        request: dict[str, Any] | None = first
         with told_by_errors(lambda: answer.usage):
             while request is not None:
                 with understood(self._name(client), APIResponseValidationError):
@@ -113,7 +115,8 @@ class AnthropicChatModel(ChatModel):
     ) -> Iterator[str | Thinking | Answered]:
         client = self._client
         answer = StreamedAnswer(self._name(client))
-        first = request = self._request(messages, tools)
+        first = self._request(messages, tools)
+        request: dict[str, Any] | None = first
         with told_by_errors(lambda: answer.usage):
             while request is not None:
                 with client.messages.create(**request, stream=True) as events, answer.watched():
@@ -128,7 +131,8 @@ class AnthropicChatModel(ChatModel):
     ) -> AsyncIterator[str | Thinking | Answered]:
         client = self._async_clients.current()
         answer = StreamedAnswer(self._name(client))
-        first = request = self._request(messages, tools)
+        first = self._request(messages, tools)
+        request: dict[str, Any] | None = first
         with told_by_errors(lambda: answer.usage):
             while request is not None:
                 async with await client.messages.create(**request, stream=True) as events:

@@ -57,6 +57,7 @@ class Assistant:
         max_sequential_tools_invocations: int = 100,
         max_tool_result_chars: int = 100_000,
         on_tool_error: OnToolError | None = None,
+        tool_timeout: float | None = None,
         turn_timeout: float = 120.0,
         wait_timeout: float = 30.0,
         summarizer: Summarizer | None = None,
@@ -78,6 +79,10 @@ class Assistant:
             on_tool_error: a function of the exception that a tool raised, which returns what the model reads in place
                 of a result; by default the model reads only the class of the exception. It is not called for a
                 ``ToolError``. What it raises ends the turn.
+            tool_timeout: seconds that a call of a tool may take, unless its ``Tool`` has a ``timeout`` of its own; by
+                default any time. After that the model reads that the call did not end in time. An async tool is
+                cancelled. A sync tool runs in a thread of its own, and cannot be stopped: it goes on there, and what it
+                returns is dropped.
             turn_timeout: seconds that one call of the model, a pause between two pieces of its answer, or a tool may
                 take at most. After that time without a sign of life, a waiting turn takes over: a killed process
                 blocks its conversations no longer than this.
@@ -89,7 +94,8 @@ class Assistant:
         Raises:
             TypeError: the model, the memory, a tool, a function or a number is something else.
             ImportError: a tool needs pydantic (extra ``assistant``), which is not installed.
-            ValueError: a number is not above zero, ``turn_timeout`` is infinite, or two tools have one name.
+            ValueError: a number is not above zero, ``turn_timeout`` is infinite, the limit of a tool is not below it,
+                or two tools have one name.
         """
         if summarizer is not None and not callable(summarizer):
             raise TypeError(f"summarizer must be a function, but is: {type(summarizer).__name__}")
@@ -99,7 +105,10 @@ class Assistant:
             "max_sequential_tools_invocations": max_sequential_tools_invocations,
             "max_tool_result_chars": max_tool_result_chars,
         }
-        for name, value in (counts | {"turn_timeout": turn_timeout, "wait_timeout": wait_timeout}).items():
+        seconds = {"turn_timeout": turn_timeout, "wait_timeout": wait_timeout}
+        if tool_timeout is not None:
+            seconds["tool_timeout"] = tool_timeout
+        for name, value in (counts | seconds).items():
             if not value > 0:
                 raise ValueError(f"{name} must be greater than zero, but is: {value}")
             if name in counts and not isinstance(value, int):
@@ -112,7 +121,13 @@ class Assistant:
         self.summarizer = summarizer
         self._memories = Memories(memory, turn_timeout)
         self._system_message = system_message
-        self._tools = Toolbox(tools, max_tool_result_chars, on_tool_error)
+        self._tools = Toolbox(tools, max_tool_result_chars, on_tool_error, tool_timeout)
+        for name, limit in self._tools.limits().items():
+            if limit >= turn_timeout:
+                raise ValueError(
+                    f"the time limit of tool {name} must be less than turn_timeout, which is {turn_timeout:g} seconds, "
+                    f"but is: {limit:g}; lower it, or raise turn_timeout"
+                )
         self._max_invocations = max_sequential_tools_invocations
         self._turn_timeout = turn_timeout
         self._wait_timeout = wait_timeout

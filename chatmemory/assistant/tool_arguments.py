@@ -187,10 +187,10 @@ def _typed_dict(kind: Any, within: tuple[Any, ...]) -> Any:
         if get_origin(given) not in (Required, NotRequired):
             given = Required[given] if name in kind.__required_keys__ else NotRequired[given]
         fields[name] = given
-    same: Any = TypedDict(kind.__name__, fields)  # type: ignore[operator]  # made of what another one has
+    same: Any = TypedDict(kind.__name__, fields)  # type: ignore[misc]  # made of what another one has
     same.__doc__ = kind.__doc__
     if hasattr(kind, "__pydantic_config__"):
-        same.__pydantic_config__ = kind.__pydantic_config__
+        same.__pydantic_config__ = kind.__pydantic_config__  # type: ignore[attr-defined]
     return same
 
 

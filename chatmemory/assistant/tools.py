@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from asgiref.sync import async_to_sync
@@ -16,7 +19,7 @@ from chatmemory.assistant.tool_context import ToolContext
 from chatmemory.assistant.tool_parameters import function_within, parameters_of
 from chatmemory.assistant.tool_results import bounded, failed, result_of
 from chatmemory.assistant.tool_schemas import Schema
-from chatmemory.core.asynchronous import in_thread_for_functions
+from chatmemory.core.asynchronous import in_thread_for_functions, in_thread_for_seconds
 from chatmemory.core.messages import ToolExecutionRequest, ToolExecutionResultMessage
 
 __all__ = ["OnToolError", "Tool", "ToolSpecification", "Toolbox"]
@@ -62,6 +65,7 @@ class Tool:
         name: str | None = None,
         description: str | None = None,
         parameters: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
     ) -> None:
         """
         Args:
@@ -70,14 +74,21 @@ class Tool:
             description: by default the function's docstring.
             parameters: a JSON Schema instead of the one made of the function's types. Then the only check is that the
                 function takes arguments of these names.
+            timeout: the seconds that a call may take; by default the assistant's ``tool_timeout``. ``math.inf`` is no
+                limit. See there for what happens then.
 
         Raises:
             TypeError: ``function`` cannot be called, or a parameter has no type, or one without a schema.
+            ValueError: ``timeout`` is not above zero.
             ImportError: pydantic is not installed, and there are no ``parameters``.
         """
         if not callable(function):
             raise TypeError(f"a tool must be a function or a Tool, but is: {type(function).__name__}")
+        if timeout is not None and not timeout > 0:
+            raise ValueError(f"timeout must be greater than zero, but is: {timeout}")
         self._function = function
+        self.timeout = timeout
+        """The seconds that a call may take; None for the assistant's ``tool_timeout``."""
         within = function_within(function)
         called = name if name is not None else getattr(within, "__name__", type(within).__name__)
         found = parameters_of(function, called, is_typed=parameters is None)
@@ -94,7 +105,12 @@ class Tool:
         return bool(self._of_context)
 
     def run(
-        self, request: ToolExecutionRequest, context: ToolContext | None = None, on_error: OnToolError | None = None
+        self,
+        request: ToolExecutionRequest,
+        context: ToolContext | None = None,
+        on_error: OnToolError | None = None,
+        *,
+        timeout: float | None = None,
     ) -> ToolExecutionResultMessage:
         """Run the tool and return its result, which may be an error for the model to read.
 
@@ -102,17 +118,27 @@ class Tool:
             request: the call.
             context: who calls; by default an empty one.
             on_error: gives the text for the model in place of what the function raised, unless that is a ``ToolError``.
+            timeout: the seconds that the call may take if the tool itself has no limit.
 
         Raises:
             Exception: what ``on_error`` raised.
         """
+        seconds = self.limit(timeout)
         try:
             arguments = self._read(request, context)
             if self._is_async:
-                return result_of(request, async_to_sync(self._function)(**arguments))
-            value = self._function(**arguments)
+                return result_of(request, async_to_sync(_within)(partial(self._function, **arguments), seconds))
+            call = partial(self._function, **arguments)
+            if seconds is None:
+                value = call()
+            elif (ended := in_thread_for_seconds(call, seconds)) is None:
+                raise _too_long(seconds)
+            else:
+                [value] = ended
             # A decorator may hide that a function is async.
-            return result_of(request, async_to_sync(_awaited)(value) if inspect.isawaitable(value) else value)
+            return result_of(
+                request, async_to_sync(_within)(lambda: value, seconds) if inspect.isawaitable(value) else value
+            )
         except Exception as error:
             return _failure(request, error, on_error)
 
@@ -122,6 +148,7 @@ class Tool:
         context: ToolContext | None = None,
         on_error: OnToolError | None = None,
         *,
+        timeout: float | None = None,
         begin: Callable[[], object] | None = None,
     ) -> ToolExecutionResultMessage:
         """Async twin of :meth:`run`. A sync function runs in a thread in which it may use the database.
@@ -130,12 +157,14 @@ class Tool:
             request: the call.
             context: who calls; by default an empty one.
             on_error: as in :meth:`run`; it is called in the thread of the event loop.
+            timeout: as in :meth:`run`.
             begin: called in that thread before the function; what it raises is raised here.
         """
+        seconds = self.limit(timeout)
         try:
             arguments = self._read(request, context)
             if self._is_async:
-                return result_of(request, await self._function(**arguments))
+                return result_of(request, await _within(partial(self._function, **arguments), seconds))
         except Exception as error:
             return _failure(request, error, on_error)
 
@@ -147,13 +176,22 @@ class Tool:
             except Exception as error:
                 return None, error
 
-        value, raised = await in_thread_for_functions(call)
+        try:
+            # The thread of the caller would not be free for the rest of the turn before the function ends.
+            value, raised = await _within(partial(in_thread_for_functions, call, of_caller=seconds is None), seconds)
+        except _TooLongError as error:
+            value, raised = None, error
         try:
             if raised is not None:
                 raise raised
-            return result_of(request, await value if inspect.isawaitable(value) else value)
+            return result_of(request, await _within(lambda: value, seconds) if inspect.isawaitable(value) else value)
         except Exception as error:
             return _failure(request, error, on_error)
+
+    def limit(self, timeout: float | None = None) -> float | None:
+        """Return the seconds that a call may take, if those of a tool without a limit are ``timeout``; None if any."""
+        seconds = timeout if self.timeout is None else self.timeout
+        return None if seconds is None or math.isinf(seconds) else seconds
 
     @property
     def _is_async(self) -> bool:
@@ -183,6 +221,7 @@ class Toolbox:
         tools: Iterable[Tool | Callable[..., Any]],
         max_result_chars: int = 100_000,
         on_error: OnToolError | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Make tools of functions.
 
@@ -190,6 +229,7 @@ class Toolbox:
             tools: the tools, and functions.
             max_result_chars: the number of characters after which a result is cut.
             on_error: as in :meth:`Tool.run`.
+            timeout: the seconds that a call may take; None if any.
 
         Raises:
             TypeError: one of ``tools`` cannot be a tool.
@@ -197,6 +237,7 @@ class Toolbox:
         """
         self._max_chars = max_result_chars
         self._on_error = on_error
+        self._timeout = timeout
         self._tools: dict[str, Tool] = {}
         for given in tools:
             tool = given if isinstance(given, Tool) else Tool(given)
@@ -206,6 +247,11 @@ class Toolbox:
             self._tools[name] = tool
         self.specifications: Sequence[ToolSpecification] = tuple(tool.specification for tool in self._tools.values())
 
+    def limits(self) -> dict[str, float]:
+        """Return the seconds that each tool's calls may take, by name, of those that have a limit."""
+        limits = {name: tool.limit(self._timeout) for name, tool in self._tools.items()}
+        return {name: seconds for name, seconds in limits.items() if seconds is not None}
+
     def needs_context(self, request: ToolExecutionRequest) -> bool:
         """Return whether the called tool wants to know who calls."""
         tool = self._tools.get(request.name or "")
@@ -214,7 +260,9 @@ class Toolbox:
     def run(self, request: ToolExecutionRequest, context: ToolContext | None = None) -> ToolExecutionResultMessage:
         """Run the called tool and return its result, which may be an error for the model to read."""
         tool = self._tools.get(request.name or "")
-        return self._bounded(self._unknown(request) if tool is None else tool.run(request, context, self._on_error))
+        if tool is None:
+            return self._bounded(self._unknown(request))
+        return self._bounded(tool.run(request, context, self._on_error, timeout=self._timeout))
 
     async def arun(
         self,
@@ -227,7 +275,7 @@ class Toolbox:
         tool = self._tools.get(request.name or "")
         if tool is None:
             return self._bounded(self._unknown(request))
-        return self._bounded(await tool.arun(request, context, self._on_error, begin=begin))
+        return self._bounded(await tool.arun(request, context, self._on_error, timeout=self._timeout, begin=begin))
 
     def _bounded(self, result: ToolExecutionResultMessage) -> ToolExecutionResultMessage:
         return bounded(result, self._max_chars)
@@ -237,13 +285,38 @@ class Toolbox:
         return failed(request, f"There is no tool {request.name!r:.100}. There is: {there}.")
 
 
-async def _awaited(value: Awaitable[Any]) -> Any:
-    return await value
+class _TooLongError(ToolError):
+    """A call that did not end in time."""
+
+
+def _too_long(seconds: float) -> _TooLongError:
+    return _TooLongError(
+        f"The call did not end within {seconds:g} seconds, and was given up. Whether it had an effect is not known."
+    )
+
+
+async def _within(call: Callable[[], Awaitable[Any]], seconds: float | None) -> Any:
+    """Await what ``call`` returns, and cancel it after so many seconds; with None never.
+
+    Raises:
+        _TooLongError: it did not end in time.
+        Exception: what was raised.
+    """
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await call()
+    except TimeoutError:
+        if limit.expired():
+            raise _too_long(seconds or 0) from None
+        raise
 
 
 def _failure(
     request: ToolExecutionRequest, error: Exception, on_error: OnToolError | None
 ) -> ToolExecutionResultMessage:
+    if isinstance(error, _TooLongError):
+        _logger.warning("The tool %s took too long: %s", request.name, error)
     if isinstance(error, (ArgumentError, ToolError)):
         return failed(request, str(error))
     _logger.error("The tool %s failed", request.name, exc_info=error)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import ContextVar, copy_context
 from functools import partial
 from itertools import islice
 from typing import Any, ParamSpec, TypeVar
@@ -18,6 +18,7 @@ __all__ = [
     "as_async_change",
     "has_thread_of_caller",
     "in_thread_for_functions",
+    "in_thread_for_seconds",
     "iterate_in_thread",
     "run_to_the_end",
     "set_thread_needs",
@@ -55,6 +56,10 @@ class ThreadNeeds:
         need not run here."""
         return None
 
+    def must_stay(self) -> bool:
+        """Return whether a function of the project's has to run in this thread, which calls this."""
+        return False
+
     def run(self, work: Callable[[], T]) -> T:
         """Run ``work`` in a thread of its own, and return its result."""
         return work()
@@ -78,16 +83,28 @@ class _Threads:
             result = await sync_to_async(self.needs.run_if_it_stays)(work, is_change=is_change)
             if result is not None:
                 return result[0]
-        depth = _depth.get()
+        executor = self._pool(_depth.get(), is_change=is_change)
+        return await sync_to_async(self._deeper(work), thread_sensitive=False, executor=executor)()
+
+    def run_for(self, work: Callable[[], T], seconds: float) -> tuple[T] | None:
+        if self.needs.must_stay():
+            return (work(),)
+        future = self._pool(_depth.get(), is_change=False).submit(copy_context().run, self._deeper(work))
+        if wait([future], seconds).done or not (future.cancel() or future.running()):
+            return (future.result(),)
+        return None
+
+    def _deeper(self, work: Callable[[], T]) -> Callable[[], T]:
+        depth = _depth.get() + 1
 
         def run() -> T:
-            token = _depth.set(depth + 1)
+            token = _depth.set(depth)
             try:
                 return self.needs.run(work)
             finally:
                 _depth.reset(token)
 
-        return await sync_to_async(run, thread_sensitive=False, executor=self._pool(depth, is_change=is_change))()
+        return run
 
     def _pool(self, depth: int, *, is_change: bool) -> ThreadPoolExecutor:
         pool = self._pools.get((is_change, depth))
@@ -160,6 +177,15 @@ async def in_thread_for_functions(function: Callable[[], T], *, of_caller: bool 
     if of_caller and has_thread_of_caller():
         return await sync_to_async(function)()
     return await _threads.run(function, is_change=False)
+
+
+def in_thread_for_seconds(function: Callable[[], T], seconds: float) -> tuple[T] | None:
+    """Run a function of the project's in a thread of its own, and return a tuple of its result.
+
+    Return None if it does not end in time: it goes on in its thread, or, if that was not free yet, does not begin. A
+    function that has to stay in this thread, because of an open transaction, say, has all the time that it wants.
+    """
+    return _threads.run_for(function, seconds)
 
 
 async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:

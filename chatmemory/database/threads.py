@@ -44,6 +44,9 @@ class ConnectionNeeds(ThreadNeeds):
         self._shared = [connections[alias] for alias in connections]
         return (work(),) if self._stays(self._shared, is_change=is_change) else None
 
+    def must_stay(self) -> bool:
+        return self._stays([connections[alias] for alias in connections], is_change=False)
+
     def run(self, work: Callable[[], T]) -> T:
         try:
             return work()
