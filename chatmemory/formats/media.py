@@ -27,11 +27,12 @@ __all__ = [
     "openai_image",
     "openai_image_url",
     "openai_pdf_file",
+    "require_base64",
     "sendable",
 ]
 
 WEB = ("http", "https")
-"""The schemes of addresses that every API fetches."""
+"""The schemes of addresses on the web."""
 
 IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 """The MIME types of images that Anthropic and OpenAI take as data."""
@@ -75,9 +76,12 @@ class MediaRule:
     data_first: bool = False
     """Whether media that have both are sent as data."""
 
+    base64_only: bool = True
+    """Whether data must be Base64, as every API demands of what is sent to it."""
+
     def as_recorded(self) -> MediaRule:
-        """Return the rule for a record of what was said, which may have any type and address."""
-        return replace(self, types=("*",), schemes=None)
+        """Return the rule for a record of what was said, which may have any type, address and data."""
+        return replace(self, types=("*",), schemes=None, base64_only=False)
 
     def require_type(self, mime_type: str) -> None:
         """Raise ``CannotExpressError`` for a MIME type that the API does not take."""
@@ -126,7 +130,8 @@ def _at_url(media: Media, rule: MediaRule) -> Data | str | None:
         return None
     if rule.schemes is None or is_at(url, rule.schemes):
         return url
-    schemes = " and ".join([", ".join(rule.schemes[:-1]), rule.schemes[-1]])
+    *others, last = rule.schemes
+    schemes = f"{', '.join(others)} and {last}" if others else last
     raise CannotExpressError(f"{rule.api} takes {rule.kind} from {schemes} only, but the URL is {url!r:.100}")
 
 
@@ -135,6 +140,8 @@ def _allowed(data: Data, rule: MediaRule) -> Data:
     if not mime_type:
         raise CannotExpressError(f"{rule.api} needs the MIME type of {rule.kind} that is given as data")
     rule.require_type(mime_type)
+    if rule.base64_only:
+        require_base64(data.base64, rule.api, rule.kind)
     return Data(mime_type, data.base64) if mime_type in rule.types else data
 
 
@@ -169,6 +176,18 @@ def is_at(url: str, schemes: tuple[str, ...]) -> bool:
 def is_base64(data: str) -> bool:
     """Return whether ``data`` is Base64 of either alphabet."""
     return len(data) % 4 == 0 and _BASE64.fullmatch(data) is not None
+
+
+def require_base64(data: str, api: str, kind: str) -> None:
+    """Raise ``CannotExpressError`` for data that is not Base64.
+
+    Args:
+        data: the data.
+        api: the API that takes it.
+        kind: the kind of media, see :class:`MediaRule`.
+    """
+    if not is_base64(data):
+        raise CannotExpressError(f"{api} takes the data of {kind} as Base64 only")
 
 
 def openai_image_url(content: ImageContent, *, record: bool) -> str:

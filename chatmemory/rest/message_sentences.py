@@ -26,7 +26,7 @@ MESSAGE_SENTENCES = [
     _("expected Base64: %(error)s"),
     _("expected data:…;base64, and then Base64"),
     _("expected data:application/pdf;base64,…"),
-    _("expected a URL of http or https"),
+    _("expected a URL of https"),
     _("expected a URL of http or https, or data:…;base64,…"),
     _("expected a URL of http, https or gs"),
     _("expected the type of an image, audio, a video or a PDF file"),

@@ -38,7 +38,7 @@ from tests.support.strategies import json_values, texts
 
 HI = UserMessage("Hi")
 PNG = ImageContent(base64_data="aGk=", mime_type="image/png", detail_level="AUTO")
-WEB_IMAGE = ImageContent("http://x/a.png", detail_level="AUTO")
+WEB_IMAGE = ImageContent("https://x/a.png", detail_level="AUTO")
 PDF = PdfFileContent(base64_data="aGk=")
 PDF_SOURCE = {"type": "base64", "media_type": "application/pdf", "data": "aGk="}
 PNG_BLOCK = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
@@ -69,7 +69,7 @@ SAME_BOTH_WAYS: dict[str, tuple[list[ChatMessage], dict[str, Any]]] = {
     "texts": ([_user(TextContent("a"), TextContent("b"))], {"messages": [_turn([_text("a"), _text("b")])]}),
     "image": (
         [_user(WEB_IMAGE)],
-        {"messages": [_turn([{"type": "image", "source": {"type": "url", "url": "http://x/a.png"}}])]},
+        {"messages": [_turn([{"type": "image", "source": {"type": "url", "url": "https://x/a.png"}}])]},
     ),
     "image as data": ([_user(PNG)], {"messages": [_turn([PNG_BLOCK])]}),
     "PDF": (
@@ -435,7 +435,7 @@ class TestWritten:
             ),
             (
                 _user(ImageContent("ftp://x/a.png")),
-                "message 1 (USER): Anthropic takes an image from http and https only, but the URL is 'ftp://x/a.png'",
+                "message 1 (USER): Anthropic takes an image from https only, but the URL is 'ftp://x/a.png'",
             ),
             (
                 _user(PdfFileContent(base64_data="aGk=", mime_type="text/plain")),
@@ -443,11 +443,23 @@ class TestWritten:
             ),
             (
                 _user(PdfFileContent("a/b.pdf")),
-                "message 1 (USER): Anthropic takes a PDF file from http and https only, but the URL is 'a/b.pdf'",
+                "message 1 (USER): Anthropic takes a PDF file from https only, but the URL is 'a/b.pdf'",
             ),
             (
-                _user(ImageContent("http:///a.png")),
-                "message 1 (USER): Anthropic takes an image from http and https only, but the URL is 'http:///a.png'",
+                _user(ImageContent("https:///a.png")),
+                "message 1 (USER): Anthropic takes an image from https only, but the URL is 'https:///a.png'",
+            ),
+            (
+                _user(ImageContent("http://x/a.png")),
+                "message 1 (USER): Anthropic takes an image from https only, but the URL is 'http://x/a.png'",
+            ),
+            (
+                _user(ImageContent(base64_data="not Base64", mime_type="image/png")),
+                "message 1 (USER): Anthropic takes the data of an image as Base64 only",
+            ),
+            (
+                _user(PdfFileContent("data:application/pdf;base64,aGk")),
+                "message 1 (USER): Anthropic takes the data of a PDF file as Base64 only",
             ),
             (
                 AiMessage(None, [ToolExecutionRequest("1")]),
@@ -536,7 +548,7 @@ class TestRead:
             ),
             (
                 [_turn([{"type": "image", "source": {"type": "url", "url": "data:,"}}])],
-                "m[0].content[0].source.url: expected a URL of http or https",
+                "m[0].content[0].source.url: expected a URL of https",
             ),
             (
                 [_turn([{"type": "image", "source": {"type": "base64", "media_type": "image/bmp", "data": "x"}}])],
@@ -583,7 +595,7 @@ _CONTROLS = "".join(map(chr, range(0x21)))
 _some = texts(min_size=1, max_size=10).filter(lambda text: bool(text.strip(_CONTROLS).strip()))
 
 # Made once: a strategy is examined before its first draw, which takes longer than the draw.
-_contents = st.builds(TextContent, _some) | st.sampled_from([PNG, WEB_IMAGE, PDF, PdfFileContent("http://x/a")])
+_contents = st.builds(TextContent, _some) | st.sampled_from([PNG, WEB_IMAGE, PDF, PdfFileContent("https://x/a")])
 _users = st.builds(UserMessage, _some) | st.builds(UserMessage, st.lists(_contents, min_size=1, max_size=3))
 _results = st.lists(_contents, min_size=1, max_size=2)
 _thinking = st.none() | texts(max_size=5)

@@ -440,7 +440,28 @@ class TestUnsupported:
         assert caught.value.index == 1
         assert isinstance(caught.value, ValueError)
 
-    @pytest.mark.parametrize(("content", "problem"), OPENAI_REFUSES)
+    @pytest.mark.parametrize(
+        "content",
+        [
+            ImageContent(base64_data="a!", mime_type="image/png"),
+            AudioContent(base64_data="a!", mime_type="audio/wav"),
+            PdfFileContent(base64_data="a!"),
+        ],
+        ids=lambda content: content.type,
+    )
+    def test_a_record_has_any_data(self, content: Content) -> None:
+        assert "a!" in str(to_openai([_user(content)], repair=False))
+
+    @pytest.mark.parametrize(
+        ("content", "problem"),
+        [
+            *OPENAI_REFUSES,
+            (
+                AudioContent(base64_data="a!", mime_type="audio/wav"),
+                "OpenAI takes the data of audio as Base64 only",
+            ),
+        ],
+    )
     def test_media_that_are_not_sent(self, content: Content, problem: str) -> None:
         with pytest.raises(UnsupportedContentError) as caught:
             to_openai([UserMessage("Hi"), _user(content)])

@@ -364,6 +364,12 @@ class TestWritten:
             to_responses([HI, _user(content)])
         assert caught.value.problem == problem
 
+    @pytest.mark.parametrize(
+        "content", [ImageContent(base64_data="a!", mime_type="image/png"), PdfFileContent(base64_data="a!")]
+    )
+    def test_a_record_has_any_data(self, content: Content) -> None:
+        assert "a!" in str(to_responses([_user(content)], repair=False))
+
     @pytest.mark.parametrize("url", ["gs://x/a.png", "a/b.png", "data:image/bmp;base64,aGk="])
     def test_a_record_has_any_image(self, url: str) -> None:
         (item,) = to_responses([_user(ImageContent(url))], repair=False)

@@ -49,7 +49,7 @@ STRICT = Rules(
     user_first=True,
     says_nothing=lambda message: not message.text,
 )
-IMAGE = ImageContent("http://x/a.png")
+IMAGE = ImageContent("https://x/a.png")
 WRITERS = [to_openai, to_responses, to_anthropic, to_gemini]
 
 

@@ -104,15 +104,17 @@ def _langchain4j_answers() -> st.SearchStrategy[ChatMessage]:
 def sent_media() -> st.SearchStrategy[ChatMessage]:
     """A message with media, often of no type or address that any API takes."""
     urls = st.sampled_from(
-        ["http://x/a.png", "https://x/a.pdf", "http:///a.png", "gs://x/a.png", "file:///a.png", "a/b.png", ""]
+        [f"{address}/a.png" for address in ("http://x", "https://x", "http://", "gs://x", "file://", "a")]
+        + ["https://x/a.pdf", ""]
         + [
             f"data:{type};base64,aGk="
             for type in ("image/png", "image/bmp", "IMAGE/JPG", "application/pdf", "text/plain", "")
         ]
-        + ["data:image/png;base64,", "data:,x"]
+        + ["data:image/png;base64,", "data:image/png;base64,a!", "data:,x"]
     )
     types = st.sampled_from(["image/png", "image/bmp", "image/jpg", "application/pdf", "text/plain", "audio/wav", ""])
-    fields = {"url": st.none() | urls, "base64_data": st.none() | st.just("aGk="), "mime_type": st.none() | types}
+    data = st.sampled_from(["aGk=", "aGk=", "aGk", "x y"])
+    fields = {"url": st.none() | urls, "base64_data": st.none() | data, "mime_type": st.none() | types}
     contents = st.one_of(
         st.builds(lambda media: ImageContent(image=media), st.builds(Image, **fields)),
         st.builds(lambda media: PdfFileContent(pdf_file=media), st.builds(PdfFile, **fields)),

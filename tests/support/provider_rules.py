@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
@@ -67,14 +68,26 @@ def assert_openai_accepts(messages: list[dict[str, Any]]) -> None:
                 _assert_openai_fetches(part["image_url"]["url"])
             if part["type"] == "file":
                 assert part["file"]["file_data"].startswith("data:application/pdf;base64,")
+                _assert_is_base64(part["file"]["file_data"])
+            if part["type"] == "input_audio":
+                _assert_is_base64(part["input_audio"]["data"])
         open_calls = set(ids)
     assert not open_calls, "calls without their results"
 
 
 def _assert_openai_fetches(image: str) -> None:
     assert re.match(r"https?://[^/?#]|data:image/(jpeg|png|gif|webp);base64,.", image)
+    _assert_is_base64(image)
 
 
+def _assert_is_base64(data: str) -> None:
+    """Raise unless data, or the data of a ``data:`` URL, is Base64."""
+    scheme, _, encoded = data.rpartition(";base64,")
+    if scheme or "://" not in data:
+        base64.b64decode(encoded.translate(_STANDARD), validate=True)
+
+
+_STANDARD = str.maketrans("-_", "+/")
 _FROM_OPENAI = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call")
 
 
@@ -129,9 +142,9 @@ def _assert_responses_take(content: str | list[dict[str, Any]]) -> None:
         if part["type"] == "input_image":
             _assert_openai_fetches(part["image_url"])
         if part["type"] == "input_file":
-            assert re.match(
-                r"https?://[^/?#]|data:application/pdf;base64,.", part.get("file_url", part.get("file_data"))
-            )
+            file = part.get("file_url", part.get("file_data"))
+            assert re.match(r"https?://[^/?#]|data:application/pdf;base64,.", file)
+            _assert_is_base64(file)
 
 
 def assert_anthropic_accepts(request: dict[str, Any]) -> None:
@@ -163,11 +176,13 @@ def assert_anthropic_accepts(request: dict[str, Any]) -> None:
             _assert_texts_are_not_blank(content)
             if block.get("is_error"):
                 assert content, "an error says something"
+            _assert_anthropic_takes(content)
                 assert {part["type"] for part in content} == {"text"}
         if turn["role"] == "user":
             assert {block["type"] for block in blocks} <= {"text", "image", "document", "tool_result"}
             calls = []
             continue
+            _assert_anthropic_takes(blocks)
         summaries = [index for index, block in enumerate(blocks) if _is_summary(block)]
         seen = [block["type"] for block in blocks[max(summaries, default=0) :] if block["type"] != "compaction"]
         thinks = [kind in ("thinking", "redacted_thinking") for kind in seen]
@@ -194,6 +209,43 @@ def assert_anthropic_accepts(request: dict[str, Any]) -> None:
 
 def anthropic_signature(request: dict[str, Any]) -> str:
     """Return the signature of what a model thinks behind a request: a hash of all that it has been sent."""
+def _assert_server_calls_are_answered(turns: list[dict[str, Any]]) -> None:
+    """A call of a server's tool has its result behind it, before the user says more than results of tools.
+
+    The API runs the calls of the last answer that have none, and the code that called a tool of that answer.
+    See "Handling stop reasons" of the documentation.
+    """
+    waiting: dict[str, int] = {}
+    known: set[str] = set()
+    for index, turn in enumerate(turns):
+        blocks = _blocks(turn["content"])
+        if turn["role"] == "user":
+            if any(block["type"] != "tool_result" for block in blocks):
+                assert not waiting, "a call of a server's tool without its result"
+                known = set()
+            continue
+        for block in blocks:
+            caller = block.get("caller", {}).get("tool_id")
+            assert caller is None or caller in known, "a call by code that is not there"
+            if block["type"] in ("server_tool_use", "mcp_tool_use"):
+                assert block["id"] not in known, "a call is sent twice"
+                known.add(block["id"])
+                waiting[block["id"]] = index
+            elif block["type"].endswith("_tool_result"):
+                assert waiting.pop(block["tool_use_id"], None) is not None, "a result without its call"
+        callers = {block["caller"]["tool_id"] for block in blocks if block.get("caller", {}).get("tool_id")}
+        assert all(at == index or id in callers for id, at in waiting.items()), "a call without its result"
+
+
+def _assert_anthropic_takes(blocks: list[dict[str, Any]]) -> None:
+    for block in blocks:
+        match block.get("source"):
+            case {"type": "url", "url": url}:
+                assert re.match(r"https://[^/?#]", url)
+            case {"type": "base64", "data": data}:
+                _assert_is_base64(data)
+
+
     return _signature(_said(request))
 
 

@@ -27,6 +27,14 @@ OPENAI_REFUSES = [
         PdfFileContent(base64_data="aGk=", mime_type="text/plain"),
         "OpenAI takes PDF files of application/pdf, but the MIME type is 'text/plain'",
     ),
+    *(
+        (image, "OpenAI takes the data of an image as Base64 only")
+        for image in (
+            ImageContent(base64_data="not Base64", mime_type="image/png"),
+            ImageContent("data:image/png;base64,aGk"),
+        )
+    ),
+    (PdfFileContent(base64_data="aGk"), "OpenAI takes the data of a PDF file as Base64 only"),
     (
         PdfFileContent("data:text/plain;base64,aGk="),
         "OpenAI takes PDF files of application/pdf, but the MIME type is 'text/plain'",

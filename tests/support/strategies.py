@@ -27,7 +27,7 @@ from chatmemory import (
 
 __all__ = ["attributes", "contents", "json_values", "messages", "texts", "tool_groups"]
 
-_URLS = st.sampled_from(["", "http://x/a.png", "https://example.com/a?b=c&d=%20#f", "data:image/png;base64,aGk="])
+_URLS = st.sampled_from(["", "https://x/a.png", "https://example.com/a?b=c&d=%20#f", "data:image/png;base64,aGk="])
 _BASE64 = st.sampled_from(["aGk=", "not base64!"])
 _MIME_TYPES = st.sampled_from(["image/png", "x/y"])
 

@@ -23,12 +23,12 @@ Not written, because Anthropic has no place for it and the model does not need i
 - a blank text of an answer
 - other ``attributes``, but for what ``from_anthropic`` put there; ``name`` of a user message
 - ``tool_name`` of a tool result
-- ``detail_level`` and ``revised_prompt`` of an image, and its Base64 and MIME type when it has a URL that Anthropic
+- ``detail_level`` and ``revised_prompt`` of an image, and its data and MIME type when it has a URL that Anthropic
   fetches
 - ``url`` of a PDF file that is here as data
 
 Everything else that has no place is an ``UnsupportedContentError``: images of other types than JPEG, PNG, GIF and WebP,
-and URLs of other schemes than http and https, among others. Base64 is not checked.
+URLs of other schemes than https, and data that is not Base64, among others.
 
 What ``from_anthropic`` finds that messages here have no place for is kept aside, in the attribute ``anthropic``: the
 content blocks of an answer as they came, if it has several texts or thoughts, citations, summaries, tools that ran at

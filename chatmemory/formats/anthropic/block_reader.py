@@ -12,7 +12,8 @@ from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.core.serialization.fields import Fields
 from chatmemory.core.serialization.storable import require_json
-from chatmemory.formats.media import IMAGE_TYPES, WEB, is_at
+from chatmemory.formats.anthropic.block_writer import SCHEMES
+from chatmemory.formats.media import IMAGE_TYPES, is_at
 
 __all__ = [
     "ANSWER_BLOCKS",
@@ -136,8 +137,8 @@ def _image_source(fields: Fields) -> ImageContent:
 
 def _url(fields: Fields) -> str:
     url = fields.text("url")
-    if not is_at(url, WEB):
-        raise InvalidMessageError("expected a URL of http or https", fields.at("url"))
+    if not is_at(url, SCHEMES):
+        raise InvalidMessageError("expected a URL of https", fields.at("url"))
     return url
 
 

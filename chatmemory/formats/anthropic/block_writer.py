@@ -12,6 +12,7 @@ from chatmemory.formats.pairing import arguments_object
 
 __all__ = [
     "REDACTED_THINKING",
+    "SCHEMES",
     "THINKING_SIGNATURE",
     "answer_blocks",
     "content_block",
@@ -27,8 +28,11 @@ THINKING_SIGNATURE = "thinking_signature"
 REDACTED_THINKING = "redacted_thinking"
 """The attribute with a list of the data of redacted thinking, as LangChain4j's Anthropic module names it."""
 
-_IMAGES = MediaRule(api="Anthropic", kind="an image", types=IMAGE_TYPES)
-_PDF_FILES = MediaRule(api="Anthropic", kind="a PDF file", types=PDF_TYPES, data_first=True)
+SCHEMES = ("https",)
+"""The schemes of the addresses that Anthropic fetches."""
+
+_IMAGES = MediaRule(api="Anthropic", kind="an image", types=IMAGE_TYPES, schemes=SCHEMES)
+_PDF_FILES = MediaRule(api="Anthropic", kind="a PDF file", types=PDF_TYPES, schemes=SCHEMES, data_first=True)
 
 
 def answer_blocks(message: AiMessage) -> list[dict[str, Any]]:

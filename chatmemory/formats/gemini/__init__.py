@@ -22,7 +22,7 @@ Not written, because Gemini has no place for it and the model does not need it:
 
 A URL gets the MIME type that its ending says, if it has no other. Media in tool results are for Gemini 3 and later.
 Everything else that has no place is an ``UnsupportedContentError``: media whose MIME type is of another
-kind, and URLs of other schemes than http, https and gs, among others.
+kind, URLs of other schemes than http, https and gs, and data that is not Base64, among others.
 
 What ``from_gemini`` finds that messages here have no place for is kept aside, in the attribute ``gemini``: the parts of
 an answer as they came, if it has several texts, thoughts, signatures, media, or what ran at Gemini; those of a user, if

@@ -16,7 +16,7 @@ from chatmemory.core.contents import (
 )
 from chatmemory.core.messages import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.formats import CannotExpressError
-from chatmemory.formats.media import PDF_TYPES, WEB, MediaRule, is_base64, sendable
+from chatmemory.formats.media import PDF_TYPES, WEB, MediaRule, sendable
 from chatmemory.formats.pairing import arguments_object
 
 __all__ = ["SCHEMES", "answer_parts", "content_part", "function_response"]
@@ -97,8 +97,6 @@ def content_part(content: Content) -> dict[str, Any]:
 def _media_part(media: Media | None, rule: MediaRule) -> dict[str, Any]:
     found = sendable(media, rule)
     if not isinstance(found, str):
-        if not is_base64(found.base64):
-            raise CannotExpressError(f"Gemini takes the data of {rule.kind} as Base64 only")
         return {"inlineData": {"mimeType": found.mime_type, "data": found.base64}}
     given = media.mime_type if media is not None else None
     mime_type = given or _MIME_TYPES.get(re.split("[?#]", found, maxsplit=1)[0].rpartition(".")[2].lower())

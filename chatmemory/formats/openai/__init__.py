@@ -17,8 +17,8 @@ Not written, because OpenAI has no place for it and the model does not need it:
 
 Of detail levels, every model has low, high and auto: medium is written as auto, ultra-high as high. ``original``, which
 only some have, is read as ultra-high. Everything else that has no place is an ``UnsupportedContentError``: images of
-other types than JPEG, PNG, GIF and WebP, and URLs of other schemes than http and https, among others. (In a record of
-what was said, images may be of any kind.) Base64 is not checked.
+other types than JPEG, PNG, GIF and WebP, URLs of other schemes than http and https, and data that is not Base64, among
+others. (In a record of what was said, images may be of any kind, and data may be anything.)
 
 Not kept by ``from_openai``: that a system message's role was ``developer``, the file name of a PDF, and the ``index``
 of a call. Several text parts of a system or assistant message become one text.

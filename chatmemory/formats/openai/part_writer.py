@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 from chatmemory.core.contents import (
@@ -14,7 +15,16 @@ from chatmemory.core.contents import (
     TextContent,
 )
 from chatmemory.formats import CannotExpressError
-from chatmemory.formats.media import PDF_TYPES, Data, MediaRule, data_of, data_uri, openai_image_url, sendable
+from chatmemory.formats.media import (
+    PDF_TYPES,
+    Data,
+    MediaRule,
+    data_of,
+    data_uri,
+    openai_image_url,
+    require_base64,
+    sendable,
+)
 
 __all__ = ["content_part"]
 
@@ -39,7 +49,10 @@ _AUDIO_FORMATS = {
 
 
 def content_part(content: Content, *, record: bool) -> dict[str, Any]:
-    """Return the part for one content of a user message; for a record of what was said, images may be of any kind."""
+    """Return the part for one content of a user message.
+
+    For a record of what was said, images may be of any kind, and data may be anything.
+    """
     match content:
         case TextContent():
             return {"type": "text", "text": content.text}
@@ -47,13 +60,13 @@ def content_part(content: Content, *, record: bool) -> dict[str, Any]:
             url = openai_image_url(content, record=record)
             return {"type": "image_url", "image_url": {"url": url, "detail": _DETAILS[content.detail_level]}}
         case AudioContent():
-            return {"type": "input_audio", "input_audio": _input_audio(content.audio or Audio())}
+            return {"type": "input_audio", "input_audio": _input_audio(content.audio or Audio(), record)}
         case PdfFileContent():
-            return {"type": "file", "file": _file(content)}
+            return {"type": "file", "file": _file(content, record)}
     raise CannotExpressError(f"OpenAI takes no {content.type}")
 
 
-def _input_audio(audio: Audio) -> dict[str, Any]:
+def _input_audio(audio: Audio, record: bool) -> dict[str, Any]:
     mime_type, data = data_of(audio) or data_uri(audio.url or "")
     if not data:
         raise CannotExpressError("OpenAI needs the data of audio; a URL is not enough")
@@ -62,10 +75,13 @@ def _input_audio(audio: Audio) -> dict[str, Any]:
         raise CannotExpressError(
             f"OpenAI takes audio/wav and audio/mp3, but the MIME type is {mime_type or None!r:.100}"
         )
+    if not record:
+        require_base64(data, "OpenAI", "audio")
     return {"data": data, "format": format}
 
 
-def _file(content: PdfFileContent) -> dict[str, Any]:
-    found = cast(Data, sendable(content.pdf_file, _PDF_FILES))  # the rule has no addresses
+def _file(content: PdfFileContent, record: bool) -> dict[str, Any]:
+    rule = replace(_PDF_FILES, base64_only=not record)
+    found = cast(Data, sendable(content.pdf_file, rule))  # the rule has no addresses
     # OpenAI refuses a file without a name.
     return {"file_data": f"data:application/pdf;base64,{found.base64}", "filename": "file.pdf"}

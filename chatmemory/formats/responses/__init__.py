@@ -24,8 +24,8 @@ Not written, because OpenAI has no place for it and the model does not need it:
 - ``url`` of a PDF file that is here as data
 
 Of detail levels, medium is written as auto. Everything else that has no place is an ``UnsupportedContentError``: audio,
-video, images of other types than JPEG, PNG, GIF and WebP, and URLs of other schemes than http and https, among others.
-(In a record of what was said, images may be of any kind.) Base64 is not checked.
+video, images of other types than JPEG, PNG, GIF and WebP, URLs of other schemes than http and https, and data that is
+not Base64, among others. (In a record of what was said, images may be of any kind, and data may be anything.)
 
 What ``from_responses`` finds that messages here have no place for is kept aside, in the attribute ``openai_responses``:
 the items of an answer as they came, if it has IDs, reasoning, refusals, annotations or tools that ran at OpenAI. They

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from chatmemory.core.contents import Content, DetailLevel, ImageContent, PdfFileContent, TextContent
@@ -44,7 +45,7 @@ def text_or_parts(contents: tuple[Content, ...], *, record: bool = False) -> str
 
 
 def content_parts(contents: Iterable[Content], *, record: bool = False) -> list[dict[str, Any]]:
-    """Return the part for each content; for a record of what was said, images may be of any kind."""
+    """Return the part for each content; see :func:`chatmemory.formats.openai.part_writer.content_part`."""
     return [_part(content, record) for content in contents]
 
 
@@ -59,12 +60,12 @@ def _part(content: Content, record: bool) -> dict[str, Any]:
                 "detail": _DETAILS[content.detail_level],
             }
         case PdfFileContent():
-            return {"type": "input_file", **_file(content)}
+            return {"type": "input_file", **_file(content, record)}
     raise CannotExpressError(f"OpenAI's Responses take no {content.type}")
 
 
-def _file(content: PdfFileContent) -> dict[str, str]:
-    found = sendable(content.pdf_file, _PDF_FILES)
+def _file(content: PdfFileContent, record: bool) -> dict[str, str]:
+    found = sendable(content.pdf_file, replace(_PDF_FILES, base64_only=not record))
     if isinstance(found, str):
         return {"file_url": found}
     # OpenAI refuses data without a name.
