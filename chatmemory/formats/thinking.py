@@ -5,7 +5,7 @@ Which answers are stale, only the keeper of the memory knows. What follows from 
 - In the turn under way, thinking stays: an API may demand what led to the calls whose results are sent now.
 - In a turn that is over, thinking that was written behind stale thinking is stale, too, because that is not sent.
 - Answers between a call and its late result are stale, because the result is moved before them.
-- An answer that lost what a format kept aside is stale, because its thinking may have stood behind that.
+- Thinking behind something that is left out of an answer is stale, such as what a format kept aside.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, TypeVar
 
-from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
+from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.formats import naming_message
 from chatmemory.formats.rules import Repair, RepairReason
 from chatmemory.formats.validity import Valid
@@ -33,6 +33,8 @@ def without_stale_thinking(
     thinking: Thinking,
     without: Callable[[AiMessage], AiMessage | None],
     repairs: list[Repair],
+    stale: Collection[int] = (),
+    lost: Collection[int] = (),
 ) -> Valid:
     """Return a valid memory without the thinking that an API refuses.
 
@@ -41,7 +43,9 @@ def without_stale_thinking(
         given: the messages that it was made of.
         thinking: what may be sent.
         without: returns an answer without its thinking; None if it has none that would be sent.
-        repairs: those made so far; gets one for each answer that is changed.
+        repairs: gets one for each answer that is changed.
+        stale: the positions of more answers whose thinking is stale.
+        lost: the positions of the answers that have lost something, so that thinking behind them is stale.
 
     Raises:
         ValueError: ``thinking`` is another text.
@@ -50,8 +54,7 @@ def without_stale_thinking(
     if isinstance(thinking, str) and thinking not in ("all", "none"):
         raise ValueError(f'thinking must be "all", "none" or indexes of messages, but is: {thinking!r}')
     if thinking != "none":
-        changed = {repair.position for repair in repairs if repair.reason is RepairReason.REASONING}
-        thinking = set(valid.positions if thinking == "all" else thinking) - changed
+        thinking = set(valid.positions if thinking == "all" else thinking).difference(stale)
     messages = list(valid.messages)
 
     def rest_of(index: int) -> AiMessage | None:
@@ -59,23 +62,26 @@ def without_stale_thinking(
         with naming_message(given, valid.positions[index]):
             return without(message) if isinstance(message, AiMessage) else None
 
-    for index, rest in stale_answers(valid, thinking, rest_of):
+    for index, rest in stale_answers(valid, thinking, rest_of, lost):
         messages[index] = rest
         what = "Thinking was left out, because what stands before it has changed since."
         repairs.append(Repair(valid.positions[index], RepairReason.STALE_THINKING, what))
     return replace(valid, messages=messages)
 
 
-def stale_answers(valid: Valid, thinking: Thinking, without: Callable[[int], T | None]) -> Iterator[tuple[int, T]]:
+def stale_answers(
+    valid: Valid, thinking: Thinking, without: Callable[[int], T | None], lost: Collection[int] = ()
+) -> Iterator[tuple[int, T]]:
     """Yield the index of each answer whose thinking must not be sent, and the rest of it.
 
     Args:
         valid: the memory.
         thinking: what may be sent.
         without: returns the message with an index, in the valid memory, without its thinking; None if it has none.
+        lost: see :func:`without_stale_thinking`.
     """
     fresh = set(valid.positions if thinking == "all" else () if thinking == "none" else thinking)
-    under_way = len(valid.messages) if thinking == "none" else _turn_under_way(valid)
+    under_way = len(valid.messages) if thinking == "none" else _turn_under_way(valid.messages)
     latest_result = -1
     follows_stale = False
     for index, (position, message) in enumerate(zip(valid.positions, valid.messages, strict=True)):
@@ -88,12 +94,21 @@ def stale_answers(valid: Valid, thinking: Thinking, without: Callable[[int], T |
             if rest is not None:
                 follows_stale = True
                 yield index, rest
+        if position in lost:
+            follows_stale = True
 
 
-def _turn_under_way(valid: Valid) -> int:
-    """Return the index at which the turn under way begins if the memory ends with a tool's result; else the end."""
-    end = len(valid.messages)
-    if not end or not isinstance(valid.messages[-1], ToolExecutionResultMessage):
-        return end
-    users = (index for index in range(end - 1, -1, -1) if isinstance(valid.messages[index], UserMessage))
-    return next(users, 0)
+def _turn_under_way(messages: Sequence[ChatMessage]) -> int:
+    """Return the index at which the turn under way begins if the model goes on from a tool's result; else the end.
+
+    APIs take system messages apart, so these end no turn. A call that ends the memory gets its result in the request.
+    """
+    said = [(index, message) for index, message in enumerate(messages) if not isinstance(message, SystemMessage)]
+    match said[-1:]:
+        case [(_, ToolExecutionResultMessage())]:
+            pass
+        case [(_, AiMessage(tool_execution_requests=requests))] if requests:
+            pass
+        case _:
+            return len(messages)
+    return next((index for index, message in reversed(said) if isinstance(message, UserMessage)), 0)

@@ -26,15 +26,11 @@ class Transcript:
     turns: list[tuple[str, Parts]] = field(default_factory=list)
     """The speaker and the parts of each turn; no two neighbours have the same speaker."""
 
-    rearranged: list[int] = field(default_factory=list)
-    """The indexes, among the messages to be written, of those whose parts do not simply follow the parts before."""
-
 
 def write_transcript(
     valid: Valid,
     given: Sequence[ChatMessage],
     write: Callable[[ChatMessage], tuple[str, Parts]],
-    join: Callable[[Parts, Parts], Parts | None] = lambda before, parts: None,
 ) -> Transcript:
     """Write a valid memory.
 
@@ -42,8 +38,6 @@ def write_transcript(
         valid: the memory.
         given: the messages that it was made of.
         write: returns the speaker and the parts of a message that is not the system's.
-        join: is called with the parts of a turn and those of the next message of its speaker; returns them as one turn
-            has them, or None if the latter simply follow.
 
     Raises:
         UnsupportedContentError: ``write`` raised ``CannotExpressError``.
@@ -56,13 +50,7 @@ def write_transcript(
         with naming_message(given, position):
             speaker, parts = write(message)
         if transcript.turns and transcript.turns[-1][0] == speaker:
-            before = transcript.turns[-1][1]
-            turn = join(before, parts)
-            if turn is None:
-                before += parts
-            else:
-                transcript.rearranged.append(position)
-                transcript.turns[-1] = speaker, turn
+            transcript.turns[-1][1].extend(parts)
         else:
             transcript.turns.append((speaker, parts))
     return transcript

@@ -12,6 +12,7 @@ from llama_index.core.base.llms import types as li
 from openai.types.chat import ChatCompletionMessage
 from pydantic_ai import messages as pa
 
+from chatmemory import SystemMessage
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
 from chatmemory.contrib.openai_agents import DjangoSession
@@ -175,6 +176,19 @@ def test_the_turn_under_way_keeps_its_thinking(adapter: Any) -> None:
     assert adapter.signatures() == ["2"]
     _tell(adapter, ("answer", "3"))
     assert adapter.signatures() == []
+
+
+def test_the_turn_under_way_keeps_its_thinking_behind_a_system_message(adapter: Any) -> None:
+    """It ended in a tool, the instructions were changed, and it goes on."""
+    _conversation(20)
+    _tell(adapter, ("question", "Hi"), ("answer", "1"), ("question", "The time?"), ("call", "2"))
+    Conversation.objects.get().memory.add(SystemMessage("Be brief."))
+    assert adapter.signatures() == ["2"]
+    _tell(adapter, ("result", "noon"))
+    Conversation.objects.get().memory.add(SystemMessage("Be kind."))
+    assert adapter.signatures() == ["2"]
+    _tell(adapter, ("answer", "3"))
+    assert adapter.signatures() == [], "the last answer thought behind the stale one"
 
 
 @pytest.mark.parametrize("provider", ["openai", "google-gla"])

@@ -242,6 +242,24 @@ def test_thinking_of_the_turn_under_way_stays_beside_its_call() -> None:
     assert _signed(conversation.memory.to_format(FORMAT)) == 0
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_thinking_of_the_turn_under_way_stays_when_the_system_message_changes(first: bool) -> None:
+    """A turn that died in a tool goes on after a deployment with other instructions."""
+    conversation = Conversation.objects.create(window="messages", limit=20, always_keep_system_message_first=first)
+    conversation.memory.add(SystemMessage("Be brief."), UserMessage("Hi"))
+    conversation.memory.add(_think(conversation))
+    conversation.memory.add(UserMessage("What time is it?"))
+    conversation.memory.add(_think(conversation, "a"))
+    for _ in range(2):
+        conversation.memory.add(SystemMessage(f"Be kind {conversation.version}."))
+        blocks = conversation.memory.to_format(FORMAT)["messages"][3]["content"]
+        assert [block["type"] for block in blocks] == ["thinking", "text", "tool_use"]
+        assert _signed(conversation.memory.to_format(FORMAT)) == 1
+        conversation.memory.add(ToolExecutionResultMessage("a", "now", "noon"))
+    conversation.memory.add(AiMessage("It is noon."))
+    assert _signed(conversation.memory.to_format(FORMAT)) == 0
+
+
 def test_a_prefix_changes_right_after_a_message_left() -> None:
     conversation = Conversation.objects.create(window="messages", limit=6)
     conversation.memory.add(UserMessage("Hi"))

@@ -341,22 +341,43 @@ class TestWritten:
         read = from_anthropic([_turn([document, _text(" ")])])
         assert to_anthropic(read)["messages"] == [_turn([document])]
 
-    def test_thinking_comes_first_where_neighbours_become_one_turn(self) -> None:
+    def test_an_answer_behind_another_one_in_its_turn_loses_its_thinking(self) -> None:
         thinking = {"type": "thinking", "thinking": "hm", "signature": "s"}
         call = AiMessage(None, CALL.tool_execution_requests, thinking="hm", attributes={"thinking_signature": "s"})
         found: list[Any] = []
         written = to_anthropic([HI, AiMessage("Let me see."), call, RESULT], found.append)
-        assert written["messages"][1] == _answer(thinking, _text("Let me see."), USE)
+        assert_anthropic_accepts(written)
+        assert written["messages"][1] == _answer(_text("Let me see."), USE)
         assert [(repair.position, repair.reason) for repair in found] == [(2, "reasoning")]
         summary = {"type": "compaction", "content": "They said hello."}
         (summarized,) = from_anthropic([_answer(summary, _text("Let me see."))])
         written = to_anthropic([HI, summarized, call, RESULT])
-        assert written["messages"][1] == _answer(summary, thinking, _text("Let me see."), USE)
+        assert written["messages"][1] == _answer(summary, _text("Let me see."), USE)
         (summarized,) = from_anthropic([_answer(summary, thinking, USE)])
         written = to_anthropic([HI, AiMessage("a"), summarized, RESULT], pytest.fail)
         assert written["messages"][1] == _answer(_text("a"), summary, thinking, USE)
         written = to_anthropic([HI, call, RESULT, AiMessage("a"), AiMessage("b")], pytest.fail)
         assert written["messages"][1] == _answer(thinking, USE)
+        more = AiMessage("b", thinking="hm", attributes={"thinking_signature": "s"})
+        written = to_anthropic([HI, AiMessage("a", thinking="hm", attributes=more.attributes), more, HI], pytest.fail)
+        assert written["messages"][1] == _answer(thinking, _text("a"), thinking, _text("b"))
+
+    def test_thinking_behind_thinking_that_is_left_out_of_its_turn_is_stale(self) -> None:
+        thoughts = {"thinking": "hm", "attributes": {"thinking_signature": "s"}}
+        call = AiMessage(None, CALL.tool_execution_requests, **thoughts)
+        found: list[Any] = []
+        said = [HI, AiMessage("a"), call, RESULT, AiMessage("b", **thoughts), HI]
+        written = to_anthropic(said, found.append)
+        assert [turn["content"] for turn in written["messages"]] == ["Hi", [_text("a"), USE], [RESULT_BLOCK], "b", "Hi"]
+        assert [(repair.position, repair.reason) for repair in found] == [(2, "reasoning"), (4, "stale_thinking")]
+
+    def test_thinking_at_the_end_of_an_answer_is_told(self) -> None:
+        thinking = {"type": "thinking", "thinking": "hm", "signature": "s"}
+        (answer,) = from_anthropic([_answer(thinking, _text("x"), thinking)])
+        found: list[Any] = []
+        written = to_anthropic([HI, answer, HI], found.append)
+        assert written["messages"][1] == _answer(thinking, _text("x"))
+        assert [(repair.position, repair.reason) for repair in found] == [(1, "reasoning")]
 
     def test_thoughts_that_are_given_up_with_a_call_are_told(self) -> None:
         thoughts = [{"type": "thinking", "thinking": text, "signature": "s"} for text in "ab"]

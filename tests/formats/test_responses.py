@@ -281,7 +281,7 @@ class TestRepaired:
 
     def test_reasoning_after_which_nothing_is_said(self) -> None:
         read = from_responses([HI_ITEM, _said("x"), _reasoning("hm")])
-        assert self._repaired(read) == ([HI_ITEM, _said("x")], [])
+        assert self._repaired(read) == ([HI_ITEM, _said("x")], [(1, "reasoning")])
 
     @pytest.mark.parametrize(
         "answer",

@@ -51,6 +51,9 @@ CASES: dict[str, tuple[list[ChatMessage], Any, list[str], list[int]]] = {
     "and loses them when it is over": (TALK[:6], [], [], [1, 3, 5]),
     "a call that waits for its result is under way": (TALK[:4], [], ["2"], [1]),
     "but for none": (TALK[:5], "none", [], [1, 3]),
+    "a system message ends no turn": ([*TALK[:5], SystemMessage("Be brief.")], [], ["2"], [1]),
+    "nor does it after a call": ([*TALK[:4], SystemMessage("Be brief.")], [], ["2"], [1]),
+    "but an answer does before it": ([*TALK[:6], SystemMessage("Be brief.")], [], [], [1, 3, 5]),
     "a result that comes late is moved before an answer": (
         [HI, _answer("1", "a"), HI, _answer("2"), _result("a"), HI, _answer("3"), HI],
         "all",
@@ -79,13 +82,13 @@ def test_what_is_sent(messages: list[ChatMessage], thinking: Any, signatures: li
 def test_blocks_that_messages_cannot_express_stay_without_the_thinking() -> None:
     blocks = [
         {"type": "thinking", "thinking": "I search.", "signature": "1"},
-        {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}},
+        *SEARCH,
         {"type": "redacted_thinking", "data": "2"},
         {"type": "text", "text": "Found."},
     ]
     (answer,) = from_anthropic([{"role": "assistant", "content": blocks}])
     request = to_anthropic([HI, answer, HI], thinking=())
-    assert request["messages"][1]["content"] == [blocks[1], blocks[3]]
+    assert request["messages"][1]["content"] == [*SEARCH, blocks[4]]
     assert to_anthropic([HI, answer, HI])["messages"][1]["content"] == blocks
 
 

@@ -392,6 +392,8 @@ def test_a_repair_says_what_became_of_a_blank_text(given: list[ChatMessage], wha
 def _is_of(repair: Repair, message: ChatMessage) -> bool:
     """Whether a message can need a repair."""
     match repair.reason:
+        case "call_without_result" | "result_without_call" if "runs at the provider" in repair.what:
+            return isinstance(message, AiMessage) and bool(message.attributes)
         case "tool_call_id" | "arguments" | "call_without_result":
             return isinstance(message, AiMessage) and bool(message.tool_execution_requests)
         case "result_without_call" | "result_not_after_call" | "error_content":

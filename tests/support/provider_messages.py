@@ -39,15 +39,39 @@ def _answer_from_anthropic() -> st.SearchStrategy[ChatMessage]:
     said = st.builds(lambda text: {"type": "text", "text": text}, st.sampled_from(["", " ", "x", "x "]))
     ids = st.sampled_from(["a", "b", "a.b"])
     calls = st.builds(lambda id: {"type": "tool_use", "id": id, "name": "now", "input": {}}, ids)
+    servers = st.sampled_from(["srv_1", "srv_2"])
+    ran = st.one_of(
+        st.builds(lambda id: {"type": "server_tool_use", "id": id, "name": "web_search", "input": {}}, servers),
+        st.builds(lambda id: {"type": "web_search_tool_result", "tool_use_id": id, "content": []}, servers),
+        st.builds(
+            lambda id, tool: {
+                **{"type": "tool_use", "id": id, "name": "now", "input": {}},
+                "caller": {"type": "code_execution_20260120", "tool_id": tool},
+            },
+            ids,
+            servers,
+        ),
+    )
     summaries = st.builds(
         lambda text, signature: {"type": "compaction", "content": text, "signature": signature},
         st.sampled_from([None, "x"]),
         st.sampled_from([None, "s"]),
     )
-    lists = [st.lists(summaries, max_size=1), *(st.lists(blocks, max_size=2) for blocks in (thoughts, said, calls))]
-    return st.tuples(*lists).map(
-        lambda some: from_anthropic([_turn([block for blocks in some for block in blocks])])[0]
-    )
+    lists = [
+        st.lists(summaries, max_size=1),
+        *(st.lists(blocks, max_size=2) for blocks in (thoughts, said)),
+        st.lists(ran, max_size=3),
+        st.lists(thoughts, max_size=1),
+        st.lists(calls, max_size=2),
+    ]
+    return st.tuples(*lists).map(lambda some: from_anthropic([_turn(_thinking_first(some))])[0])
+
+
+def _thinking_first(lists: tuple[list[dict[str, Any]], ...]) -> list[dict[str, Any]]:
+    """Return the blocks of an answer that thinks in between only if it has done so first."""
+    summaries, thoughts, said, ran, more, calls = lists
+    thinks = any(block.get("signature") or block.get("data") for block in thoughts)
+    return [*summaries, *thoughts, *said, *ran, *(more if thinks else []), *calls]
 
 
 def _turn(blocks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -73,15 +97,23 @@ def _answer_from_openai() -> st.SearchStrategy[ChatMessage]:
         st.sampled_from([None, "fc_1", "fc_2"]),
         st.sampled_from(["", " ", "{}"]),
     )
-    lists = [st.lists(items, max_size=2) for items in (thoughts, texts, calls)]
+    searches = st.builds(
+        lambda id, status: {"type": "web_search_call", "id": id, "status": status, "action": {"type": "search"}},
+        st.sampled_from(["ws_1", "ws_2"]),
+        st.sampled_from(["completed", "failed", "in_progress", "searching", "incomplete"]),
+    )
+    lists = [st.lists(items, max_size=2) for items in (thoughts, searches, thoughts, texts, calls, thoughts)]
     items = st.tuples(*lists).map(lambda some: [item for items in some for item in items])
     return items.filter(bool).map(lambda items: from_responses(items)[0])
 
 
 def _answer_from_gemini() -> st.SearchStrategy[ChatMessage]:
     call = {"functionCall": {"name": "now", "args": {}}, "thoughtSignature": "c2ln"}
-    parts = st.sampled_from([{"text": "hm", "thought": True}, {"text": "x", "thoughtSignature": "c2ln"}, call])
-    return st.lists(parts, max_size=3).map(lambda parts: from_gemini([{"role": "model", "parts": parts}])[0])
+    code = [{"executableCode": {"code": "1", "language": "PYTHON"}}, {"codeExecutionResult": {"outcome": "OUTCOME_OK"}}]
+    tool = [{"toolCall": {"id": "s1", "toolType": "GOOGLE_MAPS"}}, {"toolResponse": {"id": "s1"}}]
+    said = [{"text": "hm", "thought": True}, {"text": "x", "thoughtSignature": "c2ln"}]
+    parts = st.sampled_from([*said, call, *code, *tool])
+    return st.lists(parts, max_size=4).map(lambda parts: from_gemini([{"role": "model", "parts": parts}])[0])
 
 
 def _langchain4j_answers() -> st.SearchStrategy[ChatMessage]:

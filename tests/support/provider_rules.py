@@ -134,6 +134,7 @@ def assert_responses_accept(items: list[dict[str, Any]]) -> None:
                 assert following.get("role") != "user"
             case _:
                 assert kind in _FROM_OPENAI
+                assert item.get("status", "completed") in ("completed", "failed"), "a call without its result"
     assert not open_calls, "calls without their results"
 
 
@@ -162,6 +163,7 @@ def assert_anthropic_accepts(request: dict[str, Any]) -> None:
     assert not any(signed[1:])
     first = int(signed[0])
     assert [turn["role"] for turn in turns] == [("user", "assistant")[(first + i) % 2] for i in range(len(turns))]
+    _assert_server_calls_are_answered(turns)
     used: set[str] = set()
     calls: list[str] = []
     for turn in turns:
@@ -174,15 +176,15 @@ def assert_anthropic_accepts(request: dict[str, Any]) -> None:
         for block in results:
             content = _blocks(block.get("content", []))
             _assert_texts_are_not_blank(content)
+            _assert_anthropic_takes(content)
             if block.get("is_error"):
                 assert content, "an error says something"
-            _assert_anthropic_takes(content)
                 assert {part["type"] for part in content} == {"text"}
         if turn["role"] == "user":
             assert {block["type"] for block in blocks} <= {"text", "image", "document", "tool_result"}
+            _assert_anthropic_takes(blocks)
             calls = []
             continue
-            _assert_anthropic_takes(blocks)
         summaries = [index for index, block in enumerate(blocks) if _is_summary(block)]
         seen = [block["type"] for block in blocks[max(summaries, default=0) :] if block["type"] != "compaction"]
         thinks = [kind in ("thinking", "redacted_thinking") for kind in seen]
@@ -207,8 +209,6 @@ def assert_anthropic_accepts(request: dict[str, Any]) -> None:
         assert last["text"] == last["text"].rstrip()
 
 
-def anthropic_signature(request: dict[str, Any]) -> str:
-    """Return the signature of what a model thinks behind a request: a hash of all that it has been sent."""
 def _assert_server_calls_are_answered(turns: list[dict[str, Any]]) -> None:
     """A call of a server's tool has its result behind it, before the user says more than results of tools.
 
@@ -246,6 +246,8 @@ def _assert_anthropic_takes(blocks: list[dict[str, Any]]) -> None:
                 _assert_is_base64(data)
 
 
+def anthropic_signature(request: dict[str, Any]) -> str:
+    """Return the signature of what a model thinks behind a request: a hash of all that it has been sent."""
     return _signature(_said(request))
 
 
@@ -284,6 +286,7 @@ def assert_gemini_accepts(request: dict[str, Any]) -> None:
     assert request["contents"]
     calls: list[tuple[str | None, str]] = []
     before = ""
+    _assert_what_ran_at_gemini_is_whole(request["contents"])
     for content in request["contents"]:
         # As the SDK sends it: whatever it does not know, it refuses.
         sent = Content.model_validate(content).model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -310,6 +313,25 @@ def assert_gemini_accepts(request: dict[str, Any]) -> None:
         assert before != "user" or responses
         before = "function" if responses else "user"
     assert not calls, "calls without their responses"
+
+
+def _assert_what_ran_at_gemini_is_whole(contents: list[dict[str, Any]]) -> None:
+    """Code has its result behind it, and so has a call of a server's tool, but in the turn under way."""
+    halves = {"executableCode": "codeExecutionResult", "toolCall": "toolResponse"}
+    waiting: list[tuple[str, str | None, int]] = []
+    for index, content in enumerate(contents):
+        if content["role"] == "user" and not all("functionResponse" in part for part in content["parts"]):
+            assert not waiting, "a call without its result"
+        for part in content["parts"]:
+            for call, result in halves.items():
+                if call in part:
+                    waiting.append((result, part[call].get("id"), index))
+                elif result in part:
+                    of = [other for other in waiting if other[:2] == (result, part[result].get("id"))]
+                    assert of, "a result without its call"
+                    waiting.remove(of[-1])
+        if content["role"] == "model":
+            assert all(at == index for _, _, at in waiting), "a call without its result"
 
 
 def _blocks(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:

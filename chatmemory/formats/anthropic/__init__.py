@@ -6,20 +6,24 @@ Anthropic wants the turns of the user and of the model to alternate, the user's 
 
 - system messages are written as ``system``, wherever they are; several become several blocks
 - neighbours of one role become one turn: results of tools and what the user says after them, above all. Anthropic
-  refuses a turn that has thinking and does not begin with it: thinking of a later neighbour is put first, and reported
+  refuses a turn that has thinking and does not begin with it: thinking of an answer behind another one that has none is
+  left out, and reported
 - what :mod:`chatmemory.formats.validity` says is repaired, and reported
 - white space at the end of the last turn, if that is an answer, is left out, and reported
 - thinking that is stale is left out, and reported: see :mod:`chatmemory.formats.thinking`
 - what ran at Anthropic is sent once: of an answer that was said again, only text and calls are sent, and that
   is reported
+- a call of a tool that runs at Anthropic is sent with its result: one without it, and a result without its call, are
+  left out, and reported. Calls of the last answer stay if nothing but results of tools is said after it: Anthropic runs
+  them when it gets the request, which is how an answer goes on that only paused
 - a summary that Anthropic signed (a ``compaction`` block) must be the first block, and the only summary that is signed:
   what was said before it is left out, and reported. One without a signature may be anywhere
 
 Not written, because Anthropic has no place for it and the model does not need it:
 
-- thinking without a signature (also if it was read without one), empty redacted thinking, and thinking after which
-  nothing is said: Anthropic refuses them. The signature is the attribute ``thinking_signature``, redacted thinking the
-  attribute ``redacted_thinking``, as in LangChain4j
+- thinking without a signature (also if it was read without one), and empty redacted thinking: Anthropic refuses them.
+  So it does with thinking after which nothing is said, which is left out and reported. The signature is the attribute
+  ``thinking_signature``, redacted thinking the attribute ``redacted_thinking``, as in LangChain4j
 - a blank text of an answer
 - other ``attributes``, but for what ``from_anthropic`` put there; ``name`` of a user message
 - ``tool_name`` of a tool result

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import takewhile
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby, takewhile
+from typing import Any, cast
 
 from chatmemory.core.arguments import tuple_of
-from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
-from chatmemory.formats import CannotExpressError
+from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
+from chatmemory.formats import CannotExpressError, naming_message
 from chatmemory.formats.anthropic.block_writer import (
     REDACTED_THINKING,
     THINKING_SIGNATURE,
@@ -28,13 +29,15 @@ from chatmemory.formats.anthropic.reader import (
 )
 from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces, without_refused
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell
+from chatmemory.formats.server_tools import Half, without_lone_halves
 from chatmemory.formats.thinking import Thinking, without_stale_thinking
 from chatmemory.formats.transcript import write_transcript
 from chatmemory.formats.validity import Valid, make_valid
 
 __all__ = ["to_anthropic"]
 
-_MOVED = "Thinking was put before what another answer of its turn says."
+_BEHIND_ANSWER = "Thinking was left out, because another answer begins its turn."
+_LEADS_NOWHERE = "Thinking was left out, because nothing is said after it."
 _SENT_BEFORE = "What ran at Anthropic was left out of an answer, because it was sent before."
 _OWN_ATTRIBUTES = (ATTRIBUTE, THINKING_SIGNATURE, REDACTED_THINKING)
 _RAN = ("server_tool_use", "mcp_tool_use")
@@ -82,9 +85,18 @@ def to_anthropic(
     sendable = list(without_refused(given, ATTRIBUTE, lambda answer: _sent_before(answer, sent), repairs))
     valid = make_valid(sendable, _RULES)
     repairs += [*valid.repairs, *given_up(sendable, valid, _kept_blocks)]
-    valid = without_stale_thinking(valid, given, thinking, _without_thinking, repairs)
-    transcript = write_transcript(valid, given, _blocks, _thinking_first)
-    repairs += [Repair(position, RepairReason.REASONING, _MOVED) for position in transcript.rearranged]
+    lost = {repair.position for repair in repairs if repair.reason is RepairReason.REASONING}
+    valid, behind = without_lone_halves(valid, _kept_blocks, _half, _with_blocks, repairs)
+    lost |= {position for position, blocks in behind.items() if any(map(is_thinking, blocks))}
+    valid, later = _without_later_thinking(valid, given, repairs)
+    valid = without_stale_thinking(valid, given, thinking, _without_thinking, repairs, lost, {*lost, *behind, *later})
+    thinks_last: list[AiMessage] = []
+    transcript = write_transcript(valid, given, lambda message: _blocks(message, thinks_last))
+    repairs += [
+        Repair(position, RepairReason.REASONING, _LEADS_NOWHERE)
+        for position, message in zip(valid.positions, valid.messages, strict=True)
+        if any(message is answer for answer in thinks_last)
+    ]
     role, blocks = transcript.turns[-1]
     if role == "assistant":
         repairs += _strip_end(blocks, valid)
@@ -94,12 +106,16 @@ def to_anthropic(
     return ({"system": _content(system)} if system else {}) | {"messages": turns}
 
 
-def _blocks(message: ChatMessage) -> tuple[str, list[dict[str, Any]]]:
+def _blocks(message: ChatMessage, thinks_last: list[AiMessage]) -> tuple[str, list[dict[str, Any]]]:
+    """Return who speaks, and the blocks. ``thinks_last`` gets an answer that ends with thinking, which is left out."""
     match message:
         case UserMessage():
             return "user", _user_blocks(message)
         case AiMessage():
-            return "assistant", _answer_blocks(message)
+            blocks = _sendable_blocks(message)
+            if is_thinking(blocks[-1]):
+                thinks_last.append(message)
+            return "assistant", _without_last_thinking(blocks)
         case ToolExecutionResultMessage():
             return "user", [_tool_result(message)]
     raise CannotExpressError("Anthropic has no such messages")
@@ -123,19 +139,45 @@ def _kept_blocks(message: AiMessage) -> list[dict[str, Any]] | None:
 
 def _sent_before(message: AiMessage, sent: set[str]) -> str | None:
     """Return what must be left out because its IDs are among those sent; otherwise None, and add the IDs to them."""
-    ids = {str(block.get("id")) for block in _kept_blocks(message) or () if block["type"] in _RAN}
-    if not sent.isdisjoint(ids):
+    ids = [str(block.get("id")) for block in _kept_blocks(message) or () if block["type"] in _RAN]
+    if len({*ids}) < len(ids) or not sent.isdisjoint(ids):
         return _SENT_BEFORE
     sent.update(ids)
     return None
 
 
+def _half(block: dict[str, Any]) -> Half:
+    """Return what a block is in the run of a tool at Anthropic."""
+    caller = block.get("caller")
+    tool_id = caller.get("tool_id") if isinstance(caller, Mapping) else None
+    code = tool_id if isinstance(tool_id, str) else None
+    if block["type"] in _RAN:
+        return Half("call", str(block.get("id")), code)
+    if block["type"].endswith("_tool_result"):
+        return Half("result", str(block.get("tool_use_id")), code)
+    return Half(caller=code)
+
+
+def _with_blocks(message: AiMessage, blocks: list[dict[str, Any]]) -> AiMessage | None:
+    """Return an answer with other blocks, which say the same; None if Anthropic would get none of them."""
+    attributes = {**message.attributes, ATTRIBUTE: {"content": blocks}}
+    rest = AiMessage(message.text, message.tool_execution_requests, thinking=message.thinking, attributes=attributes)
+    return rest if _answer_blocks(rest) else None
+
+
 def _answer_blocks(message: AiMessage) -> list[dict[str, Any]]:
-    kept = _kept_blocks(message)
-    blocks = _sendable(answer_blocks(message) if kept is None else kept)
+    return _without_last_thinking(_sendable_blocks(message))
+
+
+def _without_last_thinking(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     while blocks and is_thinking(blocks[-1]):
         blocks.pop()
     return blocks
+
+
+def _sendable_blocks(message: AiMessage) -> list[dict[str, Any]]:
+    kept = _kept_blocks(message)
+    return _sendable(answer_blocks(message) if kept is None else kept)
 
 
 def _without_thinking(message: AiMessage) -> AiMessage | None:
@@ -153,16 +195,36 @@ def _sendable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [block for block in blocks if is_sendable(block)]
 
 
-def _thinking_first(before: list[dict[str, Any]], blocks: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    """Return the blocks of two neighbours as a turn that begins with its thinking; None if they simply follow."""
-    first = list(takewhile(lambda block: is_thinking(block) or is_compaction(block), blocks))
-    if not any(map(is_thinking, first)) or any(map(is_summary, first)):
-        return None
-    summaries = list(takewhile(is_compaction, before))
-    said = before[len(summaries) :]
-    if not said or is_thinking(said[0]):
-        return None
-    return [*summaries, *first, *said, *blocks[len(first) :]]
+def _without_later_thinking(
+    valid: Valid, given: Sequence[ChatMessage], repairs: list[Repair]
+) -> tuple[Valid, list[int]]:
+    """Return a valid memory whose answers do not begin to think behind what another one says in the same turn.
+
+    Anthropic refuses a turn that has thinking and does not begin with it, and thinking that is moved is not the model's
+    any more.
+
+    Returns:
+        The memory, and the positions of the answers that have lost their thinking.
+    """
+    messages = list(valid.messages)
+    positions = []
+    said = [index for index, message in enumerate(messages) if not isinstance(message, SystemMessage)]
+    for is_answer, group in groupby(said, lambda index: isinstance(messages[index], AiMessage)):
+        neighbours = list(group)
+        begins_with: list[dict[str, Any]] = []
+        for index in neighbours if is_answer and len(neighbours) > 1 else ():
+            message = cast(AiMessage, messages[index])
+            with naming_message(given, valid.positions[index]):
+                blocks = _answer_blocks(message)
+            first = list(takewhile(lambda block: is_thinking(block) or is_compaction(block), blocks))
+            if any(map(is_summary, first)):
+                begins_with = []
+            elif begins_with and not is_thinking(begins_with[0]) and any(map(is_thinking, first)):
+                messages[index] = _without_thinking(message) or message
+                positions.append(valid.positions[index])
+            begins_with = begins_with or [block for block in blocks if not is_compaction(block)]
+    repairs += [Repair(position, RepairReason.REASONING, _BEHIND_ANSWER) for position in positions]
+    return replace(valid, messages=messages), positions
 
 
 def _tool_result(message: ToolExecutionResultMessage) -> dict[str, Any]:

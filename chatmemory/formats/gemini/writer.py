@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 from chatmemory.core.arguments import tuple_of
 from chatmemory.core.messages import (
@@ -27,11 +27,18 @@ from chatmemory.formats.gemini.reader import (
 )
 from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces
 from chatmemory.formats.rules import Names, Repair, Rules, tell
+from chatmemory.formats.server_tools import Half, without_lone_halves
 from chatmemory.formats.transcript import write_transcript
 from chatmemory.formats.validity import make_valid
 
 __all__ = ["to_gemini"]
 
+_HALVES: tuple[tuple[Literal["call", "result"], str, str], ...] = (
+    ("call", "code", "executableCode"),
+    ("result", "code", "codeExecutionResult"),
+    ("call", "tool", "toolCall"),
+    ("result", "tool", "toolResponse"),
+)
 _RULES = Rules(
     ids=Names(None, 64),
     unique_ids=False,
@@ -58,8 +65,10 @@ def to_gemini(messages: Iterable[ChatMessage], on_repair: Callable[[Repair], obj
     """
     given: tuple[ChatMessage, ...] = tuple_of(ChatMessage, messages, "messages")
     valid = make_valid(given, _RULES)
+    repairs = [*valid.repairs, *given_up(given, valid, _kept_parts)]
+    valid, _ = without_lone_halves(valid, _kept_parts, _half, _with_parts, repairs)
     transcript = write_transcript(valid, given, _Writer().speaker_and_parts)
-    tell([*valid.repairs, *given_up(given, valid, _kept_parts)], on_repair)
+    tell(repairs, on_repair)
     system = [{"text": text} for text in transcript.system]
     contents = [
         {"role": "model" if speaker == "model" else "user", "parts": parts} for speaker, parts in transcript.turns
@@ -104,6 +113,21 @@ def _kept_parts(message: AiMessage) -> list[dict[str, Any]] | None:
     return kept_pieces(
         message, ATTRIBUTE, "parts", clean_parts, lambda parts: is_same_answer(read_answer(parts), message)
     )
+
+
+def _half(part: dict[str, Any]) -> Half:
+    """Return what a part is in the run of a tool at Gemini."""
+    for kind, tool, key in _HALVES:
+        if key in part:
+            return Half(kind, (tool, str(part[key].get("id"))))
+    return Half()
+
+
+def _with_parts(message: AiMessage, parts: list[dict[str, Any]]) -> AiMessage | None:
+    """Return an answer with other parts, which say the same; None if Gemini would get none of them."""
+    attributes = {**message.attributes, ATTRIBUTE: {"parts": parts}}
+    rest = AiMessage(message.text, message.tool_execution_requests, thinking=message.thinking, attributes=attributes)
+    return rest if _answer_parts(rest) else None
 
 
 def _answer_parts(message: AiMessage) -> list[dict[str, Any]]:

@@ -11,13 +11,16 @@ refuses the other items of an answer whose reasoning is missing. So an answer wi
 sent as text and calls only, and that is reported, too. Ask for ``include=["reasoning.encrypted_content"]`` to have it
 sent.
 
+A call of a tool that runs at OpenAI is sent once it has completed or failed: one that was cut off is left out, and
+reported. So is reasoning that led to nothing else, and reasoning after which nothing is said.
+
 OpenAI refuses an item whose ID another one has, or whose ID is empty. Such an answer is sent as text and calls, which
 need no IDs, and that is reported. Leaving out the ID alone would not do: not every server takes reasoning without one,
 nor other items whose reasoning is missing; and if the same answer was said twice, its reasoning was sent already.
 
 Not written, because OpenAI has no place for it and the model does not need it:
 
-- ``thinking`` and ``attributes``, but for what ``from_responses`` put there, and reasoning after which nothing is said
+- ``thinking`` and ``attributes``, but for what ``from_responses`` put there
 - ``name`` of a user message; ``is_error`` and ``tool_name`` of a tool result
 - an empty text of an answer
 - ``revised_prompt`` of an image, and its Base64 and MIME type when it has a URL that OpenAI fetches

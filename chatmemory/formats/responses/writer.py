@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from chatmemory.core.arguments import tuple_of
@@ -13,13 +13,16 @@ from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces,
 from chatmemory.formats.pairing import arguments_text
 from chatmemory.formats.responses.item_writer import answer_items, text_or_parts
 from chatmemory.formats.responses.reader import ATTRIBUTE, clean_items, read_answer
-from chatmemory.formats.rules import Names, Repair, Rules, tell
+from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell
+from chatmemory.formats.server_tools import WITHOUT_RESULT
 from chatmemory.formats.validity import make_valid
 
 __all__ = ["to_responses"]
 
 _NOT_ENCRYPTED = "Reasoning that is not encrypted was left out; of its answer only the text and the calls were sent."
+_LEADS_NOWHERE = "Reasoning was left out, because nothing that is sent comes after it."
 _SAME_ID = "Items whose IDs are empty or were sent before were left out; of their answer only text and calls were sent."
+_RAN = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call")
 _RULES = Rules(
     ids=Names(None, 64),
     unique_ids=True,
@@ -54,7 +57,7 @@ def to_responses(
         sendable = list(without_refused(given, ATTRIBUTE, lambda answer: _problem(_sent(answer), sent), repairs))
         valid = make_valid(sendable, _RULES)
         written, positions = valid.messages, valid.positions
-        repairs += [*valid.repairs, *given_up(sendable, valid, _kept)]
+        repairs += [*_left_out(sendable), *valid.repairs, *given_up(sendable, valid, _kept)]
     new_ids = unused_ids(used_ids(written))
     calls = CallIds(lambda number: next(new_ids))
     items: list[dict[str, Any]] = []
@@ -94,19 +97,51 @@ def _items(message: ChatMessage, calls: CallIds, repair: bool) -> list[dict[str,
     raise CannotExpressError("OpenAI has no such messages")
 
 
+def _left_out(messages: Iterable[ChatMessage]) -> Iterator[Repair]:
+    """Yield the repairs of answers that are sent without some of the items that were kept aside."""
+    for position, message in enumerate(messages):
+        if isinstance(message, AiMessage):
+            kept = _kept(message)
+            sent = _sendable(kept)
+            if any(map(_is_unfinished, kept)):
+                yield Repair(position, RepairReason.CALL_WITHOUT_RESULT, WITHOUT_RESULT)
+            if sent and len(list(filter(_is_reasoning, sent))) < len(list(filter(_is_reasoning, kept))):
+                yield Repair(position, RepairReason.REASONING, _LEADS_NOWHERE)
+
+
 def _sent(message: AiMessage) -> list[dict[str, Any]]:
-    """Return the items that ``from_responses`` kept aside, without reasoning that leads to nothing."""
-    items = _kept(message)
-    while items and items[-1].get("type") == "reasoning":
-        items.pop()
+    """Return those of the items that ``from_responses`` kept aside which OpenAI takes."""
+    items = _sendable(_kept(message))
     for item in items:
         if item.get("type") == "function_call":
             item["arguments"] = arguments_text(item["arguments"])
     return items
 
 
+def _sendable(kept: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the items without calls that OpenAI has not finished, and without reasoning that leads to nothing else."""
+    items: list[dict[str, Any]] = []
+    leads_on = False
+    for item in reversed(kept):
+        if _is_unfinished(item):
+            leads_on = leads_on and not _is_reasoning(items[-1])
+        elif leads_on or not _is_reasoning(item):
+            items.append(item)
+            leads_on = True
+    return items[::-1]
+
+
+def _is_reasoning(item: dict[str, Any]) -> bool:
+    return bool(item.get("type") == "reasoning")
+
+
+def _is_unfinished(item: dict[str, Any]) -> bool:
+    """Return whether an item is the call of a tool that runs at OpenAI and has no outcome."""
+    return item.get("type") in _RAN and item.get("status", "completed") not in ("completed", "failed")
+
+
 def _is_encrypted(items: list[dict[str, Any]]) -> bool:
-    return all(item.get("encrypted_content") for item in items if item.get("type") == "reasoning")
+    return all(item.get("encrypted_content") for item in items if _is_reasoning(item))
 
 
 def _kept(message: AiMessage) -> list[dict[str, Any]]:

@@ -1,0 +1,139 @@
+"""Calls of tools that run at the provider, and their results: what a format kept aside of an answer.
+
+An API refuses such a call without its result, and a result without its call. An answer that only paused, or was cut
+off, has such a call; the half of a pair remains when a window evicts the answer with the other half.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
+from chatmemory.formats.rules import Repair, RepairReason
+from chatmemory.formats.validity import Valid
+
+__all__ = ["WITHOUT_RESULT", "Half", "without_lone_halves"]
+
+WITHOUT_RESULT = "A call of a tool that runs at the provider was left out, because it has no result."
+_WITHOUT_CALL = "A result of a tool that runs at the provider was left out, because its call is missing."
+_WITHOUT_CODE = "A call by code that ran at the provider became the model's own, because that code is missing."
+_SAYS_NOTHING = "An answer that says nothing else was left out."
+
+Piece = dict[str, Any]
+"""A block or a part of an answer."""
+
+
+@dataclass(frozen=True)
+class Half:
+    """What a piece is in the run of a tool at the provider."""
+
+    kind: Literal["call", "result", "none"] = "none"
+
+    of: Hashable = None
+    """What a call and its result have in common."""
+
+    caller: Hashable = None
+    """``of`` the call whose code makes this call. It is the field ``caller`` of the piece."""
+
+
+def without_lone_halves(
+    valid: Valid,
+    pieces_of: Callable[[AiMessage], list[Piece] | None],
+    half_of: Callable[[Piece], Half],
+    with_pieces: Callable[[AiMessage, list[Piece]], AiMessage | None],
+    repairs: list[Repair],
+) -> tuple[Valid, dict[int, list[Piece]]]:
+    """Return a valid memory without calls that have no result, and without results that have no call.
+
+    The result of a call stands behind it, in the same answer; or in a later one, if nothing but results of other tools
+    is in between, for then the provider runs its tool when it gets those. So a call of the last answer may still wait
+    for its result if nothing else has been said since, and so may the code that made a call of that answer.
+
+    Args:
+        valid: the memory.
+        pieces_of: returns a copy of the pieces that are kept of an answer; None if there are none.
+        half_of: returns what a piece is in the run of a tool.
+        with_pieces: returns an answer with other pieces; None if it says nothing then.
+        repairs: gets the repairs of each answer that is changed.
+
+    Returns:
+        The memory; and for the position of each answer that has lost a piece, the pieces behind the first lost one.
+    """
+    messages: list[ChatMessage | None] = list(valid.messages)
+    behind: dict[int, list[Piece]] = {}
+    turns = _turns(valid.messages)
+    for turn in turns:
+        said = [(index, piece, half_of(piece)) for index, answer in turn for piece in pieces_of(answer) or ()]
+        lone = _lone([half for _, _, half in said])
+        if turn and turn is turns[-1]:
+            lone.difference_update(_waiting(said, turn[-1][0]))
+        known: set[Hashable] = {None}
+        rests: defaultdict[int, list[Piece]] = defaultdict(list)
+        changed: defaultdict[int, list[Repair]] = defaultdict(list)
+        for number, (index, piece, half) in enumerate(said):
+            position = valid.positions[index]
+            if number in lone:
+                changed[index].append(_left_out(position, half))
+                behind.setdefault(position, [])
+                continue
+            if half.caller not in known:
+                changed[index].append(Repair(position, RepairReason.REASONING, _WITHOUT_CODE))
+                del piece["caller"]
+            if half.kind == "call":
+                known.add(half.of)
+            rests[index].append(piece)
+            if position in behind:
+                behind[position].append(piece)
+        for index, answer in turn:
+            if index in changed:
+                repairs += dict.fromkeys(changed[index])
+                messages[index] = with_pieces(answer, rests[index])
+                if messages[index] is None:
+                    repairs.append(Repair(valid.positions[index], RepairReason.BLANK, _SAYS_NOTHING))
+    remaining = [index for index, message in enumerate(messages) if message is not None]
+    return replace(
+        valid,
+        messages=[message for message in messages if message is not None],
+        positions=[valid.positions[index] for index in remaining],
+    ), behind
+
+
+def _turns(messages: Sequence[ChatMessage]) -> list[list[tuple[int, AiMessage]]]:
+    """Return the answers behind each user message, and first those before any, with their indexes."""
+    turns: list[list[tuple[int, AiMessage]]] = [[]]
+    for index, message in enumerate(messages):
+        if isinstance(message, UserMessage):
+            turns.append([])
+        elif isinstance(message, AiMessage):
+            turns[-1].append((index, message))
+    return turns
+
+
+def _lone(halves: Sequence[Half]) -> set[int]:
+    waiting: defaultdict[Hashable, list[int]] = defaultdict(list)
+    lone: set[int] = set()
+    for number, half in enumerate(halves):
+        if half.kind == "call":
+            waiting[half.of].append(number)
+        elif half.kind == "result" and waiting[half.of]:
+            waiting[half.of].pop()
+        elif half.kind == "result":
+            lone.add(number)
+    return lone.union(*waiting.values())
+
+
+def _waiting(said: Sequence[tuple[int, Piece, Half]], last: int) -> Iterator[int]:
+    """Yield the numbers of the calls that the provider runs next if it gets an answer, the last, and results alone."""
+    callers = {half.caller for index, _, half in said if index == last}
+    for number, (index, _, half) in enumerate(said):
+        if half.kind == "call" and (index == last or half.of in callers):
+            yield number
+
+
+def _left_out(position: int, half: Half) -> Repair:
+    if half.kind == "call":
+        return Repair(position, RepairReason.CALL_WITHOUT_RESULT, WITHOUT_RESULT)
+    return Repair(position, RepairReason.RESULT_WITHOUT_CALL, _WITHOUT_CALL)
