@@ -37,3 +37,13 @@ class NativeForms:
         """Return this framework's form as canonical text, to compare it; None if the column has none."""
         form = None if column is None else json.loads(column).get(self.framework)
         return None if form is None else json.dumps(form, sort_keys=True)
+
+    def onto(self, column: str | None, new: str | None) -> str | None:
+        """Return the column of a message that had ``column``, and of which this framework now has the form in ``new``.
+
+        The forms of other frameworks stay: the message is the same.
+        """
+        kept = {} if column is None else json.loads(column)
+        kept.pop(self.framework, None)
+        forms = kept | ({} if new is None else json.loads(new))
+        return json.dumps(forms, separators=(",", ":")) if forms else None

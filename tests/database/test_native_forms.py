@@ -81,6 +81,30 @@ class TestSet:
         assert (kept.pk, replaced.native_of("fw")) == (first.pk, {"new": True})
         assert replaced.pk != second.pk
 
+    def test_another_form_of_a_message_is_said_no_second_time(self) -> None:
+        memory = _memory()
+        memory.add([A, B, B], ["first", "second", "third"])
+        conversation = Conversation.objects.get()
+        conversation.memory.pin(2)
+        memory.set([A, B, B, A], ["first", "second", "changed", None])
+        assert _forms(_retained(memory)) == ["first", "second", "changed", None]
+        assert [row.message for row in memory.messages.history()] == [A, B, B, A]
+        (pinned,) = conversation.messages.pinned()
+        assert pinned.native_of("fw") == "changed"
+        assert (pinned.origin, pinned.covers_from, pinned.covers_to) == ("copy", 2, 2)
+        conversation.refresh_from_db()
+        assert conversation.message_count == 4
+
+    def test_a_copy_keeps_the_forms_of_other_frameworks(self) -> None:
+        _memory(framework="other").add([A], [ODD])
+        memory = _memory()
+        memory.set([A], [{"x": 1}])
+        (row,) = _retained(memory)
+        assert (row.native_of("fw"), row.native_of("other")) == ({"x": 1}, ODD)
+        memory.set([A], [None])
+        (row,) = _retained(memory)
+        assert (row.native_of("fw"), row.native_of("other")) == (None, ODD)
+
     def test_another_frameworks_form_is_no_difference(self) -> None:
         _memory(framework="other").add([A, B], [ODD, ODD])
         memory = _memory()

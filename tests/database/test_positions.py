@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.database.operations.positions import longest_common_subsequence, orders_between
+from chatmemory.database.operations.positions import longest_common_subsequence, orders_between, pairs_between
 
 SEQUENCES = st.lists(st.integers(0, 4), max_size=12)
 
@@ -72,6 +73,21 @@ class TestLongestCommonSubsequence:
             assert all(before[i] == after[j] for i, j in pairs)
             assert all(a[0] < b[0] for a, b in pairwise(pairs))
             assert [place for _index, place in pairs] == list(kept)
+
+
+class TestPairsBetween:
+    @given(SEQUENCES, SEQUENCES, st.randoms())
+    def test_cross_none_of_the_pairs_and_are_the_most(self, old: list[int], new: list[int], random: Random) -> None:
+        count = random.randint(0, min(len(old), len(new)))
+        pairs = list(zip(*(sorted(random.sample(range(len(side)), count)) for side in (old, new)), strict=True))
+        more = pairs_between(pairs, old, new)
+        assert all(old[i] == new[j] for i, j in more)
+        assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(sorted([*pairs, *more])))
+        ends = pairwise([(-1, -1), *pairs, (len(old), len(new))])
+        assert len(more) == sum(naive_length(old[a + 1 : c], new[b + 1 : d]) for (a, b), (c, d) in ends)
+
+    def test_of_a_message_that_only_changed_its_metadata(self) -> None:
+        assert pairs_between([(0, 0), (2, 2)], "abcd", "abcd") == [(1, 1), (3, 3)]
 
 
 class TestOrdersBetween:

@@ -25,6 +25,12 @@ class Namespace(models.Model):
         Conversation, on_delete=cascade_with_rows, related_name="langgraph_namespaces", db_index=False
     )
     name = ExactCharField(max_length=700, blank=True)
+    mirrored = ExactCharField(
+        max_length=64,
+        blank=True,
+        default="",
+        help_text="The version of the messages that the memory mirrors; empty if they are none.",
+    )
 
     if TYPE_CHECKING:
         conversation_id: Any

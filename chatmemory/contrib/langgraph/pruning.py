@@ -10,7 +10,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from chatmemory.contrib.langgraph.deletion import delete_namespaces
 from chatmemory.contrib.langgraph.delta import line
-from chatmemory.contrib.langgraph.mirror import MESSAGES, follow, followed_until, messages_at, newest
+from chatmemory.contrib.langgraph.mirror import MESSAGES, follow, mirror, mirrored_messages
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.threads import Threads, insert, namespace_of
 from chatmemory.core.arguments import require_list
@@ -141,22 +141,23 @@ def _followed(serde: SerializerProtocol, act: Callable[[Conversation], None]) ->
 
     def work(change: Change) -> None:
         conversation = change.conversation
-        before = _current(serde, conversation)
+        root = _root(conversation)
+        before = [] if root is None else mirrored_messages(serde, root)
         act(conversation)
-        now = _current(serde, conversation)
-        if before is not None and now is not None:
-            follow(conversation, before, now)
+        root = _root(conversation)
+        if root is None:
+            follow(conversation, before, [], goes_on=False)
+            return
+        # Of a delta channel, the last snapshot is what is known of the messages.
+        head = next((row for row in line(root) if row.versions.get(MESSAGES, "") is not None), None)
+        mirror(serde, conversation, root, head, before)
 
     return work
 
 
-def _current(serde: SerializerProtocol, conversation: Conversation) -> Any:
-    root = _namespaces(conversation).filter(name="").first()
-    if root is None:
-        return []
-    row = newest(root)
-    is_delta = row is not None and row.versions.get(MESSAGES, "") is None
-    return followed_until(serde, root, row) if is_delta else messages_at(serde, row)
+def _root(conversation: Conversation) -> Namespace | None:
+    found: Namespace | None = _namespaces(conversation).filter(name="").first()
+    return found
 
 
 def _namespaces(conversation: Conversation) -> Any:

@@ -7,16 +7,18 @@
     graph.invoke({"messages": [("user", "Hi")]}, {"configurable": {"thread_id": "support-42"}})
 
 A thread is the owner's conversation whose memory ID is the thread's ID. The channel ``messages`` of the root graph is
-mirrored in its memory, in the transaction of the checkpoint: a new message is added, a changed one (by its ID) takes
-the place of the old, a removed one is evicted as rewritten. So the admin, REST and every other framework read it, and
-history keeps all.
+mirrored in its memory, in the transaction of the checkpoint, by the IDs of the messages and in their order: a new
+message is added, a changed one takes the place of the old, a removed one is evicted as rewritten. So the admin, REST
+and every other framework read it. History keeps all, and has each message once: one that moved, returned, or changed
+only its ID or metadata, is a copy.
 
 - The state of the graph belongs to the graph: only its own nodes trim it. The window of the conversation bounds the
   memory that other programs read, and a memory holds one system message at a time.
-- The memory follows the checkpoint from which the next run continues: a fork in the past evicts the messages after it.
+- The memory follows the checkpoint from which the next run continues: a fork in the past evicts the messages after it,
+  and of two runs at once, the memory has what the newest checkpoint has. What the window evicted stays evicted.
   Deleting a thread evicts its messages. To delete them, erase the conversation, which deletes its checkpoints too.
-- Messages of other programs stay, but a graph does not read them by itself: :meth:`DjangoSaver.messages` starts or
-  continues one with them.
+- Messages of other programs stay where they are, but a graph does not read them by itself:
+  :meth:`DjangoSaver.messages` starts or continues one with them.
 - A channel of another name, or with values that are not LangChain's messages, is stored and not mirrored; a
   ``DeltaChannel`` is mirrored whenever it takes a snapshot.
 

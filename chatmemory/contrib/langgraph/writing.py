@@ -10,7 +10,7 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, ChannelVersions, Checkpoin
 from langgraph.checkpoint.base import Checkpoint as LangGraphCheckpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from chatmemory.contrib.langgraph.mirror import MESSAGES, follow, followed_until, messages_at, newest
+from chatmemory.contrib.langgraph.mirror import MESSAGES, mirror, mirrored_messages, newest
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.threads import Threads, insert, namespace_of, storable_text
 from chatmemory.database.change import Change
@@ -70,10 +70,6 @@ def put(
         database = conversation._state.db or "default"
         namespace = namespace_of(conversation, name)
         last = None if name else newest(namespace)
-        # A fork continues from other messages though it writes none.
-        may_differ = MESSAGES in new_versions or last is None or last.checkpoint_id != parent_id
-        follows = not name and may_differ
-        before = followed_until(serde, namespace, last) if follows else []
         insert(
             database,
             [
@@ -94,9 +90,11 @@ def put(
         )
         written = ["parent_checkpoint_id", "run_id", "state_type", "state", "versions", "metadata_type", "metadata"]
         insert(database, [row], ["namespace", "checkpoint_id", "conversation"], written)
-        now = messages_at(serde, newest(namespace)) if follows else None
-        if now is not None:
-            follow(conversation, before, now)
+        is_newest = last is None or last.checkpoint_id <= checkpoint_id
+        if not name and is_newest and versions.get(MESSAGES, "") not in (None, namespace.mirrored):
+            goes_on = last is not None and last.checkpoint_id == parent_id
+            before = mirrored_messages(serde, namespace)
+            mirror(serde, conversation, namespace, row, before, goes_on=goes_on)
 
     threads.change(configurable["thread_id"], work)
     return {

@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
+from itertools import pairwise
 
-__all__ = ["longest_common_subsequence", "orders_between"]
+__all__ = ["longest_common_subsequence", "orders_between", "pairs_between"]
 
 # If almost everything repeats, the longest common subsequence takes too long.
 _MOST_PAIRS = 200_000
@@ -49,6 +50,17 @@ def longest_common_subsequence(old: Sequence[Hashable], new: Sequence[Hashable])
         index, place, chain_ = chain_
         pairs.append((index, place))
     return pairs[::-1]
+
+
+def pairs_between(
+    pairs: Sequence[tuple[int, int]], old: Sequence[Hashable], new: Sequence[Hashable]
+) -> list[tuple[int, int]]:
+    """Return further pairs of indexes ``(in old, in new)``, of equal elements between the same two of ``pairs``."""
+    found = []
+    for (old_start, new_start), (old_end, new_end) in pairwise([(-1, -1), *pairs, (len(old), len(new))]):
+        between = longest_common_subsequence(old[old_start + 1 : old_end], new[new_start + 1 : new_end])
+        found += [(old_start + 1 + index, new_start + 1 + place) for index, place in between]
+    return found
 
 
 def _start_and_end(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:

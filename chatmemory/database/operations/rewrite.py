@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chatmemory.core.entries import EvictionReason
@@ -18,7 +18,7 @@ from chatmemory.database.operations.change_window import apply_window
 from chatmemory.database.operations.compaction.erase_summaries import restore_summaries, without_erased
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import entry_of, evicted_rows, placed_rows
-from chatmemory.database.operations.positions import longest_common_subsequence, orders_between
+from chatmemory.database.operations.positions import longest_common_subsequence, orders_between, pairs_between
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write
 from chatmemory.models import ORDER_STEP, Message, Origin
@@ -34,17 +34,21 @@ def rewrite(
     native: NativeForms | None = None,
     window: Window | None = None,
     from_foreign_memory: bool = False,
+    rows: Mapping[int, Message] | None = None,
 ) -> Change:
     """Make ``messages`` the memory. Rows that stay are kept, the others are evicted, the new ones are inserted.
 
     Args:
         target: the conversation.
         messages: the new memory, in order.
-        native: another framework's forms of them. A row stays only if it has an equal one.
+        native: another framework's forms of them. A row stays only if it has an equal one; where one with another form
+            stood, comes a copy.
         window: bounds the memory from now on, by default the row's window does. Messages that do not fit are evicted.
         from_foreign_memory: whether the caller is a memory with a window of its own, which adds in this way. Then only
             the rows that are missing in ``messages`` are evicted. New system messages, and new messages after the last
             one that stays, count as said. Otherwise all new messages are synthetic.
+        rows: by index in ``messages``, the rows that say the same, retained or evicted, of a caller that knows them, as
+            equal messages may be several; then the window evicts what does not fit. A row that cannot stay is copied.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing, and must not be made.
@@ -68,11 +72,12 @@ def rewrite(
             version=conversation.version + 1,
             from_foreign_memory=from_foreign_memory,
             native=native,
+            rows=rows,
         )
         inserted = plan.inserted
         restore_summaries(conversation, inserted)
         gone: list[Gone] = [(row, EvictionReason.REWRITTEN) for row in plan.left_out]
-        if not from_foreign_memory:
+        if not from_foreign_memory or rows is not None:
             fitted = Retained.fit([entry_of(row, bound) for row in plan.memory], bound)
             inserted = inserted + placed_rows(fitted, position + len(inserted), bound)
             gone += evicted_rows(fitted)
@@ -80,7 +85,7 @@ def rewrite(
             conversation.compacted_to = position  # nothing from before is wanted any more
         if inserted or gone:
             conversation.next_position += len(inserted)
-            rewritten = not from_foreign_memory or any(row.synthetic for row in inserted)
+            rewritten = not from_foreign_memory or any(row.synthetic for row in plan.inserted)
             write(change, inserted, gone, rewritten=rewritten)
 
     return target.change(work)
@@ -108,6 +113,7 @@ def plan_rewrite(
     version: int,
     from_foreign_memory: bool,
     native: NativeForms | None = None,
+    rows: Mapping[int, Message] | None = None,
 ) -> Rewrite:
     """Plan how the retained rows ``old`` become the unsaved rows ``new``, which are given their places.
 
@@ -119,20 +125,12 @@ def plan_rewrite(
         from_foreign_memory: whether new system messages, and new messages after all that stay, were said rather than
             made up.
         native: the forms of ``new``; a row of an equal message stays only if it has an equal one.
+        rows: see :func:`rewrite`.
     """
-
-    def key(row: Message) -> tuple[str | None, ...]:
-        return _key(row) if native is None else (*_key(row), native.comparable(row.native))
-
-    pairs = longest_common_subsequence([key(row) for row in old], [key(row) for row in new])
+    pairs, originals = _pairs(old, new, native) if rows is None else _known_pairs(old, new, native, rows)
     stay = {place: old[index] for index, place in pairs}
-    copies = set()
     while (full := _place(new, stay, position)) is not None:
-        original = stay.pop(full)
-        new[full].native = original.native
-        if original.is_pinned:
-            new[full].pins = open_pin("", version)
-        copies.add(full)
+        originals[full] = stay.pop(full)
     kept = {row.pk for row in stay.values()}
     left_out = [row for row in old if row.pk not in kept]
     gone = {_key(row) for row in left_out}
@@ -140,8 +138,8 @@ def plan_rewrite(
     for place, row in enumerate(new):
         # A system message that is left out elsewhere was only moved.
         was_said = _key(row) not in gone if isinstance(row.message, SystemMessage) else place > last
-        if place in copies:
-            row.origin = Origin.COPY
+        if place in originals:
+            _become_copy(row, originals[place], native, version)
         elif not (from_foreign_memory and was_said):
             row.origin = Origin.REWRITE
     _tell_covered(old, new, stay)
@@ -150,6 +148,49 @@ def plan_rewrite(
         inserted=[row for place, row in enumerate(new) if place not in stay],
         left_out=left_out,
     )
+
+
+Pairs = list[tuple[int, int]]
+
+
+def _pairs(
+    old: Sequence[Message], new: Sequence[Message], native: NativeForms | None
+) -> tuple[Pairs, dict[int, Message]]:
+    """Return which rows stay, as pairs of indexes ``(in old, in new)``, and by place the rows to copy."""
+    texts = list(map(_key, old)), list(map(_key, new))
+    if native is None:
+        return longest_common_subsequence(*texts), {}
+    whole = (
+        [(*key, native.comparable(row.native)) for key, row in zip(*side, strict=True)]
+        for side in zip(texts, (old, new), strict=True)
+    )
+    pairs = longest_common_subsequence(*whole)
+    return pairs, {place: old[index] for index, place in pairs_between(pairs, *texts)}
+
+
+def _known_pairs(
+    old: Sequence[Message], new: Sequence[Message], native: NativeForms | None, rows: Mapping[int, Message]
+) -> tuple[Pairs, dict[int, Message]]:
+    """Return the same of places whose rows the caller knows."""
+
+    def is_whole(place: int) -> bool:
+        return native is None or native.comparable(new[place].native) == native.comparable(rows[place].native)
+
+    same = [rows[place].pk if place in rows and is_whole(place) else None for place in range(len(new))]
+    pairs = longest_common_subsequence([row.pk for row in old], same)
+    stay = {place for _index, place in pairs}
+    return pairs, {place: row for place, row in rows.items() if place not in stay}
+
+
+def _become_copy(row: Message, original: Message, native: NativeForms | None, version: int) -> None:
+    """Make the unsaved ``row`` a copy of another one, with its pin and the forms that other frameworks have of it."""
+    row.native = original.native if native is None else native.onto(original.native, row.native)
+    row.origin = Origin.COPY
+    row.covers_from = row.covers_to = original.position
+    if original.origin in (Origin.COPY, Origin.CLEARED) and original.covers_from is not None:
+        row.covers_from, row.covers_to = original.covers_from, original.covers_to
+    if original.is_pinned:
+        row.pins = open_pin("", version)
 
 
 def _tell_covered(old: Sequence[Message], new: Sequence[Message], stay: dict[int, Message]) -> None:
@@ -165,7 +206,7 @@ def _tell_covered(old: Sequence[Message], new: Sequence[Message], stay: dict[int
     for place, row in enumerate(new):
         if place in stay:
             gap += 1
-        elif row.synthetic and gaps[gap]:
+        elif row.synthetic and row.covers_from is None and gaps[gap]:
             row.covers_from, row.covers_to = min(gaps[gap]), max(gaps[gap])
 
 

@@ -20,6 +20,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', chatmemory.models.fields.ExactCharField(blank=True, max_length=700)),
+                ('mirrored', chatmemory.models.fields.ExactCharField(blank=True, default='', help_text='The version of the messages that the memory mirrors; empty if they are none.', max_length=64)),
                 ('conversation', models.ForeignKey(db_index=False, on_delete=chatmemory.contrib.langgraph.deletion.cascade_with_rows, related_name='langgraph_namespaces', to='chatmemory.conversation')),
             ],
             options={
