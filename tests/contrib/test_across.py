@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from langchain_core import messages as lc
 from langgraph.graph import START, MessagesState, StateGraph
 from llama_index.core.base.llms import types as li
+from llama_index.core.storage.chat_store.base_db import MessageStatus
 from pydantic_ai import messages as pa
 from rest_framework.test import APIClient
 
@@ -331,6 +333,77 @@ ADAPTERS = {
     "pydantic_ai": (_write_pydantic_ai, [_read_pydantic_ai]),
     "llama-index": (_write_llama_index, [_read_llama_index, _read_llama_index_async]),
 }
+
+
+def _pop_items() -> tuple[list[Any], list[Any]]:
+    session = DjangoSession(ID)
+
+    async def use() -> tuple[list[Any], list[Any]]:
+        items: list[Any] = await session.get_items()
+        return items, [await session.pop_item() for _ in items][::-1]
+
+    return asyncio.run(use())
+
+
+def _delete_last() -> tuple[list[Any], list[Any]]:
+    store = DjangoChatStore()
+    read = store.get_messages(ID)
+    return read, [store.delete_last_message(ID) for _ in read][::-1]
+
+
+def _delete_rows() -> tuple[list[Any], list[Any]]:
+    store = DjangoAsyncChatStore()
+    keys = list(Conversation.objects.get().messages.retained().values_list("pk", flat=True))
+
+    async def use() -> tuple[list[Any], list[Any]]:
+        read = await store.get_messages(ID)
+        return read, [await store.delete_message(ID, key) for key in reversed(keys)][::-1]
+
+    return asyncio.run(use())
+
+
+def _delete_archived_rows() -> tuple[list[Any], list[Any]]:
+    async_to_sync(DjangoAsyncChatStore().archive_oldest_messages)(ID, 5)
+    keys = list(Conversation.objects.get().messages.order_by("memory_order").values_list("pk", flat=True))
+
+    async def use() -> tuple[list[Any], list[Any]]:
+        store = DjangoAsyncChatStore()
+        read = await store.get_messages(ID, MessageStatus.ARCHIVED)
+        return read, [await store.delete_message(ID, key) for key in reversed(keys)][::-1]
+
+    return asyncio.run(use())
+
+
+def _take_oldest(name: str) -> tuple[list[Any], list[Any]]:
+    store = DjangoAsyncChatStore()
+    return async_to_sync(store.get_messages)(ID), async_to_sync(getattr(store, name))(ID, 5)
+
+
+def _delete_all() -> tuple[list[Any], list[Any]]:
+    store = DjangoChatStore()
+    return store.get_messages(ID), store.delete_messages(ID) or []
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        _pop_items,
+        _delete_last,
+        _delete_rows,
+        _delete_archived_rows,
+        pytest.param(lambda: _take_oldest("delete_oldest_messages"), id="delete_oldest"),
+        pytest.param(lambda: _take_oldest("archive_oldest_messages"), id="archive_oldest"),
+        _delete_all,
+    ],
+)
+def test_what_is_taken_out_has_the_ids_that_were_read(take: Callable[[], tuple[list[Any], list[Any]]]) -> None:
+    memory = Conversation.objects.create(memory_id=ID).memory
+    calls = [ToolExecutionRequest(None, name, "{}") for name in ("weather", "time")]
+    results = [ToolExecutionResultMessage(None, None, text) for text in ("rain", "noon")]
+    memory.add(UserMessage("Well?"), AiMessage(None, calls), *results, UserMessage("Thanks"))
+    read, taken = take()
+    assert len(taken) >= 5
+    assert taken == read
 
 
 # LangGraph itself has other characters for half of a surrogate pair before it stores a checkpoint.

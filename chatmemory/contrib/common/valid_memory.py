@@ -15,7 +15,7 @@ from chatmemory.database.retry import retry
 from chatmemory.formats.call_ids import CallIds
 from chatmemory.models import Message, MessageQuerySet
 
-__all__ = ["valid_among", "valid_rows", "with_call_ids"]
+__all__ = ["valid_among", "valid_message", "valid_rows"]
 
 
 def valid_rows(memory: NativeMemory) -> Iterator[tuple[Message, ChatMessage]]:
@@ -55,12 +55,11 @@ def valid_among(rows: Iterable[Message], history: MessageQuerySet | None) -> Ite
         yield row, message
 
 
-def with_call_ids(message: ChatMessage, row: Message) -> ChatMessage:
-    """Return the message with IDs made up from its position for tool calls, or a result, without one."""
-    if isinstance(message, AiMessage):
-        return _call_ids(row).with_ids(message)
-    if isinstance(message, ToolExecutionResultMessage) and message.id is None:
-        return replace(message, id=f"call_{row.position}")
+def valid_message(row: Message, rows: MessageQuerySet) -> ChatMessage:
+    """Return the message of one row as :func:`valid_among` yields it among ``rows``, which are in memory order."""
+    until = rows.filter(memory_order__lte=row.memory_order)
+    answer = until.filter(type=AiMessage.type).last() or row  # a result answers the last one before it
+    *_, (_row, message) = valid_among(until.filter(memory_order__gte=answer.memory_order), None)
     return message
 
 

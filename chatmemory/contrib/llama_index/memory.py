@@ -15,11 +15,12 @@ from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings, settings_of_new
 from chatmemory.contrib.common.repaired_texts import NativeMessages
 from chatmemory.contrib.common.stale_thinking import without_stale_thinking
-from chatmemory.contrib.common.valid_memory import valid_among, valid_rows
+from chatmemory.contrib.common.valid_memory import valid_among, valid_message, valid_rows
 from chatmemory.contrib.llama_index.messages import FRAMEWORK, form_of, from_row, to_chat_message
 from chatmemory.contrib.llama_index.signed_thinking import without_signed_thinking
 from chatmemory.core.arguments import require_list
 from chatmemory.core.entries import EvictionReason
+from chatmemory.core.messages import ChatMessage as CoreMessage
 from chatmemory.database import operations
 from chatmemory.database.operations.archive import ARCHIVED, add_archived, empty_archive, take_out
 from chatmemory.database.retry import retry
@@ -28,6 +29,9 @@ from chatmemory.models import Conversation, ConversationQuerySet, Message, Messa
 __all__ = ["ArchivingMemory", "Conversations"]
 
 T = TypeVar("T")
+
+Valid = tuple[Message, CoreMessage]
+"""A row with its message, see :func:`~chatmemory.contrib.common.valid_memory.valid_among`."""
 
 _OF_STATUS = {
     MessageStatus.ACTIVE: Q(evicted_in__isnull=True),
@@ -107,22 +111,29 @@ class ArchivingMemory(NativeMemory):
             The messages that were in the memory, if it was emptied.
         """
 
-        def work() -> list[Message]:
+        def work() -> list[Valid]:
             target = self._target(create=False)
             cleared = [] if status is MessageStatus.ARCHIVED else operations.clear(target).evicted
             if status is not MessageStatus.ACTIVE:
                 empty_archive(target)
-            return cleared
+            return list(valid_among(cleared, None))
 
         return self._from_existing(work)
 
     def take(self, part: slice, reason: EvictionReason = EvictionReason.REWRITTEN) -> list[ChatMessage]:
         """Take a part of the active messages, see :meth:`read`, out of the memory."""
 
-        def choose(rows: MessageQuerySet) -> list[Message]:
-            return [row for row, _ in valid_among(rows, self.messages)][part]
+        def work() -> list[Valid]:
+            taken: list[Valid] = []
 
-        return self._from_existing(lambda: take_out(self._target(create=False), choose, reason))
+            def choose(rows: MessageQuerySet) -> list[Message]:
+                taken[:] = list(valid_among(rows, self.messages))[part]
+                return [row for row, _message in taken]
+
+            take_out(self._target(create=False), choose, reason)
+            return taken
+
+        return self._from_existing(work)
 
     def take_at(self, index: int) -> ChatMessage | None:
         """Take the message at ``index``, from the end if negative, out of the memory; None if there is none."""
@@ -132,16 +143,22 @@ class ArchivingMemory(NativeMemory):
     def take_row(self, key: int) -> list[ChatMessage]:
         """Take the row with a primary key out of the memory or the archive."""
 
-        def work() -> list[Message]:
+        def read() -> list[Valid]:
+            row = self.rows(None).filter(pk=key).first()
+            return [] if row is None else [(row, valid_message(row, self.rows(None)))]
+
+        found = retry(self.database, read)  # before the lock: a row says the same for ever
+
+        def work() -> list[Valid]:
             target = self._target(create=False)
             taken = take_out(target, lambda rows: rows.filter(pk=key), EvictionReason.REWRITTEN)
-            return taken or empty_archive(target, Q(pk=key))
+            return found if taken or empty_archive(target, Q(pk=key)) else []
 
         return self._from_existing(work)
 
-    def _from_existing(self, work: Callable[[], list[Message]]) -> list[ChatMessage]:
+    def _from_existing(self, work: Callable[[], list[Valid]]) -> list[ChatMessage]:
         try:
-            return list(map(from_row, self._at_once(work)))
+            return [from_row(row, message) for row, message in self._at_once(work)]
         except Conversation.DoesNotExist:
             return []
 

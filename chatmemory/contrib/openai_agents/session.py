@@ -11,7 +11,7 @@ from asgiref.sync import sync_to_async
 from chatmemory.contrib.common.native_memory import NativeMemory
 from chatmemory.contrib.common.new_conversations import ConversationSettings
 from chatmemory.contrib.common.stale_thinking import without_stale_thinking
-from chatmemory.contrib.common.valid_memory import valid_rows, with_call_ids
+from chatmemory.contrib.common.valid_memory import valid_message, valid_rows
 from chatmemory.core.arguments import require_list
 from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.extras import extra
@@ -114,8 +114,15 @@ class DjangoSession:
         self._memory.add(messages, [_form(group, message) for group, message in zip(grouped, messages, strict=True)])
 
     def _pop(self) -> Item | None:
-        row = self._memory.take_back(_without_last)
-        return None if row is None else _items_of_row(row, with_call_ids(row.message, row))[-1]
+        popped: list[Item] = []
+
+        def shorten(row: Message) -> Remainder:
+            *items, last = _items_of_row(row, valid_message(row, self._memory.messages.retained()))
+            popped[:] = [last]
+            return _shorter(items)
+
+        row = self._memory.take_back(shorten)
+        return None if row is None else popped[0]
 
 
 def _form(items: list[Item], message: ChatMessage) -> list[Item] | None:
@@ -133,9 +140,8 @@ def _without_signed_thinking(items: list[Item]) -> list[Item] | None:
     return None if len(rest) == len(items) else rest
 
 
-def _without_last(row: Message) -> Remainder:
-    """Return the rest of a row's answer without its last item; None if there is no other item."""
-    *items, _last = _items_of_row(row, with_call_ids(row.message, row))
+def _shorter(items: list[Item]) -> Remainder:
+    """Return what is left of an answer; None if no item is."""
     if not items:
         return None
     message = answer(items)
