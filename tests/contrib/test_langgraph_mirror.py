@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
+from django.db import connection
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -212,13 +213,16 @@ def play(seeds: range, durability: Any, acts: list[Act], **window: Any) -> None:
     assert list(verify()) == []
 
 
-SEEDS = {"sync": 90, "async": 90, "exit": 320}  # the last stores one state a run
+# How many runs there are; the last durability stores one state for each.
+SEEDS = {"sync": 90, "async": 90, "exit": 320}
 
 
 @pytest.mark.parametrize("durability", SEEDS)
 class TestRandomRuns:
     def test_are_mirrored_after_each_step(self, durability: str) -> None:
-        play(range(SEEDS[durability]), durability, ACTS)
+        # The statements of the mirror differ with the database, what it does with a state does not.
+        seeds = SEEDS[durability] if connection.vendor == "sqlite" else 15
+        play(range(seeds), durability, ACTS)
 
     def test_are_said_once_where_a_window_evicts(self, durability: str) -> None:
         acts = [act for act in ACTS if act not in (add_again, instruct)]

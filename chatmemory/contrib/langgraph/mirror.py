@@ -155,7 +155,7 @@ def follow(
         _add(conversation, [one.said for one in end if isinstance(one, _Wanted)])
         return
     said = [one.said if isinstance(one, _Wanted) else (one.message, one.native_of(FRAMEWORK)) for one in order]
-    known = {place: one.row if isinstance(one, _Wanted) else one for place, one in enumerate(order)}
+    known = {place: one.row or one.slot if isinstance(one, _Wanted) else one for place, one in enumerate(order)}
     stored = _native(said)
     change = operations.rewrite(
         Target.of(conversation),
@@ -244,8 +244,9 @@ def _in_slot(row: Message, message: BaseMessage, old: BaseMessage, *, stands_for
     same = to_chat_message(message) == to_chat_message(old) if stands_for else message == old
     if same and (stands_for or row.native_of(FRAMEWORK) is not None):
         return _Wanted((row.message, row.native_of(FRAMEWORK)), row, row, is_changed=False)
-    said = _said(message)
-    return _Wanted(said, row, row if same or _says_the_same(row, said) else None, is_changed=not same)
+    chat, form = _said(message)
+    said = (row.message if same else chat), form  # another program's calls may have no IDs
+    return _Wanted(said, row, row if _says_the_same(row, said) else None, is_changed=not same)
 
 
 def _rows_behind(conversation: Conversation, rows: Sequence[Message]) -> dict[Key, Message]:

@@ -47,8 +47,9 @@ def rewrite(
         from_foreign_memory: whether the caller is a memory with a window of its own, which adds in this way. Then only
             the rows that are missing in ``messages`` are evicted. New system messages, and new messages after the last
             one that stays, count as said. Otherwise all new messages are synthetic.
-        rows: by index in ``messages``, the rows that say the same, retained or evicted, of a caller that knows them, as
-            equal messages may be several; then the window evicts what does not fit. A row that cannot stay is copied.
+        rows: by index in ``messages``, the rows that they are, retained or evicted, of a caller that knows it: several
+            may say the same. A row that cannot stay is copied, and one that says something else is left out. The
+            window then evicts what does not fit.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing, and must not be made.
@@ -127,14 +128,18 @@ def plan_rewrite(
         native: the forms of ``new``; a row of an equal message stays only if it has an equal one.
         rows: see :func:`rewrite`.
     """
-    pairs, originals = _pairs(old, new, native) if rows is None else _known_pairs(old, new, native, rows)
-    stay = {place: old[index] for index, place in pairs}
+    pairs, originals = (_pairs(old, new, native), {}) if rows is None else _known_pairs(old, new, rows)
+    in_place = {place: old[index] for index, place in pairs}
+    stay = {place: row for place, row in in_place.items() if _form(row, native) == _form(new[place], native)}
+    other_forms = in_place.keys() - stay.keys()
     while (full := _place(new, stay, position)) is not None:
         originals[full] = stay.pop(full)
+    originals |= {place: in_place[place] for place in other_forms}
     kept = {row.pk for row in stay.values()}
     left_out = [row for row in old if row.pk not in kept]
     gone = {_key(row) for row in left_out}
-    last = max((place for place in stay if not isinstance(new[place].message, SystemMessage)), default=-1)
+    there = [place for place in (*stay, *other_forms) if not isinstance(new[place].message, SystemMessage)]
+    last = max(there, default=-1)
     for place, row in enumerate(new):
         # A system message that is left out elsewhere was only moved.
         was_said = _key(row) not in gone if isinstance(row.message, SystemMessage) else place > last
@@ -150,36 +155,29 @@ def plan_rewrite(
     )
 
 
-Pairs = list[tuple[int, int]]
-
-
-def _pairs(
-    old: Sequence[Message], new: Sequence[Message], native: NativeForms | None
-) -> tuple[Pairs, dict[int, Message]]:
-    """Return which rows stay, as pairs of indexes ``(in old, in new)``, and by place the rows to copy."""
+def _pairs(old: Sequence[Message], new: Sequence[Message], native: NativeForms | None) -> list[tuple[int, int]]:
+    """Return which messages stay, as pairs of indexes ``(in old, in new)``: first of all those with an equal form."""
     texts = list(map(_key, old)), list(map(_key, new))
     if native is None:
-        return longest_common_subsequence(*texts), {}
-    whole = (
-        [(*key, native.comparable(row.native)) for key, row in zip(*side, strict=True)]
-        for side in zip(texts, (old, new), strict=True)
-    )
-    pairs = longest_common_subsequence(*whole)
-    return pairs, {place: old[index] for index, place in pairs_between(pairs, *texts)}
+        return longest_common_subsequence(*texts)
+    forms = [_form(row, native) for row in old], [_form(row, native) for row in new]
+    pairs = longest_common_subsequence(*(list(zip(*side, strict=True)) for side in zip(texts, forms, strict=True)))
+    return sorted([*pairs, *pairs_between(pairs, *texts)])
 
 
 def _known_pairs(
-    old: Sequence[Message], new: Sequence[Message], native: NativeForms | None, rows: Mapping[int, Message]
-) -> tuple[Pairs, dict[int, Message]]:
-    """Return the same of places whose rows the caller knows."""
+    old: Sequence[Message], new: Sequence[Message], rows: Mapping[int, Message]
+) -> tuple[list[tuple[int, int]], dict[int, Message]]:
+    """Return the same if the caller knows the rows, and by place those that cannot stay where they are."""
+    known = [rows[place].pk if place in rows else None for place in range(len(new))]
+    pairs = longest_common_subsequence([row.pk for row in old], known)
+    equal = {place for place, row in rows.items() if _key(row) == _key(new[place])}
+    moved = equal - {place for _index, place in pairs}
+    return [pair for pair in pairs if pair[1] in equal], {place: rows[place] for place in moved}
 
-    def is_whole(place: int) -> bool:
-        return native is None or native.comparable(new[place].native) == native.comparable(rows[place].native)
 
-    same = [rows[place].pk if place in rows and is_whole(place) else None for place in range(len(new))]
-    pairs = longest_common_subsequence([row.pk for row in old], same)
-    stay = {place for _index, place in pairs}
-    return pairs, {place: row for place, row in rows.items() if place not in stay}
+def _form(row: Message, native: NativeForms | None) -> str | None:
+    return None if native is None else native.comparable(row.native)
 
 
 def _become_copy(row: Message, original: Message, native: NativeForms | None, version: int) -> None:
