@@ -272,6 +272,12 @@ class TestMessages:
         assert [text for text in history() if not text.startswith("I got")] == [f"{turn}" for turn in range(20)]
         assert len(history()) == Conversation.objects.get().message_count == 40
 
+    def test_in_front_of_copies_are_a_summary_that_nobody_said(self) -> None:
+        copies = [HumanMessage("a", id="2"), HumanMessage("b", id="3")]
+        graph = Runs(lambda state: [ALL, AIMessage("Before: …", id="1"), *copies, AIMessage("c", id="4")])
+        graph.run(HumanMessage("a"), HumanMessage("b"))
+        assert history() == ["a", "b", "c"]
+
     def test_change_their_metadata_alone(self) -> None:
         graph = Runs(lambda state: [state[0].model_copy(update={"additional_kwargs": {"seen": len(state)}})])
         for number in range(3):
