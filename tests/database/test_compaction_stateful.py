@@ -30,13 +30,13 @@ from chatmemory import (
 from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.summaries import summary_text
 from chatmemory.database.operations.compaction import CompactionPlan, plan_compaction, uncovered
-from chatmemory.models import Conversation, Origin
+from chatmemory.models import Conversation
 from chatmemory.retention import purge_evicted
 from chatmemory.verification import verify
 from tests.database.test_conversations import check_invariants
 from tests.support.naive_compaction import NaiveCompaction, NaivePlan, RefusedError
 from tests.support.naive_window import Item, Step, is_system
-from tests.support.window_cases import naive_settings, windows
+from tests.support.window_cases import calls_of, left_behind, naive_settings, windows
 
 pytestmark = pytest.mark.django_db
 
@@ -225,21 +225,8 @@ class Compactions(RuleBasedStateMachine):
         left = [(repr(row.message), row.eviction_reason) for row in change.evicted]
         assert sorted(left) == sorted((repr(message), reason) for message, reason in step.left)
         self.past[step.version] = list(self.model.items)
-        self.check_calls(is_rewrite)
-
-    def check_calls(self, is_rewrite: bool) -> None:
-        """No result, and no placeholder of one, is left behind by its call but by a rewrite, which may say anything."""
-        calls, here, call = {}, set(), None
-        for row in self.conversation.messages.retained():
-            place = row.covers_from if row.origin == Origin.CLEARED else row.position
-            here.add(place)
-            if row.type != "TOOL_EXECUTION_RESULT":
-                call = place if getattr(row.message, "tool_execution_requests", None) else None
-            elif call is not None:
-                calls[place] = call
-        left_behind = {result for result in self.calls if result in here and self.calls[result] not in here}
-        assert is_rewrite or not left_behind, left_behind
-        self.calls = calls
+        assert is_rewrite or not left_behind(self.conversation, self.calls)
+        self.calls = calls_of(self.conversation)
 
     def check_not_twice(self, plan: NaivePlan) -> None:
         """What is in the summary that the new one takes in is not told again."""

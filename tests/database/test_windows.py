@@ -27,7 +27,18 @@ from chatmemory.verification import verify
 from tests.database.test_conversations import check_invariants
 from tests.support.naive_window import NaiveWindow, Step
 from tests.support.short_messages import message_of, short
-from tests.support.window_cases import batches_of, examples, memory_of, naive_settings, ops, perform, said, windows
+from tests.support.window_cases import (
+    batches_of,
+    calls_of,
+    examples,
+    left_behind,
+    memory_of,
+    naive_settings,
+    ops,
+    perform,
+    said,
+    windows,
+)
 from tests.vectors import load
 
 pytestmark = pytest.mark.django_db
@@ -194,8 +205,9 @@ def compare(
             with pytest.raises(ValueError, match="more than half"):
                 do(conversation, op, message, given)
         return
-    trial = tried(conversation, op)
+    trial, calls = tried(conversation, op), calls_of(conversation)
     change = do(conversation, op, message, given)
+    assert op["op"] == "set" or not left_behind(conversation, calls)
     check_step(conversation, change, step)
     past[step.version] = step.stored
     if trial is not None and (step.came or op["op"] == "set_window"):

@@ -29,8 +29,10 @@ from tests.support.naive_window import Item, NaiveWindow, Settings, Step
 __all__ = [
     "ESTIMATOR",
     "batches_of",
+    "calls_of",
     "conversations",
     "examples",
+    "left_behind",
     "memory_of",
     "naive_settings",
     "ops",
@@ -131,6 +133,34 @@ def batches_of(messages: list[ChatMessage]) -> st.SearchStrategy[list[list[ChatM
 def _cut(messages: list[ChatMessage], places: list[int]) -> list[list[ChatMessage]]:
     ends = [*places, len(messages)]
     return [batch for begin, end in zip([0, *places], ends, strict=True) if (batch := messages[begin:end])]
+
+
+def calls_of(conversation: Any) -> dict[int, int]:
+    """The position of the call that each tool result of a memory stands behind, by the position of the result.
+
+    A placeholder is at the position of its result.
+    """
+    calls: dict[int, int] = {}
+    call = None
+    for row in conversation.messages.retained():
+        if row.type != "TOOL_EXECUTION_RESULT":
+            call = row.position if getattr(row.message, "tool_execution_requests", None) else None
+        elif call is not None:
+            calls[_place(row)] = call
+    return calls
+
+
+def left_behind(conversation: Any, calls: dict[int, int]) -> list[int]:
+    """The positions of results in the memory whose calls are gone, of those that stood behind them before a step.
+
+    There are none but after a rewrite, which may say anything.
+    """
+    here = {_place(row) for row in conversation.messages.retained()}
+    return [result for result, call in calls.items() if result in here and call not in here]
+
+
+def _place(row: Any) -> int:
+    return int(row.covers_from if row.origin == "cleared" else row.position)
 
 
 @st.composite
