@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Literal
 
-from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
+from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.formats.rules import Repair, RepairReason
 from chatmemory.formats.validity import Valid
 
@@ -48,7 +49,7 @@ def without_lone_halves(
 ) -> tuple[Valid, dict[int, list[Piece]]]:
     """Return a valid memory without calls that have no result, and without results that have no call.
 
-    The result of a call stands behind it, in the same answer; or in a later one, if nothing but results of other tools
+    The result of a call stands behind it, in the same answer; or in the next one, if nothing but results of other tools
     is in between, for then the provider runs its tool when it gets those. So a call of the last answer may still wait
     for its result if nothing else has been said since, and so may the code that made a call of that answer.
 
@@ -67,7 +68,7 @@ def without_lone_halves(
     turns = _turns(valid.messages)
     for turn in turns:
         said = [(index, piece, half_of(piece)) for index, answer in turn for piece in pieces_of(answer) or ()]
-        lone = _lone([half for _, _, half in said])
+        lone = _lone(said, valid.messages)
         if turn and turn is turns[-1]:
             lone.difference_update(_waiting(said, turn[-1][0]))
         known: set[Hashable] = {None}
@@ -112,17 +113,37 @@ def _turns(messages: Sequence[ChatMessage]) -> list[list[tuple[int, AiMessage]]]
     return turns
 
 
-def _lone(halves: Sequence[Half]) -> set[int]:
-    waiting: defaultdict[Hashable, list[int]] = defaultdict(list)
+def _lone(said: Sequence[tuple[int, Piece, Half]], messages: Sequence[ChatMessage]) -> set[int]:
+    """Return the numbers of the halves without their other half.
+
+    A call may be answered until the end of the next answer behind results of tools, and longer if that has a call by
+    its code.
+    """
+    waiting: dict[Hashable, list[int]] = {}
+    new: set[Hashable] = set()
+    callers: set[Hashable] = set()
     lone: set[int] = set()
-    for number, half in enumerate(halves):
+    for number, (index, _, half) in enumerate(said):
+        before = said[number - 1][0] if number else index
+        between = [message for message in messages[before:index] if not isinstance(message, SystemMessage)]
+        gaps = [is_result for is_result, _ in groupby(between, _is_result) if is_result]
+        if gaps:
+            for of in waiting.keys() - (new | callers if len(gaps) == 1 else set()):
+                lone.update(waiting.pop(of))
+            new, callers = set(), set()
+        callers.add(half.caller)
         if half.kind == "call":
-            waiting[half.of].append(number)
-        elif half.kind == "result" and waiting[half.of]:
+            waiting.setdefault(half.of, []).append(number)
+            new.add(half.of)
+        elif half.kind == "result" and waiting.get(half.of):
             waiting[half.of].pop()
         elif half.kind == "result":
             lone.add(number)
     return lone.union(*waiting.values())
+
+
+def _is_result(message: ChatMessage) -> bool:
+    return isinstance(message, ToolExecutionResultMessage)
 
 
 def _waiting(said: Sequence[tuple[int, Piece, Half]], last: int) -> Iterator[int]:

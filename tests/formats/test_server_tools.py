@@ -115,6 +115,16 @@ def test_a_result_may_come_in_the_next_answer() -> None:
     assert _sent([HI, _claude(TEXT, SEARCH), _claude(FOUND, TEXT), HI]) == ([[TEXT, SEARCH, FOUND, TEXT], "Hi"], [])
 
 
+@pytest.mark.parametrize("later", [_claude(TEXT, NOW | {"id": "t2"}), _claude(THINKING, NOW | {"id": "t2"})])
+def test_a_result_that_comes_after_another_answer_is_too_late(later: ChatMessage) -> None:
+    result = ToolExecutionResultMessage("t2", "now", "one")
+    _, repairs = _sent([HI, _claude(SEARCH, NOW), NOON, later, result, _claude(FOUND, TEXT), HI])
+    assert [repair for repair in repairs if repair[1] != "stale_thinking"] == [
+        (1, "call_without_result"),
+        (5, "result_without_call"),
+    ]
+
+
 def test_a_result_whose_call_was_evicted_is_left_out() -> None:
     assert _sent([HI, _claude(FOUND, TEXT), HI]) == (["x", "Hi"], [(1, "result_without_call")])
 
