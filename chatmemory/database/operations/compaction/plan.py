@@ -260,9 +260,9 @@ def _evicted(conversation: Conversation, before: int, latest: Message | None) ->
         left |= Q(eviction_reason=EvictionReason.SUMMARIZED, evicted_in__gt=latest.added_in)
     rows = Message.objects.using(conversation._state.db)
     placeholders = rows.filter(its, position__gte=conversation.compacted_to, origin=Origin.CLEARED)
-    taken_out = placeholders.filter(eviction_reason__in=_TAKEN_OUT, covers_from__isnull=False).values("covers_from")
-    found = rows.filter(is_new, left, COVERABLE, evicted_in__isnull=False)
-    return found.exclude(eviction_reason=EvictionReason.TOOL_CLEARED, position__in=taken_out).order_by("position")
+    taken_out = list(placeholders.filter(eviction_reason__in=_TAKEN_OUT).values_list("covers_from", flat=True))
+    found = rows.filter(is_new, left, COVERABLE, evicted_in__isnull=False).order_by("position")
+    return found.exclude(eviction_reason=EvictionReason.TOOL_CLEARED, position__in=taken_out) if taken_out else found
 
 
 def _latest_summary(conversation: Conversation) -> Message | None:
