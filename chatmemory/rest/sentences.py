@@ -196,6 +196,7 @@ _MODELS = [
     _("%(name)s answered with broken JSON: %(answer)s"),
     _("%(name)s answered with text that is not %(encoding)s: %(text)s"),
     _("%(name)s broke off in the middle of its answer."),
+    _("%(name)s paused more than %(count)s times, and did not finish its answer."),
     _("%(name)s gave an answer that cannot be kept: %(error)s"),
     _("%(name)s gave an answer that cannot be understood: %(answer)s"),
     _("The tool calls of %(name)s were cut off: %(reason)s."),
