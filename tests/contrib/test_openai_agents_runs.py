@@ -234,7 +234,7 @@ class TestOthers:
             {"role": "user", "content": '[custom message: {"k": "é"}]'},
         ]
         assert get() == items
-        assert [pop() for _ in range(5)] == [*items[:-4:-1], output("call_3", "1"), call("x", "b", "{}")]
+        assert [pop() for _ in range(5)] == items[:3:-1]
         assert get() == items[:4]
 
     def test_others_read_what_was_added(self) -> None:
