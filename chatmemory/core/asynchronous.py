@@ -43,17 +43,22 @@ class ThreadNeeds:
         """Return ``work`` as another thread has to do it. This is called in the thread of the event loop."""
         return work
 
-    def may_stay(self, *, is_change: bool) -> bool:
-        """Return whether the code might have to run in the thread that all tasks of the process share.
+    def run_in_callers(self, thread: object, work: Callable[[], T]) -> T:
+        """Run ``work`` here, in ``thread``, and return its result."""
+        return work()
+
+    def may_stay(self, thread: object, *, is_change: bool) -> bool:
+        """Return whether the code might have to run in ``thread``. This is called in the thread of the event loop.
 
         Args:
+            thread: what stands for the thread of the caller, or for the one that all tasks of the process share.
             is_change: whether the code changes a memory; if not, it is a function of the project's.
         """
         return False
 
-    def run_if_it_stays(self, work: Callable[[], T], *, is_change: bool) -> tuple[T] | None:
-        """Run ``work`` here, in the shared thread, and return a tuple of its result; do nothing, and return None, if it
-        need not run here."""
+    def run_if_it_stays(self, thread: object, work: Callable[[], T], *, is_change: bool) -> tuple[T] | None:
+        """Run ``work`` here, in ``thread``, and return a tuple of its result; do nothing, and return None, if it need
+        not run here."""
         return None
 
     def must_stay(self) -> bool:
@@ -77,10 +82,14 @@ class _Threads:
     def _open(self) -> None:
         self._pools: dict[tuple[bool, int], ThreadPoolExecutor] = {}
 
+    async def run_in_callers(self, work: Callable[[], T]) -> T:
+        return await sync_to_async(self.needs.run_in_callers)(_thread_of_caller(), work)
+
     async def run(self, work: Callable[[], T], *, is_change: bool) -> T:
         work = self.needs.for_other_thread(work)
-        if self.needs.may_stay(is_change=is_change):
-            result = await sync_to_async(self.needs.run_if_it_stays)(work, is_change=is_change)
+        thread = _thread_of_caller() or SyncToAsync.single_thread_executor
+        if self.needs.may_stay(thread, is_change=is_change):
+            result = await sync_to_async(self.needs.run_if_it_stays)(thread, work, is_change=is_change)
             if result is not None:
                 return result[0]
         executor = self._pool(_depth.get(), is_change=is_change)
@@ -128,10 +137,15 @@ def has_thread_of_caller() -> bool:
     The caller may have begun a transaction, which belongs to the connection of that thread. In the event loop of a
     script or a worker there is no such thread, and asgiref runs all that is thread-sensitive in one that tasks share.
     """
-    return bool(
+    return _thread_of_caller() is not None
+
+
+def _thread_of_caller() -> object | None:
+    """Return the object by which asgiref finds the thread of the caller; None if there is none."""
+    return (
         getattr(AsyncToSync.executors, "current", None)
         or SyncToAsync.thread_sensitive_context.get(None)
-        or asyncio.get_running_loop() in AsyncToSync.loop_thread_executors
+        or AsyncToSync.loop_thread_executors.get(asyncio.get_running_loop())
     )
 
 
@@ -144,7 +158,7 @@ def as_async_change(change: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T
 
     async def run(*args: P.args, **kwargs: P.kwargs) -> T:
         if has_thread_of_caller():
-            return await sync_to_async(change)(*args, **kwargs)
+            return await _threads.run_in_callers(partial(change, *args, **kwargs))
         return await run_to_the_end(partial(change, *args, **kwargs))
 
     return run
@@ -153,7 +167,7 @@ def as_async_change(change: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T
 async def run_to_the_end(change: Callable[..., T], *args: Any) -> T:
     """Run ``change`` where :func:`as_async_change` does. A cancelled caller gets its ``CancelledError`` at the end."""
     work = partial(change, *args)
-    there = sync_to_async(work)() if has_thread_of_caller() else _threads.run(work, is_change=True)
+    there = _threads.run_in_callers(work) if has_thread_of_caller() else _threads.run(work, is_change=True)
     task = asyncio.ensure_future(there)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -175,7 +189,7 @@ async def in_thread_for_functions(function: Callable[[], T], *, of_caller: bool 
         of_caller: run it in the thread of the caller, if there is one; otherwise in a thread of its own.
     """
     if of_caller and has_thread_of_caller():
-        return await sync_to_async(function)()
+        return await _threads.run_in_callers(function)
     return await _threads.run(function, is_change=False)
 
 

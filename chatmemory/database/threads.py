@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
+from weakref import WeakKeyDictionary, WeakSet
 
 from django.db import connections, router
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -23,7 +24,7 @@ class ConnectionNeeds(ThreadNeeds):
 
     ``CONN_MAX_AGE`` keeps none of them: each of the threads would have one, alive or dead, for as long as the process.
 
-    Work stays in the shared thread
+    Work stays in the thread of its caller, or in the one that tasks without such a thread share,
 
     - while a transaction is open there, which somebody began there to change several things at once;
     - if it changes a memory on SQLite, where all changes wait for one file, so that more threads gain nothing;
@@ -31,21 +32,25 @@ class ConnectionNeeds(ThreadNeeds):
     """
 
     def __init__(self) -> None:
-        self._shared: list[BaseDatabaseWrapper] | None = None
-        """The connections of the shared thread, which are the same objects all its life; None if not known yet."""
+        self._seen: WeakKeyDictionary[object, WeakSet[BaseDatabaseWrapper]] = WeakKeyDictionary()
+        """The connections of each thread that work came to, which stay the same objects, and end with it."""
 
     def for_other_thread(self, work: Callable[[], T]) -> Callable[[], T]:
         return beside_callers_transaction(work)
 
-    def may_stay(self, *, is_change: bool) -> bool:
-        return self._shared is None or self._stays(self._shared, is_change=is_change)
+    def run_in_callers(self, thread: object, work: Callable[[], T]) -> T:
+        self._see(thread)
+        return work()
 
-    def run_if_it_stays(self, work: Callable[[], T], *, is_change: bool) -> tuple[T] | None:
-        self._shared = [connections[alias] for alias in connections]
-        return (work(),) if self._stays(self._shared, is_change=is_change) else None
+    def may_stay(self, thread: object, *, is_change: bool) -> bool:
+        seen = self._seen.get(thread)
+        return not seen or self._stays(seen, is_change=is_change)
+
+    def run_if_it_stays(self, thread: object, work: Callable[[], T], *, is_change: bool) -> tuple[T] | None:
+        return (work(),) if self._stays(self._see(thread), is_change=is_change) else None
 
     def must_stay(self) -> bool:
-        return self._stays([connections[alias] for alias in connections], is_change=False)
+        return self._stays(connections.all(), is_change=False)
 
     def run(self, work: Callable[[], T]) -> T:
         try:
@@ -53,9 +58,13 @@ class ConnectionNeeds(ThreadNeeds):
         finally:
             close_all()
 
-    def _stays(self, shared: list[BaseDatabaseWrapper], *, is_change: bool) -> bool:
+    def _see(self, thread: object) -> Iterable[BaseDatabaseWrapper]:
+        here = self._seen[thread] = WeakSet(connections.all())
+        return here
+
+    def _stays(self, those: Iterable[BaseDatabaseWrapper], *, is_change: bool) -> bool:
         # Attributes only: the connection of another thread may be looked at, not used.
-        if any(one.in_atomic_block or (one.connection is not None and not one.autocommit) for one in shared):
+        if any(one.in_atomic_block or (one.connection is not None and not one.autocommit) for one in those):
             return True
         connection = connections[router.db_for_write(Conversation)]
         return connection.vendor == "sqlite" and (is_change or connection.is_in_memory_db())  # type: ignore[attr-defined]

@@ -14,7 +14,13 @@ from django.db import connection, connections, transaction
 from django.test import TestCase
 from django.utils import timezone
 
-from chatmemory import AiMessage, MessageWindowChatMemory, ToolExecutionRequest, UserMessage
+from chatmemory import (
+    AiMessage,
+    MessageWindowChatMemory,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
 from chatmemory.assistant import Assistant, Tool
 from chatmemory.contrib.openai_agents import DjangoSession
 from chatmemory.models import Conversation, Message
@@ -214,29 +220,82 @@ class TestCallersThread:
         assert result.text == "1"
         assert memory.messages() == []
 
+    def test_that_of_a_tool_with_a_limit(self) -> None:
+        """Although async code without a caller's thread ran before, which has another one."""
+        memory = ConversationFactory(owner=None).memory
+        tool = Tool(Message.objects.count, name="look", timeout=30)
+
+        async def turn() -> str | None:
+            await memory.aadd(UserMessage("Hello"))
+            return (await tool.arun(ToolExecutionRequest("1", "look", "{}"))).text
+
+        run(memory.aadd(UserMessage("Hi")))
+        with transaction.atomic():
+            assert async_to_sync(turn)() == "2"
+            transaction.set_rollback(True)
+        assert memory.messages() == [UserMessage("Hi")]
+
+    def test_that_of_a_request_is_not_waited_for_by_a_tool_with_a_limit(self) -> None:
+        has_limit_ended = threading.Event()
+
+        def wait() -> bool:
+            return has_limit_ended.wait(50)
+
+        model = ScriptedModel(calling(("wait", "{}"), ("end", "{}")), "Hello")
+        tools = [Tool(wait), Tool(has_limit_ended.set, name="end", timeout=20)]
+        memory = ConversationFactory(owner=None).memory
+
+        async def view() -> None:
+            async with ThreadSensitiveContext():
+                await Assistant(model, memory=lambda _: memory, tools=tools).achat(1, "Hi")
+                await sync_to_async(connections.close_all)()
+
+        asyncio.run(view())
+        results = [message.text for message in model.asked[-1] if isinstance(message, ToolExecutionResultMessage)]
+        assert results == ["true", "Success"]
+
     def test_a_transaction_that_async_code_began_by_itself(self) -> None:
         """Django does not offer it, but projects do it."""
-        conversation = ConversationFactory(owner=None)
-        memory = conversation.memory
-
-        @asynccontextmanager
-        async def atomic() -> AsyncIterator[None]:
-            block = transaction.atomic()
-            await sync_to_async(block.__enter__)()
-            try:
-                yield
-            finally:
-                await sync_to_async(transaction.set_rollback)(True)
-                await sync_to_async(block.__exit__)(None, None, None)
+        memory = ConversationFactory(owner=None).memory
 
         async def use() -> None:
-            async with atomic():
+            async with rolled_back():
                 await memory.aadd(UserMessage("Hi"))
                 await DjangoSession("2").add_items([{"role": "user", "content": "Hi"}])
                 assert await Message.objects.acount() == 2
 
         run(use())
         assert Message.objects.count() == 0
+
+    def test_a_transaction_that_async_code_began_by_itself_while_a_request_runs_a_tool(self) -> None:
+        """The thread of that request is another one, which has no transaction."""
+        memory = ConversationFactory(owner=None).memory
+        tool = Tool(Message.objects.count, name="look", timeout=30)
+
+        async def view() -> None:
+            async with ThreadSensitiveContext():
+                await tool.arun(ToolExecutionRequest("1", "look", "{}"))
+                await sync_to_async(connections.close_all)()
+
+        async def use() -> None:
+            async with rolled_back():
+                await asyncio.create_task(view())
+                await memory.aadd(UserMessage("Hi"))
+
+        run(use())
+        assert Message.objects.count() == 0
+
+
+@asynccontextmanager
+async def rolled_back() -> AsyncIterator[None]:
+    """A transaction in the thread that all ORM code of the process shares."""
+    block = transaction.atomic()
+    await sync_to_async(block.__enter__)()
+    try:
+        yield
+    finally:
+        await sync_to_async(transaction.set_rollback)(True)
+        await sync_to_async(block.__exit__)(None, None, None)
 
 
 looked: list[int] = []
