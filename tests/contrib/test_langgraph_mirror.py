@@ -5,12 +5,14 @@ from __future__ import annotations
 from asyncio import gather, sleep
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from random import Random
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connection
+from django.utils import timezone
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -22,6 +24,7 @@ from chatmemory.contrib.langgraph.saver import DjangoSaver
 from chatmemory.database.operations.compaction import apply_compaction, plan_compaction
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
+from chatmemory.retention import purge_evicted
 from chatmemory.verification import verify
 from tests.contrib.test_langgraph import CONFIG
 from tests.contrib.test_langgraph_messages import Steps, human
@@ -387,6 +390,27 @@ class TestOthers:
         assert memory()[0] == summary
         assert memory()[-1:] == human("x")
         assert len(memory()) == len(kept) + 2
+
+    def test_have_a_summary_whose_copy_does_not_return_after_it_was_erased(self) -> None:
+        saver = DjangoSaver()
+        steps = Steps(saver)
+        names = [(kind, f"{kind.__name__} {number}") for number in range(6) for kind in (HumanMessage, AIMessage)]
+        steps.put([kind(name, id=name) for kind, name in names])
+        conversation = Conversation.objects.get()
+        plan = plan_compaction(conversation, keep=0, summary_tokens=0)
+        assert plan is not None
+        apply_compaction(Target.of(conversation), plan, "Counted.")
+        summary, *kept = saver.messages("t")
+        steps.put([summary, *kept])
+        list(purge_evicted(timezone.now() + timedelta(days=1)))
+        assert memory() == kept
+        for number in range(3):  # a node copies what it read before, and changes what follows
+            copied = summary.model_copy(update={"id": f"copy {number}"})
+            kept = [one.model_copy(update={"response_metadata": {"n": number}}) for one in kept]
+            steps.put([copied, *kept, *human(*"xyz"[: number + 1])])
+            assert memory() == [*kept, *human(*"xyz"[: number + 1])]
+        assert history() == ["HumanMessage 5", "AIMessage 5", *"xyz"]
+        assert list(verify()) == []
 
     def test_have_cleared_a_tool_result_that_leaves_with_its_call(self) -> None:
         steps = Steps(DjangoSaver())

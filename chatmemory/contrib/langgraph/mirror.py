@@ -155,14 +155,13 @@ def follow(
         _add(conversation, [one.said for one in end if isinstance(one, _Wanted)])
         return
     said = [one.said if isinstance(one, _Wanted) else (one.message, one.native_of(FRAMEWORK)) for one in order]
-    known = {place: one.row or one.slot if isinstance(one, _Wanted) else one for place, one in enumerate(order)}
     stored = _native(said)
     change = operations.rewrite(
         Target.of(conversation),
         stored.encoded,
         native=stored.encoded.native,
         from_foreign_memory=True,
-        rows={place: row for place, row in known.items() if row is not None},
+        rows=[one.row or one.slot if isinstance(one, _Wanted) else one for one in order],
     )
     stored.tell_repairs(change)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from chatmemory.core.entries import EvictionReason
@@ -15,7 +15,7 @@ from chatmemory.database.change import Change, Gone
 from chatmemory.database.estimators import estimator_of, window_of
 from chatmemory.database.native_forms import NativeForms
 from chatmemory.database.operations.change_window import apply_window
-from chatmemory.database.operations.compaction.erase_summaries import restore_summaries, without_erased
+from chatmemory.database.operations.compaction.erase_summaries import erased_among, restore_summaries
 from chatmemory.database.operations.new_messages import NewMessages
 from chatmemory.database.operations.plan import entry_of, evicted_rows, placed_rows
 from chatmemory.database.operations.positions import longest_common_subsequence, orders_between, pairs_between
@@ -34,7 +34,7 @@ def rewrite(
     native: NativeForms | None = None,
     window: Window | None = None,
     from_foreign_memory: bool = False,
-    rows: Mapping[int, Message] | None = None,
+    rows: Sequence[Message | None] | None = None,
 ) -> Change:
     """Make ``messages`` the memory. Rows that stay are kept, the others are evicted, the new ones are inserted.
 
@@ -47,9 +47,9 @@ def rewrite(
         from_foreign_memory: whether the caller is a memory with a window of its own, which adds in this way. Then only
             the rows that are missing in ``messages`` are evicted. New system messages, and new messages after the last
             one that stays, count as said. Otherwise all new messages are synthetic.
-        rows: by index in ``messages``, the rows that they are, retained or evicted, of a caller that knows it: several
-            may say the same. A row that cannot stay is copied, and one that says something else is left out. The
-            window then evicts what does not fit.
+        rows: the row that each message is, retained or evicted, or None, of a caller that knows it: several may say
+            the same. A row that cannot stay is copied, and one that says something else is left out. The window then
+            evicts what does not fit.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing, and must not be made.
@@ -64,7 +64,10 @@ def rewrite(
         bound = window or window_of(conversation)
         apply_window(conversation, bound)
         old = list(rows_of(conversation).retained())
-        new = without_erased(conversation, incoming.rows(estimator_of(bound, conversation.model)))
+        new = incoming.rows(estimator_of(bound, conversation.model))
+        erased = erased_among(conversation, new)
+        known = None if rows is None else [row for row, one in zip(rows, new, strict=True) if one.text not in erased]
+        new = [one for one in new if one.text not in erased]
         position = conversation.next_position
         plan = plan_rewrite(
             old,
@@ -73,7 +76,7 @@ def rewrite(
             version=conversation.version + 1,
             from_foreign_memory=from_foreign_memory,
             native=native,
-            rows=rows,
+            rows=known,
         )
         inserted = plan.inserted
         restore_summaries(conversation, inserted)
@@ -114,7 +117,7 @@ def plan_rewrite(
     version: int,
     from_foreign_memory: bool,
     native: NativeForms | None = None,
-    rows: Mapping[int, Message] | None = None,
+    rows: Sequence[Message | None] | None = None,
 ) -> Rewrite:
     """Plan how the retained rows ``old`` become the unsaved rows ``new``, which are given their places.
 
@@ -166,14 +169,14 @@ def _pairs(old: Sequence[Message], new: Sequence[Message], native: NativeForms |
 
 
 def _known_pairs(
-    old: Sequence[Message], new: Sequence[Message], rows: Mapping[int, Message]
+    old: Sequence[Message], new: Sequence[Message], rows: Sequence[Message | None]
 ) -> tuple[list[tuple[int, int]], dict[int, Message]]:
     """Return the same if the caller knows the rows, and by place those that cannot stay where they are."""
-    known = [rows[place].pk if place in rows else None for place in range(len(new))]
-    pairs = longest_common_subsequence([row.pk for row in old], known)
-    equal = {place for place, row in rows.items() if _key(row) == _key(new[place])}
-    moved = equal - {place for _index, place in pairs}
-    return [pair for pair in pairs if pair[1] in equal], {place: rows[place] for place in moved}
+    pairs = longest_common_subsequence([row.pk for row in old], [None if row is None else row.pk for row in rows])
+    equal = {place: row for place, row in enumerate(rows) if row is not None and _key(row) == _key(new[place])}
+    stay = [pair for pair in pairs if pair[1] in equal]
+    in_place = {place for _index, place in stay}
+    return stay, {place: row for place, row in equal.items() if place not in in_place}
 
 
 def _form(row: Message, native: NativeForms | None) -> str | None:

@@ -14,7 +14,7 @@ from chatmemory.database.idempotency import fingerprint
 from chatmemory.database.operations.compaction.plan import CONTINUED, EVICTED
 from chatmemory.models import Compaction, Conversation, Message, Origin
 
-__all__ = ["erase_summaries", "restore_summaries", "without_erased"]
+__all__ = ["erase_summaries", "erased_among", "restore_summaries"]
 
 _MOST_NOTED = 20
 """The most erased summaries that are noted. A client that writes an old one back has mostly read the last."""
@@ -62,15 +62,14 @@ def erase_summaries(conversation: Conversation, keys: Sequence[int]) -> int:
     return len(gone)
 
 
-def without_erased(conversation: Conversation, rows: list[Message]) -> list[Message]:
-    """Return those of the rows of a rewrite that are no summary that was erased: the client has read it before."""
+def erased_among(conversation: Conversation, rows: Sequence[Message]) -> set[str]:
+    """Return the texts of those new rows of a rewrite that are erased summaries: the client has read them before."""
     texts = {row.text for row in rows if is_summary_text(row.text)}
     if not texts:
-        return rows
+        return texts
     noted = {each for text in _compaction(conversation).values_list("erased", flat=True) for each in text.split()}
     # A later summary may say the same.
-    erased = {text for text in texts if fingerprint(text) in noted} - _ranges(conversation, texts).keys()
-    return [row for row in rows if row.text not in erased]
+    return {text for text in texts if fingerprint(text) in noted} - _ranges(conversation, texts).keys()
 
 
 def restore_summaries(conversation: Conversation, rows: list[Message]) -> None:
