@@ -318,6 +318,14 @@ class TestMessages:
         assert back[:-2] == second
         assert history() == ["a", "1", "b", "3", "c", "3", "d", "5"]
 
+    def test_that_return_to_the_front_do_so_in_a_replay(self) -> None:
+        steps = Steps(DjangoSaver())
+        one, other = AIMessage("x", id="x"), AIMessage("y", id="y")
+        for state in ([*human("a"), one], [one], [*human("a"), one], [*human("a"), one, *human("b"), other]):
+            steps.put(state)
+        conversation = Conversation.objects.get()
+        assert conversation.memory.replay(limit=conversation.limit) == conversation.memory.replay()
+
     def test_are_told_apart_from_each_other_by_nothing_but_their_order(self) -> None:
         """LangGraph stores a list of a node as it is, also with the same message twice."""
         twice = [HumanMessage("a", id="a"), HumanMessage("b", id="b"), HumanMessage("a", id="a")]

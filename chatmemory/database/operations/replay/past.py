@@ -15,7 +15,7 @@ from chatmemory.core.messages import ChatMessageType
 from chatmemory.database.batches import rows_of
 from chatmemory.database.request import is_answer
 from chatmemory.database.retry import retry
-from chatmemory.models import Conversation, Origin
+from chatmemory.models import ORDER_STEP, Conversation, Origin
 from chatmemory.models.pins import OPEN, pins_until
 
 __all__ = ["HAS_CALLS", "PastMessage", "Version", "versions_of"]
@@ -93,7 +93,9 @@ def versions_of(conversation: Conversation) -> Iterator[Version]:
         version.added.append(past)
         version.has_answers |= past.is_answer
         version.has_results |= past.type == ChatMessageType.TOOL_EXECUTION_RESULT
-        version.is_rewrite |= past.origin == Origin.REWRITE
+        # A copy at the end may be a question that was asked again.
+        is_moved = past.origin == Origin.COPY and past.memory_order != past.position * ORDER_STEP
+        version.is_rewrite |= past.origin == Origin.REWRITE or is_moved
         if past.evicted_in is not None and past.evicted_in <= conversation.version:
             version = at(past.evicted_in)
             version.gone.append((past, reason))
