@@ -434,6 +434,18 @@ class TestOthers:
         assert memory() == human("b", "a")
         assert history() == ["a", "", result.content, "b", "c"]
 
+    def test_have_cleared_a_tool_result_that_a_summary_has_behind_its_call_wherever_that_moved(self) -> None:
+        steps = Steps(DjangoSaver())
+        asked = AIMessage("", tool_calls=[{"name": "look_up", "args": {}, "id": "1"}], id="c")
+        result = ToolMessage("rain " * 50, tool_call_id="1", id="r")
+        steps.put([*human("a"), asked, result, *human("b", "c")])
+        conversation = Conversation.objects.get()
+        conversation.memory.clear_tool_results(keep=0)
+        steps.put([*human("a", "b", "c"), asked, result, *human("d")])
+        plan = plan_compaction(conversation, keep=0, summary_tokens=0)
+        assert plan is not None
+        assert [message.text for message in plan.messages] == ["a", "b", "c", None, result.content]
+
 
 class TestTwoRunsAtOnce:
     """Each begins with the same state; the thread goes on from the checkpoint that is the newest."""

@@ -142,6 +142,20 @@ class TestResultsThatWereCleared:
         assert conversation.memory.apply_compaction(plan, "sum") is None
         check_sendable(conversation)
 
+    def test_and_copied_before_the_summary_is_planned(self) -> None:
+        conversation = agent(6)
+        conversation.memory.clear_tool_results(keep=0)
+        squeeze(conversation, before=2)
+        copy = conversation.messages.retained()[2]
+        assert copy.origin == "copy"
+        assert copy.text.startswith(PLACEHOLDER)
+        told = planned(conversation).messages
+        results = [message for message in told if isinstance(message, ToolExecutionResultMessage)]
+        assert [(result.id, result.text) for result in results] == [(f"call {n}", "word " * 60) for n in range(5)]
+        assert [told.index(result) for result in results] == [2, 6, 10, 14, 18]
+        conversation.memory.apply_compaction(planned(conversation), "sum")
+        check_sendable(conversation)
+
     def test_after_it_was_copied(self) -> None:
         conversation = agent(6)
         plan = planned(conversation)

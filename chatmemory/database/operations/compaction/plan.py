@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 from django.db import router
@@ -48,6 +47,12 @@ CONTINUED = (EvictionReason.WINDOW.value, EvictionReason.SUMMARIZED.value)
 
 There was no room for it, or the summary that took its place has been erased.
 """
+
+_STANDS_FOR_RESULT = Q(
+    type=ChatMessageType.TOOL_EXECUTION_RESULT.value,
+    origin__in=[Origin.CLEARED, Origin.COPY],
+    covers_from__isnull=False,
+)
 
 _TAKEN_OUT = (EvictionReason.REWRITTEN.value, EvictionReason.CLEARED.value)
 
@@ -182,9 +187,10 @@ def plan_of(
     parts = (rows.filter(position__range=(part[0], part[-1]), position__in=part) for part in chunks([*left]))
     evicted = [row for part in parts for row in read_in_parts(part) if row.position not in known]
     originals = {row.position for row in evicted}
+    orders = {row.covers_from: row.memory_order for row in retained if _stands_for_result(row)}
     said = sorted(
-        [*evicted, *(row for row in retained if row.origin != Origin.CLEARED or row.covers_from not in originals)],
-        key=attrgetter("memory_order", "position"),
+        [*evicted, *(row for row in retained if not (_stands_for_result(row) and row.covers_from in originals))],
+        key=lambda row: (orders.get(row.position, row.memory_order), row.position),
     )
     said = [row for row in said if not row.is_erased]
     if not said:
@@ -207,6 +213,12 @@ def plan_of(
         compacted_from=conversation.compacted_to,
         compacted_to=compacted_to,
     )
+
+
+def _stands_for_result(row: Message) -> bool:
+    """Return whether a row is a placeholder, or a copy of one or of a tool result."""
+    is_result = row.type == ChatMessageType.TOOL_EXECUTION_RESULT
+    return is_result and row.origin in (Origin.CLEARED, Origin.COPY)
 
 
 def _leaving(memory: Retained[Entry], kept: int) -> list[Entry]:
@@ -259,8 +271,9 @@ def _evicted(conversation: Conversation, before: int, latest: Message | None) ->
         is_new |= its & Q(evicted_in__gt=latest.added_in, position__lt=before)
         left |= Q(eviction_reason=EvictionReason.SUMMARIZED, evicted_in__gt=latest.added_in)
     rows = Message.objects.using(conversation._state.db)
-    placeholders = rows.filter(its, position__gte=conversation.compacted_to, origin=Origin.CLEARED)
-    taken_out = list(placeholders.filter(eviction_reason__in=_TAKEN_OUT).values_list("covers_from", flat=True))
+    standing = rows.filter(its, _STANDS_FOR_RESULT, position__gte=conversation.compacted_to).order_by("position")
+    last = dict(standing.values_list("covers_from", "eviction_reason"))  # a rewrite may have copied a placeholder
+    taken_out = [position for position, reason in last.items() if reason in _TAKEN_OUT]
     found = rows.filter(is_new, left, COVERABLE, evicted_in__isnull=False).order_by("position")
     return found.exclude(eviction_reason=EvictionReason.TOOL_CLEARED, position__in=taken_out) if taken_out else found
 
