@@ -12,17 +12,26 @@ from datetime import datetime
 from functools import partial
 
 from django.db import transaction
-from django.db.models import ProtectedError, QuerySet, RestrictedError
+from django.db.models import Exists, OuterRef, ProtectedError, Q, QuerySet, RestrictedError
 
 from chatmemory import signals
 from chatmemory.core.asynchronous import iterate_in_thread
+from chatmemory.core.entries import EvictionReason
 from chatmemory.database import operations
 from chatmemory.database.batches import chunks, on_primary, pages, rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.operations.compaction import erase_summaries
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
-from chatmemory.models import COUNTERS, Compaction, Conversation, IdempotencyKey, Message, MessageQuerySet
+from chatmemory.models import (
+    COUNTERS,
+    Compaction,
+    Conversation,
+    IdempotencyKey,
+    Message,
+    MessageQuerySet,
+    Origin,
+)
 
 __all__ = [
     "Erased",
@@ -118,8 +127,9 @@ def purge_evicted(
     """Erase messages that left their memory before ``before``, the oldest evictions first.
 
     The result is that of ``KEEP_HISTORY = False``: ``message_count`` still counts every message that was said,
-    positions and versions stay, and history and past memories lack the erased messages. Retained messages stay, but for
-    summaries that were made from erased ones: they go in the same transaction, as a new version.
+    positions and versions stay, and history and past memories lack the erased messages. Retained messages stay, and so
+    does the original of a copy that a rewrite put into the memory. Summaries that were made from erased messages go in
+    the same transaction, as a new version.
 
     Args:
         before: a time with a time zone.
@@ -136,7 +146,7 @@ def purge_evicted(
                 signals.purging_evicted.send(Conversation, conversation=conversation, before=before)
             if conversation.next_position == conversation.retained_count:
                 continue  # it never evicted a message
-            old = rows_of(conversation).filter(evicted_in__isnull=False, evicted_at__lt=before)
+            old = _evicted(conversation, before)
             if dry_run:
                 yield Erased(messages=old.count())
                 continue
@@ -159,6 +169,14 @@ async def apurge_evicted(
     """Async twin of :func:`purge_evicted`."""
     async for step in iterate_in_thread(purge_evicted(before, conversations, batch_size=batch_size, dry_run=dry_run)):
         yield step
+
+
+def _evicted(conversation: Conversation, before: datetime) -> MessageQuerySet:
+    """Return the messages that left the memory before ``before``, but not those of which it has a copy."""
+    rows = rows_of(conversation)
+    copies = rows.retained().filter(origin=Origin.COPY, covers_from=OuterRef("position")).order_by()
+    is_copied = Q(Exists(copies), eviction_reason=EvictionReason.REWRITTEN.value)
+    return rows.filter(~is_copied, evicted_in__isnull=False, evicted_at__lt=before)
 
 
 def _erase_messages(conversation: Conversation, old: MessageQuerySet, size: int) -> int:

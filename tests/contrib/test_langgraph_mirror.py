@@ -288,6 +288,19 @@ class TestMessages:
             assert state[0].additional_kwargs == {"seen": number + 1}
         assert history() == ["0", "1", "2"]
 
+    def test_that_only_changed_their_metadata_stay_in_the_history_until_they_leave(self) -> None:
+        steps = Steps(DjangoSaver())
+        steps.put(human(*"ab"))
+        for number in range(2):
+            steps.put([one.model_copy(update={"response_metadata": {"n": number}}) for one in human(*"ab")])
+        list(purge_evicted(timezone.now() + timedelta(days=1)))
+        assert history() == [*"ab"]
+        assert Message.objects.count() == 4
+        assert list(verify()) == []
+        steps.put(human("b"))
+        list(purge_evicted(timezone.now() + timedelta(days=1)))
+        assert history() == ["b"]
+
     def test_that_only_changed_their_metadata_keep_their_pins(self) -> None:
         saver = DjangoSaver(window="messages", limit=3)
         graph = Runs(lambda state: [state[0].model_copy(update={"response_metadata": {"n": len(state)}})], saver)
