@@ -112,6 +112,13 @@ def of_request(request: Any) -> Assistant:
     raise AssertionError("a check has no request")
 
 
+class OfRequest(Assistant):
+    """An assistant that is made for each request, so that the class is the function which returns one."""
+
+    def __init__(self, request: Any) -> None:
+        super().__init__(OpenAiChatModel("gpt-5"))
+
+
 KEYS = {
     "with_openai": ["OPENAI_API_KEY", "OPENAI_ADMIN_KEY"],
     "with_summarizer": ["OPENAI_API_KEY", "OPENAI_ADMIN_KEY"],
@@ -157,7 +164,8 @@ def test_the_summarizer_of_a_project_needs_a_key_too(settings: Any, environment:
 
 
 @pytest.mark.parametrize(
-    "name", ["with_function", "with_openai_client", "with_anthropic_client", "with_gemini_client", "of_request"]
+    "name",
+    ["with_function", "with_openai_client", "with_anthropic_client", "with_gemini_client", "of_request", "OfRequest"],
 )
 def test_no_key_is_missing_where_none_is_read(settings: Any, name: str) -> None:
     settings.CHATMEMORY = {"ASSISTANT": named(name)}
@@ -201,6 +209,7 @@ def test_nobodys_permission_is_checked_only_on_purpose(settings: Any, given: Any
         ({"DEFAULT_COMPACT_AT": 80, "ASSISTANT": "with_summarizing_function"}, []),
         ({"DEFAULT_COMPACT_AT": 80, "SUMMARIZER": "summarize"}, []),
         ({"DEFAULT_COMPACT_AT": 80, "ASSISTANT": "of_request"}, []),  # nobody knows what it returns
+        ({"DEFAULT_COMPACT_AT": 80, "ASSISTANT": "OfRequest"}, []),
         ({"SUMMARIZER": "summarize"}, ["W037"]),
         ({"ASSISTANT": "with_summarizing_function"}, ["W037"]),
         ({"ASSISTANT": "with_function"}, []),

@@ -208,8 +208,8 @@ def _doubtful_values() -> Iterator[CheckMessage]:
         )
     named = {name: import_string(path) for name in ("ASSISTANT", "SUMMARIZER") if (path := setting(name)) is not None}
     for name, found in named.items():
-        # Known by the method, because checks are below the assistant. What a function returns is not known.
-        if key := getattr(found, "missing_key", str)():
+        # Known by the method, because checks are below the assistant. What a function or a class returns is not known.
+        if not isinstance(found, type) and (key := getattr(found, "missing_key", str)()):
             yield Warning(
                 f"CHATMEMORY[{name!r}], {setting(name)!r}, has no API key: the environment variable {key} is not set.",
                 hint=f"Set {key}, or give the model a client that has a key.",
