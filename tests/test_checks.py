@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,8 +129,9 @@ KEYS = {
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """An environment without keys."""
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """An environment without keys, and without files of a user who has signed in."""
+    monkeypatch.setenv("HOME", str(tmp_path))
     for name in list(os.environ):
         if name.startswith(("ANTHROPIC_", "GEMINI_", "GOOGLE_", "OPENAI_")):
             monkeypatch.delenv(name)
@@ -152,6 +154,16 @@ def test_a_missing_key_is_told_before_the_first_turn(
     assert warning.msg == f"{place}, has no API key: the environment variable {KEYS[name][0]} is not set."
     assert KEYS[name][0] in warning.hint
     environment.setenv(key, "secret")
+    assert found() == []
+
+
+def test_a_profile_on_disk_is_in_place_of_a_key(settings: Any, tmp_path: Path) -> None:
+    settings.CHATMEMORY = {"ASSISTANT": named("with_anthropic")}
+    assert [warning.id for warning in found()] == ["chatmemory.W034"]
+    profile = tmp_path / ".config" / "anthropic" / "configs" / "default.json"
+    profile.parent.mkdir(parents=True)
+    profile.write_text('{"authentication": {"type": "user_oauth"}}')
+    profile.chmod(0o600)
     assert found() == []
 
 

@@ -19,18 +19,15 @@ from chatmemory.core.messages import ChatMessage
 from chatmemory.formats.anthropic import to_anthropic
 
 with extra("anthropic"):
-    from anthropic import Anthropic, APIResponseValidationError, AsyncAnthropic
+    from anthropic import (
+        Anthropic,
+        AnthropicError,
+        APIResponseValidationError,
+        AsyncAnthropic,
+        default_credentials,
+    )
 
 __all__ = ["AnthropicChatModel"]
-
-_OTHER_CREDENTIALS = (
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_PROFILE",
-    "ANTHROPIC_CONFIG_DIR",
-    "ANTHROPIC_IDENTITY_TOKEN",
-    "ANTHROPIC_IDENTITY_TOKEN_FILE",
-    "ANTHROPIC_CUSTOM_HEADERS",
-)
 
 
 class AnthropicChatModel(ChatModel):
@@ -78,7 +75,8 @@ class AnthropicChatModel(ChatModel):
         self._makes_clients = client is None and async_client is None
 
     def missing_key(self) -> str:
-        return unset_key("ANTHROPIC_API_KEY", *_OTHER_CREDENTIALS) if self._makes_clients else ""
+        key = unset_key("ANTHROPIC_API_KEY", "ANTHROPIC_CUSTOM_HEADERS") if self._makes_clients else ""
+        return key if key and not _has_other_credentials() else ""
 
     @cached_property
     def _client(self) -> Anthropic:
@@ -153,3 +151,11 @@ class AnthropicChatModel(ChatModel):
         ]
         request = {"model": self.name, **self._options} | ({"tools": offered} if offered else {})
         return request | to_anthropic(messages, thinking=fresh_thinking(messages, request.get("tools")))
+
+
+def _has_other_credentials() -> bool:
+    """Return whether a client finds a token, an identity or the profile of a user who has signed in."""
+    try:
+        return default_credentials() is not None
+    except AnthropicError:
+        return True  # it is named, and a client says what is wrong with it
