@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from chatmemory.assistant.answers import understood
-from chatmemory.assistant.anthropic_answer import Answer, StreamedAnswer
+from chatmemory.assistant.anthropic_answer import Answer, StreamedAnswer, in_container, open_container
 from chatmemory.assistant.anthropic_thinking import fresh_thinking, signed
 from chatmemory.assistant.loop_clients import LoopClients
 from chatmemory.assistant.model import ChatModel, unset_key
@@ -150,6 +150,7 @@ class AnthropicChatModel(ChatModel):
             *({"name": tool.name, "description": tool.description, "input_schema": tool.parameters} for tool in tools),
         ]
         request = {"model": self.name, **self._options} | ({"tools": offered} if offered else {})
+        request = in_container(request, open_container(messages))
         return request | to_anthropic(messages, thinking=fresh_thinking(messages, request.get("tools")))
 
 

@@ -22,13 +22,16 @@ from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.pieces import Answered, Thinking
 from chatmemory.assistant.usage import Usage
 from chatmemory.core.extras import extra
-from chatmemory.core.messages import AiMessage
+from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
 from chatmemory.formats.anthropic import from_anthropic
 
 with extra("anthropic"):
     import anthropic
 
-__all__ = ["Answer", "StreamedAnswer"]
+__all__ = ["Answer", "StreamedAnswer", "in_container", "open_container"]
+
+_CONTAINER = "anthropic_container"
+"""The attribute of an answer with calls that names the container in which its code waits for their results."""
 
 _PAUSED = "pause_turn"
 _MOST_PAUSES = 10
@@ -111,7 +114,7 @@ class Answer:
         self._used_before, self._used = self._used_before + _usage(self._used), {}
         # As it came, and at the end: the API continues a message that it made itself.
         so_far = {"role": "assistant", "content": self._blocks}
-        return {**request, **self._container_for(request), "messages": [*request["messages"], so_far]}
+        return {**in_container(request, self._container), "messages": [*request["messages"], so_far]}
 
     def whole(self) -> Answered:
         """Return the whole answer, and what it used.
@@ -125,6 +128,11 @@ class Answer:
             assert isinstance(message, AiMessage)
             if self._broken:
                 message = _with_arguments(message, self._blocks, self._broken)
+        if self._container is not None and message.tool_execution_requests:
+            attributes = {**message.attributes, _CONTAINER: self._container}
+            message = AiMessage(
+                message.text, message.tool_execution_requests, thinking=message.thinking, attributes=attributes
+            )
         return Answered(whole_answer(self._name, message, why), self.usage)
 
     def _use(self, given: Any) -> None:
@@ -134,13 +142,6 @@ class Answer:
     def _run_in(self, container: Any) -> None:
         if isinstance(id := getattr(container, "id", None), str):
             self._container = id
-
-    def _container_for(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the field that names the container in which the tools of the answer ran: the API demands it."""
-        given = request.get("container")
-        if self._container is None or isinstance(given, str) or (given and given.get("id")):
-            return {}
-        return {"container": self._container if given is None else {**given, "id": self._container}}
 
 
 class StreamedAnswer(Answer):
@@ -211,6 +212,29 @@ class StreamedAnswer(Answer):
             block[field] = (block.get(field) or "") + piece
             return _said(block.get("type"), {field: piece})
         return ""
+
+
+def open_container(messages: Sequence[ChatMessage]) -> str | None:
+    """Return the ID of the container in which tools of the turn under way ran; None if there is none."""
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            break
+        if isinstance(message, AiMessage) and isinstance(id := message.attributes.get(_CONTAINER), str):
+            return id
+    return None
+
+
+def in_container(request: Mapping[str, Any], id: str | None) -> dict[str, Any]:
+    """Return a request that names a container, which the API demands while code waits there.
+
+    Args:
+        request: the request; a container that it names itself stays.
+        id: the ID of the container; None if there is none.
+    """
+    given = request.get("container")
+    if id is None or isinstance(given, str) or (given and given.get("id")):
+        return {**request}
+    return {**request, "container": id if given is None else {**given, "id": id}}
 
 
 def _says_more(error: Exception) -> bool:

@@ -11,7 +11,15 @@ from typing import Any
 import anthropic
 import pytest
 
-from chatmemory import AiMessage, MessageWindowChatMemory, UserMessage, message_from_json, message_to_json
+from chatmemory import (
+    AiMessage,
+    MessageWindowChatMemory,
+    SystemMessage,
+    ToolExecutionResultMessage,
+    UserMessage,
+    message_from_json,
+    message_to_json,
+)
 from chatmemory.assistant import Answered, Assistant, ModelError, Thinking, Usage
 from chatmemory.assistant.anthropic import AnthropicChatModel
 from chatmemory.signals import model_called
@@ -146,18 +154,44 @@ def test_a_text_that_is_cut_off_after_a_pause_says_why(ask: Asker) -> None:
     ],
 )
 def test_it_goes_on_in_the_container_of_its_code(ask: Asker, given: dict[str, Any], sent: Any) -> None:
-    container = {"id": "c_1", "expires_at": "2030-01-01T00:00:00Z"}
-    if ask.streams:
-        made = events(text("I run "), stop=PAUSE)
-        made[-2]["delta"]["container"] = container
-        ask.server.stream(made)
-    else:
-        ask.server.say(200, "application/json", message(text("I run "), stop=PAUSE, container=container))
+    will_get_from_container(ask, text("I run "), stop=PAUSE)
     ask.will_get(text("code."))
     ask(of_model=given)
     first, second = ask.server.requests
     assert first.get("container") == given.get("container")
     assert second["container"] == sent
+
+
+@pytest.mark.parametrize(("given", "sent"), [({}, "c_1"), ({"container": {"id": "own"}}, {"id": "own"})])
+def test_results_go_to_the_container_whose_code_waits(ask: Asker, given: dict[str, Any], sent: Any) -> None:
+    """The API refuses the results of an answer whose code has not ended if it is not told in which container that is.
+
+    The next turn has nothing to do there, and a container may have expired by then.
+    """
+    code = {"type": "server_tool_use", "id": "srv_1", "name": "code_execution", "input": {"code": "x"}}
+    adding = call("a", "plus", {"a": 1, "b": 2})
+    will_get_from_container(ask, code, adding, stop="tool_use")
+    asked = message_from_json(message_to_json(ask(tools=[PLUS], of_model=given)[-1].message))
+    result = ToolExecutionResultMessage("a", "plus", "3")
+    ask.will_get(call("b", "plus", {}), stop="tool_use")
+    again = ask([*HI, asked, result], [PLUS], given)[-1].message
+    ask.will_get(text("Three."))
+    turn = [*HI, asked, result, again, ToolExecutionResultMessage("b", "plus", "0"), SystemMessage("Be brief.")]
+    three = ask(turn, [PLUS], given)[-1].message
+    ask.will_get(text("Yes"))
+    ask([*turn, three, UserMessage("Sure?")], [PLUS], given)
+    containers = [request.get("container") for request in ask.server.requests]
+    assert containers == [given.get("container"), sent, sent, given.get("container")]
+
+
+def will_get_from_container(ask: Asker, *blocks: dict[str, Any], stop: str) -> None:
+    container = {"id": "c_1", "expires_at": "2030-01-01T00:00:00Z"}
+    if ask.streams:
+        made = events(*blocks, stop=stop)
+        made[-2]["delta"]["container"] = container
+        ask.server.stream(made)
+    else:
+        ask.server.say(200, "application/json", message(*blocks, stop=stop, container=container))
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
