@@ -205,6 +205,17 @@ class TestEdited:
         assert self.everything(conversation) == before
         assert model.asked == ["One", "Two"]
 
+    def test_after_a_reload_of_a_page_whose_ids_are_times(
+        self, api: Client, conversation: Conversation, model: Unsure
+    ) -> None:
+        """They are numbers, but no positions, unlike those of a page that counts its messages."""
+        for text, time in (("One", "1764086400000"), ("Two", "1764086460000")):
+            chunks_of(chat(api, conversation, ui_message(text, time)))
+        shown = api.get(url(conversation, "turns/")).json()["messages"]
+        answer = self.edit(api, conversation, shown[:1], "Three")
+        assert (answer.status_code, answer.json()["type"]) == (409, self.EDITED)
+        assert said(conversation)[-1] == "To Two"
+
     def test_a_message_that_was_said_without_a_key(
         self, api: Client, conversation: Conversation, model: Unsure
     ) -> None:

@@ -124,8 +124,9 @@ def _position_of(conversation: Conversation, asked: AskedTurn) -> int | None:
     said = None if row is None else row.message
     if isinstance(said, UserMessage) and asked.message is not None and said.contents == asked.message.contents:
         return position
-    # A client that numbers its messages itself means no position.
-    if keys_of(conversation).filter(key__regex="^[0-9]+$").exists():
+    # A client that numbers its messages itself means no position. Longer numbers, such as times, are none of these.
+    digits = len(str(conversation.next_position))
+    if keys_of(conversation).filter(key__regex=f"^[0-9]{{1,{digits}}}$").exists():
         return None
     raise AnswerDeleted if row is None else MessageEdited
 
