@@ -48,11 +48,7 @@ CONTINUED = (EvictionReason.WINDOW.value, EvictionReason.SUMMARIZED.value)
 There was no room for it, or the summary that took its place has been erased.
 """
 
-_STANDS_FOR_RESULT = Q(
-    type=ChatMessageType.TOOL_EXECUTION_RESULT.value,
-    origin__in=[Origin.CLEARED, Origin.COPY],
-    covers_from__isnull=False,
-)
+_STANDS_FOR_RESULT = Q(type=ChatMessageType.TOOL_EXECUTION_RESULT.value, origin__in=[Origin.CLEARED, Origin.COPY])
 
 _TAKEN_OUT = (EvictionReason.REWRITTEN.value, EvictionReason.CLEARED.value)
 
@@ -273,7 +269,7 @@ def _evicted(conversation: Conversation, before: int, latest: Message | None) ->
     rows = Message.objects.using(conversation._state.db)
     standing = rows.filter(its, _STANDS_FOR_RESULT, position__gte=conversation.compacted_to).order_by("position")
     last = dict(standing.values_list("covers_from", "eviction_reason"))  # a rewrite may have copied a placeholder
-    taken_out = [position for position, reason in last.items() if reason in _TAKEN_OUT]
+    taken_out = [position for position, reason in last.items() if position is not None and reason in _TAKEN_OUT]
     found = rows.filter(is_new, left, COVERABLE, evicted_in__isnull=False).order_by("position")
     return found.exclude(eviction_reason=EvictionReason.TOOL_CLEARED, position__in=taken_out) if taken_out else found
 
