@@ -78,16 +78,13 @@ def _sign_in(scene: Scene) -> None:
 
 
 def _chat(scene: Scene, message: dict[str, Any]) -> Any:
-    """Send a message as ``useChat`` does, and return the response when its stream has ended."""
-    response = scene.more["client"].post(
+    """Send a message as ``useChat`` does, for JSON: the thread of a stream may hold a lock when the process forks."""
+    return scene.more["client"].post(
         f"/api/conversations/{scene.conversation.pk}/turns/",
         {"id": "chat", "messages": [message], "trigger": "submit-message"},
         content_type="application/json",
+        headers={"Accept": "application/json"},
     )
-    if response.streaming:
-        for _ in response.streaming_content:
-            pass
-    return response
 
 
 def _begin_chat(scene: Scene) -> None:
