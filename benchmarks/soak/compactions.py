@@ -31,7 +31,8 @@ _WINDOWS: list[dict[str, Any]] = [
 def run(folder: Path, minutes: float, engine: str) -> dict[str, Any]:
     """Run rounds of 10 processes killed by SIGKILL, until there were 40 at least, and the others work on."""
     with running(engine, folder):
-        return repeat(folder, minutes, {"kills": 3 if is_quick() else _LEAST, "summaries": 1}, _round)
+        least = {"kills": 3 if is_quick() else _LEAST, "summaries": 1, "tool results cleared": 1}
+        return repeat(folder, minutes, least, _round)
 
 
 def _round(this: Round) -> dict[str, Any]:
@@ -76,6 +77,7 @@ def _round(this: Round) -> dict[str, Any]:
         "kills": kills,
         "summaries": summaries,
         "summaries acknowledged": acts.count("applied"),
+        "tool results cleared": conversation.messages.filter(eviction_reason="tool_cleared").count(),
     }
 
 
