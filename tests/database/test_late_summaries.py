@@ -282,6 +282,12 @@ class TestErasedConversations:
                 conversation.memory.compact(write, keep=0)
         assert not Compaction.objects.exists()
 
+    def test_by_this_very_instance(self) -> None:
+        conversation = agent(6)
+        conversation.delete()
+        with pytest.raises(Conversation.DoesNotExist):
+            conversation.memory.compact(lambda *_: pytest.fail("asked"), keep=0)
+
     def test_never_saved(self) -> None:
         with pytest.raises(ValueError, match="save the conversation before"):
             Conversation().memory.compact(lambda *_: pytest.fail("asked"))

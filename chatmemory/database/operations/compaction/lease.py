@@ -123,7 +123,7 @@ class Lease:
         Target(Key.of(self._conversation, self._database)).change(note)
 
     def _rows(self) -> QuerySet[Compaction]:
-        return Compaction.objects.using(self._database).filter(conversation=self._conversation)
+        return Compaction.objects.using(self._database).filter(conversation=self._conversation.pk)
 
 
 def _is_whole(plan: CompactionPlan, conversation: Conversation) -> bool:
