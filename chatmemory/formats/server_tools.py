@@ -29,12 +29,12 @@ Piece = dict[str, Any]
 
 @dataclass(frozen=True)
 class Half:
-    """What a piece is in the run of a tool at the provider."""
+    """One side of a call of the provider's tool: the call, its result, or neither."""
 
     kind: Literal["call", "result", "none"] = "none"
 
     of: Hashable = None
-    """What a call and its result have in common."""
+    """The ID that a call and its result share."""
 
     caller: Hashable = None
     """``of`` the call whose code makes this call. It is the field ``caller`` of the piece."""

@@ -17,7 +17,7 @@ LONGEST_ERROR = 500
 
 
 class Compaction(models.Model):
-    """The lease of whoever makes a summary of a conversation, the failures since the last summary, and erased ones.
+    """The lease for making a summary of a conversation, the failures since the last one, and hashes of erased ones.
 
     It is a row of its own, so that taking a lease never waits for a change of the memory, nor the other way round.
     """
