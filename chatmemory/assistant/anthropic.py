@@ -86,26 +86,22 @@ class AnthropicChatModel(ChatModel):
         client = self._client
         answer = Answer(self._name(client))
         first = self._request(messages, tools)
-        request: dict[str, Any] | None = first
         with told_by_errors(lambda: answer.usage):
-            while request is not None:
+            for request in answer.requests(first):
                 with understood(self._name(client), APIResponseValidationError):
                     message = client.messages.create(**request)
                 answer.read(message)
-                request = answer.next_request(first)
             return signed(answer.whole(), messages, first.get("tools"))
 
     async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Answered:
         client = self._async_clients.current()
         answer = Answer(self._name(client))
         first = self._request(messages, tools)
-        request: dict[str, Any] | None = first
         with told_by_errors(lambda: answer.usage):
-            while request is not None:
+            for request in answer.requests(first):
                 with understood(self._name(client), APIResponseValidationError):
                     message = await client.messages.create(**request)
                 answer.read(message)
-                request = answer.next_request(first)
             return signed(answer.whole(), messages, first.get("tools"))
 
     def stream(
@@ -114,13 +110,11 @@ class AnthropicChatModel(ChatModel):
         client = self._client
         answer = StreamedAnswer(self._name(client))
         first = self._request(messages, tools)
-        request: dict[str, Any] | None = first
         with told_by_errors(lambda: answer.usage):
-            while request is not None:
+            for request in answer.requests(first):
                 with client.messages.create(**request, stream=True) as events, answer.watched():
                     for event in events:
                         yield answer.take(event)
-                request = answer.next_request(first)
             answered = signed(answer.whole(), messages, first.get("tools"))
         yield answered
 
@@ -130,14 +124,12 @@ class AnthropicChatModel(ChatModel):
         client = self._async_clients.current()
         answer = StreamedAnswer(self._name(client))
         first = self._request(messages, tools)
-        request: dict[str, Any] | None = first
         with told_by_errors(lambda: answer.usage):
-            while request is not None:
+            for request in answer.requests(first):
                 async with await client.messages.create(**request, stream=True) as events:
                     with answer.watched():
                         async for event in events:
                             yield answer.take(event)
-                request = answer.next_request(first)
             answered = signed(answer.whole(), messages, first.get("tools"))
         yield answered
 

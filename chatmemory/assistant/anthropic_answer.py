@@ -96,15 +96,21 @@ class Answer:
             self._stop_reason = getattr(message, "stop_reason", None)
             self._run_in(getattr(message, "container", None))
 
-    def next_request(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the request for the rest of an answer that paused; None if it is at its end.
+    def requests(self, first: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the requests of the answer, each when the message before it was taken in: several if it pauses.
 
         Args:
-            request: the one for the beginning of the answer.
+            first: the request for its beginning.
 
         Raises:
             ModelError: the answer paused too often.
         """
+        request: dict[str, Any] | None = first
+        while request is not None:
+            yield request
+            request = self._next_request(first)
+
+    def _next_request(self, first: dict[str, Any]) -> dict[str, Any] | None:
         if self._stop_reason != _PAUSED or not self._blocks:
             return None
         if self._pauses == _MOST_PAUSES:
@@ -114,7 +120,7 @@ class Answer:
         self._used_before, self._used = self._used_before + _usage(self._used), {}
         # As it came, and at the end: the API continues a message that it made itself.
         so_far = {"role": "assistant", "content": self._blocks}
-        return {**in_container(request, self._container), "messages": [*request["messages"], so_far]}
+        return {**in_container(first, self._container), "messages": [*first["messages"], so_far]}
 
     def whole(self) -> Answered:
         """Return the whole answer, and what it used.
