@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from anthropic import Anthropic
+from django.apps import apps
 from django.core.checks import run_checks
 from django.test import Client, override_settings
 from google.genai import Client as GeminiClient
@@ -239,3 +241,10 @@ def test_summaries_need_a_summarizer_and_a_mark(settings: Any, given: Any, ids: 
 def test_what_cannot_be_imported_is_one_error(settings: Any) -> None:
     settings.CHATMEMORY = {"ASSISTANT": "nobody.knows", "DEFAULT_COMPACT_AT": 80, "PERMISSION_CLASSES": []}
     assert [error.id for error in found()] == ["chatmemory.E032"]
+
+
+def test_an_import_alone_gives_chatmemory_no_tables() -> None:
+    """``makemigrations`` and ``flush`` would take the models of an app that is not installed for chatmemory's."""
+    for name in ("citus", "langgraph"):
+        importlib.import_module(f"chatmemory.contrib.{name}.models")
+    assert {model.__module__.split(".")[1] for model in apps.get_app_config("chatmemory").get_models()} == {"models"}

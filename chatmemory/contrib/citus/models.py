@@ -21,6 +21,8 @@ class Name(models.Model):
     conversation_id = models.UUIDField()
 
     class Meta:
+        # Not found by its place: where only chatmemory is installed, an import would give the table to chatmemory.
+        app_label = "chatmemory_citus"
         default_permissions = ()
 
     def __str__(self) -> str:

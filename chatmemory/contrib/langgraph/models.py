@@ -36,6 +36,8 @@ class Namespace(models.Model):
         conversation_id: Any
 
     class Meta:
+        # Not found by its place: where only chatmemory is installed, an import would give the tables to chatmemory.
+        app_label = "chatmemory_langgraph"
         default_permissions = ()
         constraints = [
             models.UniqueConstraint(fields=["conversation", "name"], name="chatmemory_lg_namespace_unique"),
@@ -81,6 +83,7 @@ class _Row(models.Model):
 
     class Meta:
         abstract = True
+        app_label = "chatmemory_langgraph"
         default_permissions = ()
 
 
