@@ -8,33 +8,14 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from chatmemory.core.window import USUAL_LIMITS, WindowKind
+from chatmemory.core.window_settings import SETTINGS
 
-__all__ = [
-    "DEFAULTS",
-    "default_compact_at",
-    "default_keep_tool_results",
-    "default_limit",
-    "default_low_water",
-    "default_model",
-    "default_whole_turns",
-    "default_window",
-    "setting",
-]
+__all__ = ["DEFAULTS", "default_limit", "setting", "window_default"]
 
 DEFAULTS: dict[str, Any] = {
-    # The window of a new conversation: "messages" or "tokens", the limit of such a window (None: 20 messages or 4,000
-    # tokens), and the model whose tokens are counted.
-    "DEFAULT_WINDOW": "tokens",
-    "DEFAULT_LIMIT": None,
-    "DEFAULT_MODEL": "gpt-4o",
-    # The percent of the limit down to which a full window of a new conversation evicts, whether whole turns leave, and
-    # the number of tool results that stay when older ones are cleared (None: none is cleared).
-    "DEFAULT_LOW_WATER": 100,
-    "DEFAULT_WHOLE_TURNS": False,
-    "DEFAULT_KEEP_TOOL_RESULTS": None,
-    # The percent of the limit at which a summary is due in a new conversation (None: never), and the dotted path of a
-    # function of messages, and of the summary before them or None, that returns a summary of both.
-    "DEFAULT_COMPACT_AT": None,
+    # The settings of the window of a new conversation. Those that the project leaves out have these values, too.
+    "WINDOW": {name: declared.default for name, declared in SETTINGS.items()},
+    # The dotted path of a function of messages, and of the summary before them or None, that returns a summary of both.
     "SUMMARIZER": None,
     # The dotted path of the Assistant that answers over HTTP, or of a function of the request that returns one (None:
     # nobody answers).
@@ -85,49 +66,29 @@ def setting(name: str) -> Any:
     return given.get(name, DEFAULTS[name])
 
 
-def default_window() -> str:
-    """Return ``DEFAULT_WINDOW``, for the model field."""
-    return str(setting("DEFAULT_WINDOW"))
+def window_default(name: str) -> Any:
+    """Return the setting of the window of a new conversation that ``WINDOW`` has, for the model field.
+
+    Raises:
+        ImproperlyConfigured: ``WINDOW`` is not a dict.
+    """
+    given = setting("WINDOW")
+    if not isinstance(given, dict):
+        raise ImproperlyConfigured(f"CHATMEMORY['WINDOW'] must be a dict, but is: {given!r:.100}")
+    return given.get(name, SETTINGS[name].default)
 
 
 def default_limit(window: str | None = None) -> int:
     """Return the limit of a window for which no limit is given.
 
-    That is ``DEFAULT_LIMIT`` if it is set and the window is of the kind ``DEFAULT_WINDOW``; otherwise 20 messages or
-    4,000 tokens, because a good number of tokens is no good number of messages.
+    That is the ``limit`` of ``WINDOW`` if it is set and the window is of the kind ``WINDOW`` has; otherwise 20 messages
+    or 4,000 tokens, because a good number of tokens is no good number of messages.
 
     Args:
-        window: the kind; by default ``DEFAULT_WINDOW``.
+        window: the kind; by default that of ``WINDOW``.
     """
-    limit, usual = setting("DEFAULT_LIMIT"), default_window()
+    limit, usual = window_default("limit"), window_default("window")
     if limit is not None and window in (None, usual):
         return int(limit)
     # The check of the setting tells of a kind that does not exist.
     return USUAL_LIMITS[WindowKind.MESSAGES if (window or usual) == WindowKind.MESSAGES else WindowKind.TOKENS]
-
-
-def default_model() -> str:
-    """Return ``DEFAULT_MODEL``, for the model field."""
-    return str(setting("DEFAULT_MODEL"))
-
-
-def default_low_water() -> int:
-    """Return ``DEFAULT_LOW_WATER``, for the model field."""
-    return int(setting("DEFAULT_LOW_WATER"))
-
-
-def default_whole_turns() -> bool:
-    """Return ``DEFAULT_WHOLE_TURNS``, for the model field."""
-    return bool(setting("DEFAULT_WHOLE_TURNS"))
-
-
-def default_keep_tool_results() -> int | None:
-    """Return ``DEFAULT_KEEP_TOOL_RESULTS``, for the model field."""
-    keep = setting("DEFAULT_KEEP_TOOL_RESULTS")
-    return None if keep is None else int(keep)
-
-
-def default_compact_at() -> int | None:
-    """Return ``DEFAULT_COMPACT_AT``, for the model field."""
-    compact_at = setting("DEFAULT_COMPACT_AT")
-    return None if compact_at is None else int(compact_at)

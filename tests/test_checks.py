@@ -148,7 +148,7 @@ def named(name: str) -> str:
 def test_a_missing_key_is_told_before_the_first_turn(
     settings: Any, environment: pytest.MonkeyPatch, name: str, key: str
 ) -> None:
-    settings.CHATMEMORY = {"ASSISTANT": named(name), "DEFAULT_COMPACT_AT": 80, "SUMMARIZER": named("summarize")}
+    settings.CHATMEMORY = {"ASSISTANT": named(name), "WINDOW": {"compact_at": 80}, "SUMMARIZER": named("summarize")}
     environment.setenv(key, "")
     [warning] = found()
     assert warning.id == "chatmemory.W034"
@@ -170,7 +170,7 @@ def test_a_profile_on_disk_is_in_place_of_a_key(settings: Any, tmp_path: Path) -
 
 
 def test_the_summarizer_of_a_project_needs_a_key_too(settings: Any, environment: pytest.MonkeyPatch) -> None:
-    settings.CHATMEMORY = {"SUMMARIZER": named("summarizer"), "DEFAULT_COMPACT_AT": 80}
+    settings.CHATMEMORY = {"SUMMARIZER": named("summarizer"), "WINDOW": {"compact_at": 80}}
     [warning] = found()
     assert (warning.id, "CHATMEMORY['SUMMARIZER']" in warning.msg) == ("chatmemory.W034", True)
     environment.setenv("OPENAI_API_KEY", "secret")
@@ -189,9 +189,9 @@ def test_no_key_is_missing_where_none_is_read(settings: Any, name: str) -> None:
 @pytest.mark.parametrize(
     ("given", "fine"),
     [
-        ({"DEFAULT_LIMIT": 2_000_001}, {"DEFAULT_LIMIT": 2_000_000}),
+        ({"WINDOW": {"limit": 2_000_001}}, {"WINDOW": {"limit": 2_000_000}}),
         ({"MAX_LIMIT": 3_999}, {"MAX_LIMIT": 4_000}),
-        ({"DEFAULT_WINDOW": "messages", "MAX_LIMIT": 19}, {"DEFAULT_WINDOW": "messages", "MAX_LIMIT": 20}),
+        ({"WINDOW": {"window": "messages"}, "MAX_LIMIT": 19}, {"WINDOW": {"window": "messages"}, "MAX_LIMIT": 20}),
     ],
     ids=str,
 )
@@ -199,8 +199,8 @@ def test_a_limit_that_rest_refuses_is_no_default(settings: Any, given: Any, fine
     settings.CHATMEMORY = given
     [error] = found()
     assert error.id == "chatmemory.E033"
-    assert f"is {given.get('DEFAULT_LIMIT', fine.get('MAX_LIMIT'))}, which is above" in error.msg
-    assert "DEFAULT_LIMIT" in error.hint
+    assert f"is {given.get('WINDOW', {}).get('limit', fine.get('MAX_LIMIT'))}, which is above" in error.msg
+    assert "the limit in WINDOW" in error.hint
     settings.CHATMEMORY = fine
     assert found() == []
 
@@ -218,12 +218,12 @@ def test_nobodys_permission_is_checked_only_on_purpose(settings: Any, given: Any
 @pytest.mark.parametrize(
     ("given", "ids"),
     [
-        ({"DEFAULT_COMPACT_AT": 80}, ["W036"]),
-        ({"DEFAULT_COMPACT_AT": 80, "ASSISTANT": "with_function"}, ["W036"]),
-        ({"DEFAULT_COMPACT_AT": 80, "ASSISTANT": "with_summarizing_function"}, []),
-        ({"DEFAULT_COMPACT_AT": 80, "SUMMARIZER": "summarize"}, []),
-        ({"DEFAULT_COMPACT_AT": 80, "ASSISTANT": "of_request"}, []),  # nobody knows what it returns
-        ({"DEFAULT_COMPACT_AT": 80, "ASSISTANT": "OfRequest"}, []),
+        ({"WINDOW": {"compact_at": 80}}, ["W036"]),
+        ({"WINDOW": {"compact_at": 80}, "ASSISTANT": "with_function"}, ["W036"]),
+        ({"WINDOW": {"compact_at": 80}, "ASSISTANT": "with_summarizing_function"}, []),
+        ({"WINDOW": {"compact_at": 80}, "SUMMARIZER": "summarize"}, []),
+        ({"WINDOW": {"compact_at": 80}, "ASSISTANT": "of_request"}, []),  # nobody knows what it returns
+        ({"WINDOW": {"compact_at": 80}, "ASSISTANT": "OfRequest"}, []),
         ({"SUMMARIZER": "summarize"}, ["W037"]),
         ({"ASSISTANT": "with_summarizing_function"}, ["W037"]),
         ({"ASSISTANT": "with_function"}, []),
@@ -239,7 +239,7 @@ def test_summaries_need_a_summarizer_and_a_mark(settings: Any, given: Any, ids: 
 
 
 def test_what_cannot_be_imported_is_one_error(settings: Any) -> None:
-    settings.CHATMEMORY = {"ASSISTANT": "nobody.knows", "DEFAULT_COMPACT_AT": 80, "PERMISSION_CLASSES": []}
+    settings.CHATMEMORY = {"ASSISTANT": "nobody.knows", "WINDOW": {"compact_at": 80}, "PERMISSION_CLASSES": []}
     assert [error.id for error in found()] == ["chatmemory.E032"]
 
 

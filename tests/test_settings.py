@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from django.contrib.admin import site
 from django.core.checks import run_checks
+from django.core.exceptions import ImproperlyConfigured
 
 from chatmemory import MessageWindowChatMemory, UserMessage
 from chatmemory.contrib.common.native_memory import NativeMemory
+from chatmemory.core.window_settings import SETTINGS
 from chatmemory.models import Conversation
 from chatmemory.stores import DjangoChatMemoryStore
 
@@ -32,22 +34,32 @@ def test_defaults_are_fine(settings: Any) -> None:
     ("given", "code"),
     [
         ([], "E001"),
-        ({"DEFAULT_LIMITS": 1}, "E002"),
-        ({"DEFAULT_WINDOW": "hours"}, "E003"),
-        ({"DEFAULT_LIMIT": 0}, "E004"),
-        ({"DEFAULT_LIMIT": True}, "E004"),
-        ({"DEFAULT_LIMIT": 2**31}, "E004"),
-        ({"DEFAULT_MODEL": " "}, "E005"),
-        ({"DEFAULT_LOW_WATER": 0}, "E026"),
-        ({"DEFAULT_LOW_WATER": 101}, "E026"),
-        ({"DEFAULT_LOW_WATER": True}, "E026"),
-        ({"DEFAULT_LOW_WATER": 70.0}, "E026"),
-        ({"DEFAULT_WHOLE_TURNS": 1}, "E027"),
-        ({"DEFAULT_WHOLE_TURNS": None}, "E027"),
-        ({"DEFAULT_KEEP_TOOL_RESULTS": -1}, "E028"),
-        ({"DEFAULT_KEEP_TOOL_RESULTS": False}, "E028"),
-        ({"DEFAULT_KEEP_TOOL_RESULTS": 0.0}, "E028"),
-        ({"DEFAULT_KEEP_TOOL_RESULTS": 2**31}, "E028"),
+        ({"KEEP_HISTORIES": 1}, "E002"),
+        ({"WINDOW": {"LIMIT": 1}}, "E002"),
+        ({"WINDOW": {"limits": 1, "low_water": 70}}, "E002"),
+        ({"WINDOW": None}, "E003"),
+        ({"WINDOW": "tokens"}, "E003"),
+        ({"WINDOW": {"window": None}}, "E004"),
+        ({"WINDOW": {"window": []}}, "E004"),
+        ({"WINDOW": {"window": "hours"}}, "E004"),
+        ({"WINDOW": {"limit": 0}}, "E004"),
+        ({"WINDOW": {"limit": True}}, "E004"),
+        ({"WINDOW": {"limit": 2**31}}, "E004"),
+        ({"WINDOW": {"model": " "}}, "E004"),
+        ({"WINDOW": {"low_water": 0}}, "E004"),
+        ({"WINDOW": {"low_water": 101}}, "E004"),
+        ({"WINDOW": {"low_water": True}}, "E004"),
+        ({"WINDOW": {"low_water": 70.0}}, "E004"),
+        ({"WINDOW": {"whole_turns": 1}}, "E004"),
+        ({"WINDOW": {"always_keep_system_message_first": "yes"}}, "E004"),
+        ({"WINDOW": {"always_keep_system_message_first": None}}, "E004"),
+        ({"WINDOW": {"compact_at": 0}}, "E004"),
+        ({"WINDOW": {"model": "m" * 256}}, "E004"),
+        ({"WINDOW": {"whole_turns": None}}, "E004"),
+        ({"WINDOW": {"keep_tool_results": -1}}, "E004"),
+        ({"WINDOW": {"keep_tool_results": False}}, "E004"),
+        ({"WINDOW": {"keep_tool_results": 0.0}}, "E004"),
+        ({"WINDOW": {"keep_tool_results": 2**31}}, "E004"),
         ({"FALLBACK_ENCODING": "p50k_base"}, "E006"),
         ({"KEEP_HISTORY": "no"}, "E007"),
         ({"MAX_MESSAGE_CHARS": None}, "E008"),
@@ -94,9 +106,11 @@ def test_each_mistake_has_its_code_and_a_hint(settings: Any, given: Any, code: s
 @pytest.mark.parametrize(
     "given",
     [
-        {"DEFAULT_LOW_WATER": 1, "DEFAULT_WHOLE_TURNS": True, "DEFAULT_KEEP_TOOL_RESULTS": 0},
-        {"DEFAULT_LOW_WATER": 100, "DEFAULT_WHOLE_TURNS": False, "DEFAULT_KEEP_TOOL_RESULTS": 2**31 - 1},
-        {"DEFAULT_KEEP_TOOL_RESULTS": None},
+        {"WINDOW": {"low_water": 1, "whole_turns": True, "keep_tool_results": 0}},
+        {"WINDOW": {"low_water": 100, "whole_turns": False, "keep_tool_results": 2**31 - 1}},
+        {"WINDOW": {"keep_tool_results": None}},
+        {"WINDOW": {"limit": None, "compact_at": None, "always_keep_system_message_first": True}},
+        {"WINDOW": {}},
     ],
     ids=str,
 )
@@ -108,16 +122,51 @@ def test_the_bounds_themselves_are_fine(settings: Any, given: Any) -> None:
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
-        ("DEFAULT_LIMITS", "Did you mean 'DEFAULT_LIMIT'?"),
         ("keep_history", "Did you mean 'KEEP_HISTORY'?"),
         ("MAX_MESAGE_CHARS", "Did you mean 'MAX_MESSAGE_CHARS'?"),
-        (5, "use one of DEFAULT_WINDOW"),
+        (5, "use one of WINDOW"),
     ],
 )
 def test_the_right_key_is_suggested(settings: Any, key: Any, hint: str) -> None:
     settings.CHATMEMORY = {key: 1}
     [error] = [error for error in run_checks() if error.id == "chatmemory.E002"]
     assert hint in error.hint
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("low_watter", "Did you mean 'low_water'?"),
+        ("COMPACT_AT", "Did you mean 'compact_at'?"),
+        (5, "use one of window"),
+    ],
+)
+def test_the_right_key_of_a_window_is_suggested(settings: Any, key: Any, hint: str) -> None:
+    settings.CHATMEMORY = {"WINDOW": {key: 1}}
+    [error] = [error for error in run_checks() if error.id == "chatmemory.E002"]
+    assert hint in error.hint
+    assert "CHATMEMORY['WINDOW']" in error.msg
+
+
+@pytest.mark.parametrize("name", list(SETTINGS))
+def test_keys_of_before_have_a_new_place(settings: Any, name: str) -> None:
+    settings.CHATMEMORY = {f"DEFAULT_{name.upper()}": SETTINGS[name].default}
+    [error] = [error for error in run_checks() if error.id == "chatmemory.E002"]
+    assert error.hint == f"Write it as {name!r} into CHATMEMORY['WINDOW'], a dict."
+
+
+def test_a_wrong_value_is_told_with_those_that_are_right(settings: Any) -> None:
+    settings.CHATMEMORY = {"WINDOW": {"low_water": 101, "limit": 2**31}}
+    assert [(error.msg, error.hint) for error in run_checks() if error.id == "chatmemory.E004"] == [
+        ("CHATMEMORY['WINDOW']['limit'] is 2147483648.", "limit must be at most 2147483647, but is: 2147483648."),
+        ("CHATMEMORY['WINDOW']['low_water'] is 101.", "low_water must be a percentage from 1 to 100, but is: 101."),
+    ]
+
+
+def test_a_window_that_is_no_dict_cannot_be_used(settings: Any) -> None:
+    settings.CHATMEMORY = {"WINDOW": "tokens"}
+    with pytest.raises(ImproperlyConfigured, match="must be a dict, but is: 'tokens'"):
+        Conversation()
 
 
 @pytest.mark.parametrize(
@@ -168,10 +217,10 @@ def test_an_assistant_or_a_function_of_the_request_answers(settings: Any, name: 
 
 
 def test_settings_are_read_on_every_access(settings: Any) -> None:
-    settings.CHATMEMORY = {"DEFAULT_WINDOW": "messages", "DEFAULT_LIMIT": 7, "DEFAULT_MODEL": "gpt-4"}
+    settings.CHATMEMORY = {"WINDOW": {"window": "messages", "limit": 7, "model": "gpt-4"}}
     first = Conversation.objects.create()
     assert (first.window, first.limit, first.model) == ("messages", 7, "gpt-4")
-    settings.CHATMEMORY = {"DEFAULT_MODEL": "some-new-model"}
+    settings.CHATMEMORY = {"WINDOW": {"model": "some-new-model"}}
     second = Conversation.objects.create()
     assert (second.window, second.limit, second.model) == ("tokens", 4000, "some-new-model")
     counts = {}
@@ -182,7 +231,7 @@ def test_settings_are_read_on_every_access(settings: Any) -> None:
     assert counts == {"o200k_base": 6, "cl100k_base": 9}
 
 
-MARKS = {"low_water": 70, "whole_turns": True, "keep_tool_results": 2}
+MARKS = {"always_keep_system_message_first": True, "low_water": 70, "whole_turns": True, "keep_tool_results": 2}
 
 
 @pytest.mark.parametrize(
@@ -198,16 +247,18 @@ MARKS = {"low_water": 70, "whole_turns": True, "keep_tool_results": 2}
     ids=["the ORM", "many", "an adapter", "the store", "REST", "LangChain4j's store over REST"],
 )
 def test_whoever_makes_a_conversation_gets_the_defaults(settings: Any, api: Any, make: Callable[[Any], Any]) -> None:
-    settings.CHATMEMORY = {f"DEFAULT_{name.upper()}": value for name, value in MARKS.items()}
+    settings.CHATMEMORY = {"WINDOW": MARKS}
     make(api)
     assert Conversation.objects.filter(memory_id="t").values(*MARKS).get() == MARKS
     settings.CHATMEMORY = {}
-    usual = {"low_water": 100, "whole_turns": False, "keep_tool_results": None}
+    usual = {"always_keep_system_message_first": False, "low_water": 100, "whole_turns": False}
+    usual |= {"keep_tool_results": None}
     assert Conversation.objects.filter(pk=Conversation.objects.create().pk).values(*MARKS).get() == usual
 
 
 def test_a_memory_with_a_window_of_its_own_describes_that(settings: Any) -> None:
-    settings.CHATMEMORY = {f"DEFAULT_{name.upper()}": value for name, value in MARKS.items()}
+    settings.CHATMEMORY = {"WINDOW": MARKS}
     MessageWindowChatMemory(id="t", max_messages=5, low_water=60, store=DjangoChatMemoryStore()).add(UserMessage("Hi"))
-    given = {"low_water": 60, "whole_turns": False, "keep_tool_results": None}
+    given = {"always_keep_system_message_first": False, "low_water": 60, "whole_turns": False}
+    given |= {"keep_tool_results": None}
     assert Conversation.objects.filter(memory_id="t").values(*MARKS).get() == given

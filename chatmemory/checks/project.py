@@ -11,7 +11,7 @@ from django.core.checks import CheckMessage, Error
 from django.db import router
 from django.urls import URLResolver, get_resolver
 
-from chatmemory.models.names import kept_names
+from chatmemory.models.conversation_names import kept_names
 
 __all__ = ["check_apps", "check_databases"]
 

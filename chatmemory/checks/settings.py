@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any
@@ -13,11 +13,11 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.utils.module_loading import import_string
 
 from chatmemory.checks.paths import is_assistant, is_assistant_or_function, problem_of_path
-from chatmemory.conf import DEFAULTS, default_limit, setting
+from chatmemory.conf import DEFAULTS, default_limit, setting, window_default
 from chatmemory.core.tokens.encodings import ENCODING_NAMES
-from chatmemory.core.window import WindowKind
+from chatmemory.core.window_settings import SETTINGS
 from chatmemory.formats.registry import MessageFormat
-from chatmemory.models.window_settings import MAX_LIMIT
+from chatmemory.models.window_settings import check_stored
 
 __all__ = ["check_settings"]
 
@@ -27,10 +27,6 @@ _RATE = re.compile("[1-9][0-9]*/(s|sec|second|m|min|minute|h|hour|d|day)")
 
 def _positive(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-def _keep(value: Any) -> bool:
-    return value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_LIMIT)
 
 
 def _names(formats: Any) -> bool:
@@ -59,33 +55,7 @@ def _is_price(value: Any) -> bool:
 
 # Dotted paths have a check of their own.
 _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
-    ("E003", "DEFAULT_WINDOW", lambda v: v in list(WindowKind), 'Set it to "messages" or "tokens".'),
-    (
-        "E004",
-        "DEFAULT_LIMIT",
-        lambda v: v is None or (_positive(v) and v <= MAX_LIMIT),
-        f"Set it to a whole number from 1 to {MAX_LIMIT}, or to None.",
-    ),
-    ("E005", "DEFAULT_MODEL", lambda v: isinstance(v, str) and bool(v.strip()), 'Set it to a model such as "gpt-4o".'),
-    (
-        "E026",
-        "DEFAULT_LOW_WATER",
-        lambda v: _positive(v) and v <= 100,
-        "Set it to a percentage, a whole number from 1 to 100.",
-    ),
-    ("E027", "DEFAULT_WHOLE_TURNS", lambda v: isinstance(v, bool), "Set it to True or False."),
-    (
-        "E028",
-        "DEFAULT_KEEP_TOOL_RESULTS",
-        _keep,
-        f"Set it to a whole number from 0 to {MAX_LIMIT}, or to None.",
-    ),
-    (
-        "E030",
-        "DEFAULT_COMPACT_AT",
-        lambda v: v is None or (_positive(v) and v <= 100),
-        "Set it to a percentage, a whole number from 1 to 100, or to None.",
-    ),
+    ("E003", "WINDOW", lambda v: isinstance(v, dict), 'Set it to a dict such as {"limit": 4000, "low_water": 70}.'),
     ("E006", "FALLBACK_ENCODING", lambda v: v in ENCODING_NAMES, f"Set it to one of {', '.join(ENCODING_NAMES)}."),
     ("E007", "KEEP_HISTORY", lambda v: isinstance(v, bool), "Set it to True or False."),
     ("E008", "MAX_MESSAGE_CHARS", _positive, "Set it to a whole number above zero."),
@@ -136,16 +106,50 @@ def check_settings(**kwargs: Any) -> list[CheckMessage]:
     if not isinstance(given, dict):
         hint = "Set it to a dict, or leave it out."
         return [Error(f"CHATMEMORY is not a dict, but: {given!r:.100}.", hint=hint, id="chatmemory.E001")]
-    wrong = [*_unknown_keys(given), *_wrong_values(), *_wrong_paths()]
+    wrong = [*_unknown_keys(given), *_wrong_values(), *_wrong_window(), *_wrong_paths()]
     return wrong or list(_doubtful_values())
 
 
 def _unknown_keys(given: dict[Any, Any]) -> Iterator[CheckMessage]:
     for key in given:
-        if key not in DEFAULTS:
-            close = get_close_matches(str(key).upper(), DEFAULTS, n=1)
-            hint = f"Did you mean {close[0]!r}?" if close else f"Take it out, or use one of {', '.join(DEFAULTS)}."
-            yield Error(f"CHATMEMORY has an unknown key: {key!r}.", hint=hint, id="chatmemory.E002")
+        moved = str(key).removeprefix("DEFAULT_").lower()
+        if key not in DEFAULTS and str(key).startswith("DEFAULT_") and moved in SETTINGS:
+            hint = f"Write it as {moved!r} into CHATMEMORY['WINDOW'], a dict."
+            yield Error(f"CHATMEMORY has an old key: {key!r}.", hint=hint, id="chatmemory.E002")
+        elif key not in DEFAULTS:
+            yield _unknown_key("CHATMEMORY", key, str(key).upper(), DEFAULTS)
+    window = setting("WINDOW")
+    for key in window if isinstance(window, dict) else ():
+        if key not in SETTINGS:
+            yield _unknown_key("CHATMEMORY['WINDOW']", key, str(key).lower(), SETTINGS)
+
+
+def _unknown_key(place: str, key: Any, likely: str, known: Iterable[str]) -> CheckMessage:
+    close = get_close_matches(likely, known, n=1)
+    hint = f"Did you mean {close[0]!r}?" if close else f"Take it out, or use one of {', '.join(known)}."
+    return Error(f"{place} has an unknown key: {key!r}.", hint=hint, id="chatmemory.E002")
+
+
+def _wrong_window() -> Iterator[CheckMessage]:
+    if not isinstance(setting("WINDOW"), dict):
+        return
+    wrong = set()
+    for name in SETTINGS:
+        value = window_default(name)
+        if name == "limit" and value is None:
+            continue
+        try:
+            check_stored(name, value)
+        except ValueError as error:
+            wrong.add(name)
+            yield Error(f"CHATMEMORY['WINDOW'][{name!r}] is {value!r}.", hint=f"{error}.", id="chatmemory.E004")
+    most = setting("MAX_LIMIT")
+    if wrong.isdisjoint({"window", "limit"}) and _positive(most) and default_limit() > most:
+        yield Error(
+            f"The limit of new conversations is {default_limit()}, which is above CHATMEMORY['MAX_LIMIT'], {most}.",
+            hint="Set the limit in WINDOW to at most MAX_LIMIT, or raise that.",
+            id="chatmemory.E033",
+        )
 
 
 def _wrong_values() -> Iterator[CheckMessage]:
@@ -161,13 +165,6 @@ def _wrong_values() -> Iterator[CheckMessage]:
             f"CHATMEMORY['PAGE_SIZE'] is {size}, which is above MAX_PAGE_SIZE, {most}.",
             hint="Set PAGE_SIZE to at most MAX_PAGE_SIZE, or raise that.",
             id="chatmemory.E023",
-        )
-    if wrong.isdisjoint({"DEFAULT_WINDOW", "DEFAULT_LIMIT", "MAX_LIMIT"}) and default_limit() > setting("MAX_LIMIT"):
-        yield Error(
-            f"The limit of new conversations is {default_limit()}, which is above CHATMEMORY['MAX_LIMIT'], "
-            f"{setting('MAX_LIMIT')}.",
-            hint="Set DEFAULT_LIMIT to at most MAX_LIMIT, or raise that.",
-            id="chatmemory.E033",
         )
 
 
@@ -218,18 +215,18 @@ def _doubtful_values() -> Iterator[CheckMessage]:
     assistant = named.get("ASSISTANT")
     is_known = assistant is None or is_assistant(assistant)
     summarizes = "SUMMARIZER" in named or getattr(assistant, "summarizer", None) is not None
-    compact_at = setting("DEFAULT_COMPACT_AT")
+    compact_at = window_default("compact_at")
     if compact_at is not None and is_known and not summarizes:
         yield Warning(
-            f"CHATMEMORY['DEFAULT_COMPACT_AT'] is {compact_at}, but nothing writes summaries.",
+            f"CHATMEMORY['WINDOW']['compact_at'] is {compact_at}, but nothing writes summaries.",
             hint="Set SUMMARIZER, or give the Assistant that ASSISTANT names a summarizer.",
             id="chatmemory.W036",
         )
     if compact_at is None and summarizes:
         yield Warning(
-            "There is a summarizer, but CHATMEMORY['DEFAULT_COMPACT_AT'] is None, so in new conversations no summary "
+            "There is a summarizer, but CHATMEMORY['WINDOW']['compact_at'] is None, so in new conversations no summary "
             "becomes due.",
-            hint="Set DEFAULT_COMPACT_AT to a percentage of the limit such as 80. If conversations get a compact_at of "
+            hint="Set it to a percentage of the limit such as 80. If conversations get a compact_at of "
             'their own, or summaries are made by hand only, add "chatmemory.W037" to SILENCED_SYSTEM_CHECKS.',
             id="chatmemory.W037",
         )

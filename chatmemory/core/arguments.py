@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from chatmemory.core.exceptions import InvalidValueError
+
 __all__ = [
     "is_blank",
     "require_list",
@@ -25,9 +27,9 @@ _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def require_str(value: object, name: str) -> None:
-    """Raise ``ValueError`` for None and ``TypeError`` for anything else that is not a string."""
+    """Raise ``InvalidValueError`` for None and ``TypeError`` for anything else that is not a string."""
     if value is None:
-        raise ValueError(f"{name} cannot be null")
+        raise InvalidValueError("%(name)s cannot be null", code="null", name=name)
     require_optional_str(value, name)
 
 
@@ -43,26 +45,37 @@ def is_blank(value: str) -> bool:
 
 
 def require_not_blank(value: object, name: str) -> None:
-    """Raise ``ValueError`` for None and for a string that holds nothing but spaces and control characters."""
+    """Raise ``InvalidValueError`` for None and for a string that holds nothing but spaces and control characters."""
     require_optional_str(value, name)
     if value is None or is_blank(str(value)):
-        raise ValueError(f"{name} cannot be null or blank")
+        code = "null" if value is None else "blank"
+        raise InvalidValueError("%(name)s cannot be null or blank", code=code, name=name)
 
 
 def require_url(value: str | None, name: str) -> None:
-    """Raise ``ValueError`` for a string that is no URI, which may be relative or empty."""
+    """Raise ``InvalidValueError`` for a string that is no URI, which may be relative or empty."""
     require_optional_str(value, name)
     if value is None:
         return
     illegal = _ILLEGAL_IN_URL.search(value)
     if illegal:
-        raise ValueError(f"Illegal character in {name} at index {illegal.start()}: {value[:200]}")
+        raise _illegal(value, name, illegal.start())
     broken = _BROKEN_ESCAPE.search(value)
     if broken:
-        raise ValueError(f"Malformed escape pair in {name} at index {broken.start()}: {value[:200]}")
+        raise InvalidValueError(
+            "Malformed escape pair in %(name)s at index %(index)s: %(url)s",
+            name=name,
+            index=broken.start(),
+            url=value[:200],
+        )
     if value.count("#") > 1:
-        index = value.index("#", value.index("#") + 1)
-        raise ValueError(f"Illegal character in {name} at index {index}: {value[:200]}")
+        raise _illegal(value, name, value.index("#", value.index("#") + 1))
+
+
+def _illegal(url: str, name: str, index: int) -> InvalidValueError:
+    return InvalidValueError(
+        "Illegal character in %(name)s at index %(index)s: %(url)s", name=name, index=index, url=url[:200]
+    )
 
 
 def require_list(values: Iterable[Any], name: str) -> list[Any]:

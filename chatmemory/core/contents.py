@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 
 from chatmemory.core.arguments import require_not_blank, require_optional_str, require_str, require_url
+from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.values import ShortRepr
 
 __all__ = [
@@ -129,7 +130,9 @@ def _media(kind: type[M], given: M | None, url: str | None, base64_data: str | N
         if not isinstance(given, kind):
             raise TypeError(f"expected {kind.__name__}, but is: {type(given).__name__}")
         if (url, base64_data, mime_type) != (None, None, None):
-            raise ValueError(f"Either {kind.__name__} or its fields must be provided, not both")
+            raise InvalidValueError(
+                "Either %(kind)s or its fields must be provided, not both", code="repeated", kind=kind.__name__
+            )
         return given
     if base64_data is not None or (mime_type is not None and url is None):
         require_not_blank(base64_data, "base64_data")
@@ -163,9 +166,9 @@ class ImageContent(Content):
     ) -> None:
         found = _media(Image, image, url, base64_data, mime_type)
         if found is None:
-            raise ValueError("image cannot be null")
+            raise InvalidValueError("image cannot be null", code="null")
         if detail_level is None:
-            raise ValueError("detail_level cannot be null")
+            raise InvalidValueError("detail_level cannot be null", code="null")
         object.__setattr__(self, "image", found)
         object.__setattr__(self, "detail_level", DetailLevel(detail_level))
 

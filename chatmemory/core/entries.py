@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from itertools import chain
 from typing import Any, Self
 
+from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.messages import AiMessage, ChatMessage, ChatMessageType, ToolExecutionResultMessage
 from chatmemory.core.window import Window
 
-__all__ = ["RESULTS_KEPT", "RESULT_CLEARED", "Entry", "EvictionReason"]
+__all__ = ["RESULTS_KEPT", "RESULT_CLEARED", "Cause", "Entry", "EvictionReason"]
 
 RESULT_CLEARED = "[Old tool result cleared]"
 """The text of the placeholder to which an old tool result gives way."""
@@ -19,29 +20,104 @@ RESULTS_KEPT = 3
 """The number of tool results, the last of a memory, that stay if whoever clears the others does not say it."""
 
 
+class Cause(Enum):
+    """What makes messages leave the memory."""
+
+    ROOM = auto()
+    """They made room for others. A summary may stand for them later."""
+
+    PLACEHOLDER = auto()
+    """They made room for others, and placeholders took their place. A summary may stand for them later."""
+
+    SUMMARY = auto()
+    """A summary took their place."""
+
+    SUCCESSOR = auto()
+    """A message that came in the same version took their place."""
+
+    SOMEBODY = auto()
+    """Somebody took them out, and no summary brings them back."""
+
+
 class EvictionReason(StrEnum):
-    """The reason why a message left the memory."""
+    """The reason why a message left the memory.
 
-    WINDOW = "window"
-    """The window was full, and the message was the oldest that may leave."""
+    A reason is declared here, with its texts and its cause: choices, filters, REST's document, and what admin, chat,
+    summaries and replays make of it follow from that.
+    """
 
-    ORPHAN = "orphan"
-    """The message is a tool result, and its call left."""
+    label: str
+    """The reason for staff, marked for translation."""
 
-    TOOL_CLEARED = "tool_cleared"
-    """The message is an old tool result, and a placeholder took its place."""
+    chat_label: str
+    """The reason for those who chat, marked for translation."""
 
-    SUMMARIZED = "summarized"
-    """A summary took the message's place, or that of an earlier summary."""
+    explanation: str
+    """The reason for programmers: a clause in which the message is "it"."""
 
-    REPLACED = "replaced"
-    """A new system message took the message's place."""
+    cause: Cause
+    """What made the message leave."""
 
-    REWRITTEN = "rewritten"
-    """The memory was rewritten without the message."""
+    def __new__(cls, value: str, *declared: Any) -> Self:
+        reason = str.__new__(cls, value)
+        reason._value_ = value
+        reason.label, reason.chat_label, reason.explanation, reason.cause = declared
+        return reason
 
-    CLEARED = "cleared"
-    """The memory was cleared."""
+    @classmethod
+    def of(cls, *causes: Cause) -> tuple[Self, ...]:
+        """Return the reasons that have one of ``causes``."""
+        return tuple(reason for reason in cls if reason.cause in causes)
+
+    WINDOW = (
+        "window",
+        _("no room in the window"),
+        _("no room left"),
+        "there was no room in the window",
+        Cause.ROOM,
+    )
+    ORPHAN = (
+        "orphan",
+        _("its tool call was evicted"),
+        _("its tool call was forgotten"),
+        "it is a tool result, and its call was evicted",
+        Cause.ROOM,
+    )
+    TOOL_CLEARED = (
+        "tool_cleared",
+        _("old tool result, cleared"),
+        _("old tool result, a note took its place"),
+        "it is an old tool result, and a placeholder took its place",
+        Cause.PLACEHOLDER,
+    )
+    SUMMARIZED = (
+        "summarized",
+        _("a summary stands for it"),
+        _("a summary stands for it"),
+        "a summary took its place",
+        Cause.SUMMARY,
+    )
+    REPLACED = (
+        "replaced",
+        _("replaced by a new system message"),
+        _("new instructions"),
+        "it is a system message, and there is a new one",
+        Cause.SUCCESSOR,
+    )
+    REWRITTEN = (
+        "rewritten",
+        _("dropped by a rewrite"),
+        _("memory was rewritten"),
+        "the memory was set anew without it",
+        Cause.SOMEBODY,
+    )
+    CLEARED = (
+        "cleared",
+        _("the memory was cleared"),
+        _("memory was cleared"),
+        "the memory was cleared",
+        Cause.SOMEBODY,
+    )
 
 
 @dataclass(eq=False)

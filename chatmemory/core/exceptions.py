@@ -2,40 +2,166 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 __all__ = [
+    "CODES",
+    "CodedError",
     "IdempotencyConflictError",
     "InvalidMessageError",
+    "InvalidValueError",
+    "MemoryTooLargeError",
     "NotRetainedError",
     "PinnedTooMuchError",
     "UnusableSummaryError",
+    "gettext_noop",
 ]
 
+CODES = {
+    "invalid": "the value is not acceptable for another reason",
+    "required": "a value is missing",
+    "null": "the value must not be null",
+    "blank": "the text has no characters other than whitespace",
+    "empty": "a list has no items",
+    "invalid_type": "the value has another JSON type",
+    "invalid_choice": "the value is none of those that are allowed",
+    "unknown_field": "the field, or the parameter, does not exist",
+    "repeated": "the value is given more than once",
+    "max_length": "the value is too long",
+    "max_value": "the number is too large",
+    "min_value": "the number is too small",
+    "invalid_characters": "the text has characters that no database can hold",
+    "not_supported": "the content is known, but cannot be kept, or the format cannot express it",
+}
+"""The codes of errors in values, each with its meaning. Where Django REST framework has a code, it is that one."""
 
-class InvalidMessageError(ValueError):
-    """A message from outside that does not have the form it must have."""
 
-    def __init__(self, problem: str, place: str = "") -> None:
+def gettext_noop(message: str) -> str:
+    """Mark ``message`` for translation, as Django's function of this name does; the core needs no Django."""
+    return message
+
+
+class CodedError(Exception):
+    """An error with a code for programs, and a message for people: a template and its parameters.
+
+    It is constructed as Django's ``ValidationError`` is. ``str()`` is English; :meth:`text` translates.
+    """
+
+    code = "invalid"
+    """What went wrong, for programs. It does not change when the message does."""
+
+    message: str
+    """The English template, with placeholders such as ``%(name)s``."""
+
+    params: dict[str, Any]
+    """The values of the placeholders: JSON values (the items of a list are joined by commas), or other errors."""
+
+    def __init__(self, message: str, /, *, code: str | None = None, **params: Any) -> None:
         """
         Args:
-            problem: what is wrong, and what is expected.
-            place: where, as a path into the JSON: ``[3].contents[0].text``. Empty for the whole document.
+            message: a template; a ``%`` in it is written ``%%`` if there are ``params``.
+            code: by default that of the class.
+            params: the values of its placeholders.
         """
-        # Both may quote the input, and half of a surrogate pair in it could not be printed.
-        self.problem = problem.encode("utf-8", "backslashreplace").decode()
+        # Exception.__new__ has kept the arguments: a copy, or one from another process, is made of them.
+        self.message = message
+        self.params = params
+        if code is not None:
+            self.code = code
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, gettext: Callable[[str], str] = gettext_noop) -> str:
+        """Return the message, translated by ``gettext``."""
+        told = {name: _told(value, gettext) for name, value in self.params.items()}
+        text = gettext(self.message)
+        # It may quote the input, and a lone surrogate in it could not be printed.
+        return (text % told if told else text).encode("utf-8", "backslashreplace").decode()
+
+
+def _told(value: Any, gettext: Callable[[str], str]) -> Any:
+    if isinstance(value, CodedError):
+        return value.text(gettext)
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+
+
+class InvalidValueError(CodedError, ValueError):
+    """A value that has no meaning where it is given."""
+
+
+class InvalidMessageError(CodedError, ValueError):
+    """A message from outside that does not have the form it must have."""
+
+    place: str
+    """Where, as a path into the JSON: ``[3].contents[0].text``. Empty for the whole document."""
+
+    def __init__(self, problem: str | Exception, place: str = "", /, *, code: str | None = None, **params: Any) -> None:
+        """
+        Args:
+            problem: the template of the message; or an error, whose message this one has, and its code and parameters
+                if it has such.
+            place: the path to the value.
+            code: as for :class:`CodedError`.
+            params: as for :class:`CodedError`.
+        """
+        if isinstance(problem, CodedError):
+            code, params, problem = problem.code, problem.params, problem.message
+        super().__init__(str(problem), code=code, **params)
         self.place = place.encode("utf-8", "backslashreplace").decode()
-        super().__init__(f"{self.place}: {self.problem}" if place else self.problem)
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.problem}" if self.place else self.problem
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, and what is expected, without the field path."""
+        return self.text()
 
 
-class IdempotencyConflictError(ValueError):
-    """An idempotency key that was used before, for another request."""
+class IdempotencyConflictError(CodedError, ValueError):
+    """An idempotency key that was already used for another request."""
+
+    code = "idempotency_key_reused"
 
 
-class NotRetainedError(ValueError):
+class MemoryTooLargeError(CodedError, ValueError):
+    """A memory that is, or would be, larger than the caller's bound."""
+
+    code = "memory_too_large"
+
+    def __init__(self, count: int, chars: int, most_messages: int, most_chars: int) -> None:
+        """
+        Args:
+            count: the number of messages that it has, or would have.
+            chars: the number of their characters.
+            most_messages: the most messages that are allowed.
+            most_chars: the most characters.
+        """
+        super().__init__(
+            gettext_noop(
+                "The memory has, or would have, %(count)s messages and %(chars)s characters; at most %(most_messages)s "
+                "messages and %(most_chars)s characters are allowed. Clear the memory, or create the conversation with "
+                "a smaller window."
+            ),
+            count=count,
+            chars=chars,
+            most_messages=most_messages,
+            most_chars=most_chars,
+        )
+
+
+class NotRetainedError(CodedError, ValueError):
     """A position at which the memory has no message."""
 
+    code = "not_retained"
 
-class PinnedTooMuchError(ValueError):
+
+class PinnedTooMuchError(CodedError, ValueError):
     """Pinned messages, with those that stay with them, that take more than half of the limit."""
+
+    code = "pinned_too_much"
 
     def __init__(self, cost: int, limit: int, unit: str) -> None:
         """
@@ -48,10 +174,14 @@ class PinnedTooMuchError(ValueError):
         self.limit = limit
         self.unit = unit
         super().__init__(
-            f"pinned messages, with the calls, results and questions that stay with them, would take {cost} of "
-            f"{limit} {unit}, more than half; unpin some, or choose a limit of at least {cost * 2}"
+            "pinned messages, with the calls, results and questions that stay with them, would take %(cost)s of "
+            "%(limit)s %(unit)s, more than half; unpin some, or choose a limit of at least %(least)s",
+            cost=cost,
+            limit=limit,
+            unit=str(unit),
+            least=cost * 2,
         )
 
 
-class UnusableSummaryError(ValueError):
+class UnusableSummaryError(CodedError, ValueError):
     """A summary that cannot take the place of the messages that it stands for. They stay as they are."""

@@ -12,10 +12,15 @@ from enum import Enum
 from typing import Any, NoReturn
 from uuid import UUID
 
-__all__ = ["MAX_DOCUMENT_CHARS", "MAX_NESTING", "TypedTwice", "dumps", "java_map_order", "levels", "loads"]
+from chatmemory.core.exceptions import InvalidValueError
+
+__all__ = ["MAX_DOCUMENT_CHARS", "MAX_NESTING", "TOO_DEEP", "TypedTwice", "dumps", "java_map_order", "levels", "loads"]
 
 MAX_NESTING = 500
 """The most levels of arrays and objects in a document."""
+
+TOO_DEEP = "nested more than %(most)s levels deep"
+"""The template of the error for a value with more levels than ``most``."""
 
 MAX_DOCUMENT_CHARS = 20_000_000
 """The most characters of a document."""
@@ -56,14 +61,14 @@ def dumps(value: Any) -> str:
 
     Raises:
         TypeError: a value has no JSON form.
-        ValueError: the nesting is deeper than :data:`MAX_NESTING`.
+        InvalidValueError: the nesting is deeper than :data:`MAX_NESTING`.
     """
     return _dumps(value, 0)
 
 
 def _dumps(value: Any, depth: int) -> str:
     if depth > MAX_NESTING:
-        raise ValueError(f"nested more than {MAX_NESTING} levels deep")
+        raise InvalidValueError(TOO_DEEP, most=MAX_NESTING)
     match value:
         case None:
             return "null"
@@ -117,12 +122,17 @@ def _float(digits: str) -> float:
 
 def _short_number(digits: str) -> str:
     if len(digits) > _MAX_NUMBER_CHARS:
-        raise ValueError(f"a number of {len(digits)} characters; at most {_MAX_NUMBER_CHARS} are read")
+        raise InvalidValueError(
+            "a number of %(length)s characters; at most %(most)s are read",
+            code="max_length",
+            length=len(digits),
+            most=_MAX_NUMBER_CHARS,
+        )
     return digits
 
 
 def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON; write it as a string")
+    raise InvalidValueError("%(name)s is not JSON; write it as a string", name=name)
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)
@@ -132,19 +142,24 @@ def loads(text: str) -> Any:
     """Return the value of a JSON document with only white space around it. Of a repeated key the last value counts.
 
     Raises:
-        ValueError: it is no JSON, too long, nested too deep, or holds a number of over 1,000 digits.
+        InvalidValueError: it is no JSON, too long, nested too deep, or holds a number of over 1,000 digits.
         TypeError: ``text`` is no string.
     """
     if not isinstance(text, str):
         raise TypeError(f"expected JSON text, got {type(text).__name__}")
     if len(text) > MAX_DOCUMENT_CHARS:
-        raise ValueError(f"the document has {len(text)} characters; at most {MAX_DOCUMENT_CHARS} are read")
+        raise InvalidValueError(
+            "the document has %(length)s characters; at most %(most)s are read",
+            code="max_length",
+            length=len(text),
+            most=MAX_DOCUMENT_CHARS,
+        )
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error}") from error
+        raise InvalidValueError("not JSON: %(error)s", error=str(error)) from error
     except RecursionError as error:
-        raise ValueError(f"nested more than {MAX_NESTING} levels deep") from error
+        raise InvalidValueError(TOO_DEEP, most=MAX_NESTING) from error
 
 
 def levels(value: Any) -> Iterator[list[Any]]:

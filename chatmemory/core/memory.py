@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, TypedDict
+from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 
@@ -13,26 +13,12 @@ from chatmemory.core.locked_store import LockedStore
 from chatmemory.core.messages import ChatMessage, require_messages
 from chatmemory.core.stores import ChatMemoryStore, SingleSlotChatMemoryStore, WindowedChatMemoryStore
 from chatmemory.core.tokens import TokenCountEstimator
-from chatmemory.core.window import (
-    USUAL_LIMITS,
-    Window,
-    WindowKind,
-    check_flag,
-    check_keep_tool_results,
-    check_limit,
-    check_low_water,
-)
+from chatmemory.core.window import RULES, USUAL_LIMITS, Window, WindowKind, WindowOptions
+from chatmemory.core.window_settings import check
 
 __all__ = ["ChatMemory", "MessageWindowChatMemory", "TokenWindowChatMemory", "WindowChatMemory"]
 
 _REQUIRED: Any = object()
-
-
-class _Settings(TypedDict):
-    always_keep_system_message_first: bool
-    low_water: int
-    whole_turns: bool
-    keep_tool_results: int | None
 
 
 class ChatMemory(ABC):
@@ -102,10 +88,7 @@ class WindowChatMemory(ChatMemory):
         limit: int | Callable[[Any], int],
         token_count_estimator: TokenCountEstimator | None,
         store: ChatMemoryStore | WindowedChatMemoryStore | None,
-        always_keep_system_message_first: bool,
-        low_water: int,
-        whole_turns: bool,
-        keep_tool_results: int | None,
+        settings: WindowOptions,
     ) -> None:
         if id is None:
             raise ValueError("id cannot be null")
@@ -119,12 +102,13 @@ class WindowChatMemory(ChatMemory):
         self._windowed_store = (
             self._store if isinstance(self._store, WindowedChatMemoryStore) else LockedStore(self._store)
         )
-        self._settings: _Settings = {
-            "always_keep_system_message_first": bool(always_keep_system_message_first),
-            "low_water": check_low_water(low_water),
-            "whole_turns": check_flag(whole_turns, "whole_turns"),
-            "keep_tool_results": check_keep_tool_results(keep_tool_results),
-        }
+        unknown = next((name for name in settings if name not in RULES or name == "limit"), None)
+        if unknown is not None:
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {unknown!r}")
+        first = bool(settings.get("always_keep_system_message_first"))  # None is False in LangChain4j, too
+        self._settings: WindowOptions = {**settings, "always_keep_system_message_first": first}
+        for name, value in self._settings.items():
+            check(name, value)
         self.window()
 
     def __repr__(self) -> str:
@@ -162,7 +146,7 @@ class WindowChatMemory(ChatMemory):
         limit = self._limit(self._id) if callable(self._limit) else self._limit
         return Window(
             kind=self._kind,
-            limit=check_limit(limit, self._limit_name),
+            limit=check("limit", limit, self._limit_name),
             estimator=self._estimator,
             **self._settings,
         )
@@ -180,21 +164,15 @@ class MessageWindowChatMemory(WindowChatMemory):
         id: Any = "default",
         max_messages: int | Callable[[Any], int] = _REQUIRED,
         store: ChatMemoryStore | None = None,
-        always_keep_system_message_first: bool = False,
-        low_water: int = 100,
-        whole_turns: bool = False,
-        keep_tool_results: int | None = None,
+        **settings: Unpack[WindowOptions],
     ) -> None:
         """
         Args:
             id: the memory ID, anything hashable but None.
             max_messages: the limit, or a callable of the ID that returns the limit of the moment.
             store: where the messages are kept; by default in this object.
-            always_keep_system_message_first: whether a new system message goes to the front.
-            low_water: the percent of the limit, from 1 to 100, down to which a full window evicts.
-            whole_turns: whether whole turns leave: a user message with all that follows it before the next one.
-            keep_tool_results: the number of tool results that stay when older ones give way to placeholders. In a
-                window of messages none gives way, because a placeholder is a message as well.
+            settings: what the window evicts: see :class:`chatmemory.core.window_settings.WindowSettings`. A placeholder
+                is a message as well, so that ``keep_tool_results`` clears none here.
 
         Raises:
             ValueError: a setting has no meaning, or the ID is None.
@@ -204,10 +182,7 @@ class MessageWindowChatMemory(WindowChatMemory):
             limit=max_messages,
             token_count_estimator=None,
             store=store,
-            always_keep_system_message_first=always_keep_system_message_first,
-            low_water=low_water,
-            whole_turns=whole_turns,
-            keep_tool_results=keep_tool_results,
+            settings=settings,
         )
 
 
@@ -224,10 +199,7 @@ class TokenWindowChatMemory(WindowChatMemory):
         max_tokens: int | Callable[[Any], int] = _REQUIRED,
         token_count_estimator: TokenCountEstimator = _REQUIRED,
         store: ChatMemoryStore | None = None,
-        always_keep_system_message_first: bool = False,
-        low_water: int = 100,
-        whole_turns: bool = False,
-        keep_tool_results: int | None = None,
+        **settings: Unpack[WindowOptions],
     ) -> None:
         """
         Args:
@@ -235,11 +207,7 @@ class TokenWindowChatMemory(WindowChatMemory):
             max_tokens: the limit, or a callable of the ID that returns the limit of the moment.
             token_count_estimator: counts the tokens of each message.
             store: where the messages are kept; by default in this object.
-            always_keep_system_message_first: whether a new system message goes to the front.
-            low_water: the percent of the limit, from 1 to 100, down to which a full window evicts.
-            whole_turns: whether whole turns leave: a user message with all that follows it before the next one.
-            keep_tool_results: the number of tool results that stay when the window is full and older ones, except those
-                of the last turn, give way to placeholders. None: no result gives way.
+            settings: what the window evicts: see :class:`chatmemory.core.window_settings.WindowSettings`.
 
         Raises:
             ValueError: a setting has no meaning, or the ID or the estimator is None.
@@ -249,10 +217,7 @@ class TokenWindowChatMemory(WindowChatMemory):
             limit=max_tokens,
             token_count_estimator=token_count_estimator,
             store=store,
-            always_keep_system_message_first=always_keep_system_message_first,
-            low_water=low_water,
-            whole_turns=whole_turns,
-            keep_tool_results=keep_tool_results,
+            settings=settings,
         )
         if token_count_estimator is None or token_count_estimator is _REQUIRED:
             raise _missing("token_count_estimator", 'token_count_estimator=OpenAiTokenCountEstimator("gpt-4o")')

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from chatmemory.core.arguments import require_list, require_not_blank, require_optional_str, tuple_of
 from chatmemory.core.contents import Content, TextContent
+from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.values import FrozenDict, ShortRepr, freeze
 
 __all__ = [
@@ -120,13 +121,13 @@ class UserMessage(_MessageWithContents):
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
         if text is not None and contents is not None:
-            raise ValueError("Either text or contents must be provided, not both")
+            raise InvalidValueError("Either text or contents must be provided, not both", code="repeated")
         if isinstance(text, str):
             parts: tuple[Content, ...] = (TextContent(text),)
         else:
             parts = tuple_of(Content, contents if text is None else text, "contents")
         if not parts:
-            raise ValueError("contents cannot be null or empty")
+            raise InvalidValueError("contents cannot be null or empty", code="empty")
         require_optional_str(name, "name")
         vars(self).update(contents=parts, name=name, attributes=_attributes(attributes))
 
@@ -206,9 +207,9 @@ class ToolExecutionResultMessage(_MessageWithContents):
             raise TypeError(f"is_error must be True, False or None, but is: {is_error!r}")
         found = tuple_of(Content, contents, "contents")
         if text is not None and found:
-            raise ValueError("Either text or contents must be provided, not both")
+            raise InvalidValueError("Either text or contents must be provided, not both", code="repeated")
         if text is None and not found:
-            raise ValueError("Either text or contents must be provided")
+            raise InvalidValueError("Either text or contents must be provided", code="required")
         object.__setattr__(self, "id", id)
         object.__setattr__(self, "tool_name", tool_name)
         object.__setattr__(self, "contents", found or (TextContent(text or ""),))

@@ -7,14 +7,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 from chatmemory.core.entries import Entry
-from chatmemory.core.exceptions import UnusableSummaryError
+from chatmemory.core.exceptions import InvalidMessageError, UnusableSummaryError
 from chatmemory.core.messages import ChatMessage, UserMessage
 from chatmemory.core.serialization.storable import require_storable
 
 __all__ = [
     "USUAL_SUMMARY_TOKENS",
     "Summarizer",
-    "check_compact_at",
     "check_keep",
     "check_summary",
     "first_kept",
@@ -61,24 +60,15 @@ def check_summary(text: Any) -> str:
         UnusableSummaryError: it is no text, or blank, or no database can hold it.
     """
     if not isinstance(text, str):
-        raise UnusableSummaryError(f"a summary must be a text, but is: {type(text).__name__}")
+        raise UnusableSummaryError(
+            "a summary must be a text, but is: %(got)s", code="invalid_type", got=type(text).__name__
+        )
     if not text.strip():
-        raise UnusableSummaryError("a summary must not be blank")
+        raise UnusableSummaryError("a summary must not be blank", code="blank")
     try:
-        return require_storable(text, "summary").strip()
-    except ValueError as error:
-        raise UnusableSummaryError(str(error)) from error
-
-
-def check_compact_at(compact_at: Any) -> int | None:
-    """Return ``compact_at``.
-
-    Raises:
-        ValueError: it is neither None nor a whole number from 1 to 100.
-    """
-    if compact_at is not None and not _is_percentage(compact_at, 1):
-        raise ValueError(f"compact_at must be a percentage from 1 to 100, or null, but is: {compact_at!r:.300}")
-    return compact_at  # type: ignore[no-any-return]
+        return require_storable(text).strip()
+    except InvalidMessageError as error:
+        raise UnusableSummaryError("a summary %(problem)s", code=error.code, problem=error) from error
 
 
 def check_keep(keep: Any) -> int:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any, NoReturn, Self
 
-from chatmemory.core.json_text import MAX_NESTING
+from chatmemory.core.exceptions import InvalidValueError
+from chatmemory.core.json_text import MAX_NESTING, TOO_DEEP
 
 __all__ = ["FrozenDict", "FrozenList", "ShortRepr", "freeze"]
 
@@ -51,11 +52,11 @@ def freeze(value: Any, depth: int = 0) -> Any:
 
     Raises:
         TypeError: a dict has a key that is not a string.
-        ValueError: it is nested deeper than :data:`MAX_NESTING`.
+        InvalidValueError: it is nested deeper than :data:`MAX_NESTING`.
     """
     # Loops, for in Python 3.11 a comprehension takes a frame of its own.
     if depth > MAX_NESTING:
-        raise ValueError(f"nested more than {MAX_NESTING} levels deep")
+        raise InvalidValueError(TOO_DEEP, most=MAX_NESTING)
     if isinstance(value, (FrozenDict, FrozenList)):
         return value
     if isinstance(value, Mapping):

@@ -1,13 +1,14 @@
 """The tables."""
 
 from chatmemory.models.compaction import Compaction
-from chatmemory.models.conversation import COUNTERS, Conversation, ConversationQuerySet
+from chatmemory.models.conversation import COUNTERS, DESCRIBED, Conversation, ConversationQuerySet
 from chatmemory.models.idempotency_key import OWNER_SCOPE, IdempotencyKey
 from chatmemory.models.message import (
     EVICTION_REASONS,
     LONGEST_SEARCH,
     ORDER_STEP,
     PINNED,
+    STAND_INS,
     TYPES,
     Message,
     MessageQuerySet,
@@ -18,12 +19,14 @@ from chatmemory.models.window_settings import MAX_LIMIT, WINDOW_SETTINGS, WINDOW
 
 __all__ = [
     "COUNTERS",
+    "DESCRIBED",
     "EVICTION_REASONS",
     "LONGEST_SEARCH",
     "MAX_LIMIT",
     "ORDER_STEP",
     "OWNER_SCOPE",
     "PINNED",
+    "STAND_INS",
     "TYPES",
     "WINDOWS",
     "WINDOW_SETTINGS",

@@ -8,36 +8,28 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 from django.conf import settings
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import NotSupportedError, models, router
 from django.db.models import F, Q
 from django.db.models.functions import Cast, Coalesce
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.conf import (
-    default_compact_at,
-    default_keep_tool_results,
-    default_limit,
-    default_low_water,
-    default_model,
-    default_whole_turns,
-    default_window,
-)
-from chatmemory.core.summaries import check_compact_at
-from chatmemory.core.window import check_keep_tool_results, check_kind, check_limit, check_low_water
+from chatmemory.conf import default_limit
+from chatmemory.core.window import WindowKind
+from chatmemory.core.window_settings import SETTINGS, Kind, check
+from chatmemory.models.conversation_names import claiming_names, exchanging_name, kept_names, located
 from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import ExactCharField
 from chatmemory.models.identifiers import MEMORY_ID_CHARS, memory_id_text, new_memory_id, uuid7
-from chatmemory.models.names import claiming_names, exchanging_name, kept_names, located
 from chatmemory.models.owners import require_owner
 from chatmemory.models.rollback import restore_on_rollback
-from chatmemory.models.window_settings import MAX_LIMIT, WINDOW_SETTINGS, WINDOWS, DefaultLimit
+from chatmemory.models.window_settings import WINDOW_SETTINGS, WINDOWS, DefaultLimit, column
 
 if TYPE_CHECKING:
     from chatmemory.database.conversation_memory import ConversationMemory
 
 __all__ = [
     "COUNTERS",
+    "DESCRIBED",
     "Conversation",
     "ConversationQuerySet",
 ]
@@ -53,6 +45,12 @@ COUNTERS = (
     "compacted_to",
 )
 """The columns that every change writes, with ``updated_at``."""
+
+DESCRIBED = ("title", "metadata")
+"""The columns in which the application describes a conversation.
+
+REST shows and sets them, exports have them, and they are emptied when the data of the owner are anonymised.
+"""
 
 # The columns of a stored row that save() never writes, because another process may have changed them; with their values
 # in a new row.
@@ -160,51 +158,17 @@ class Conversation(models.Model):
     title = models.CharField(_("title"), max_length=255, blank=True, default="")
     metadata = models.JSONField(_("metadata"), blank=True, default=dict)
 
-    window = models.CharField(_("window"), max_length=8, choices=WINDOWS, default=default_window)
-    limit = models.PositiveIntegerField(
-        _("limit"),
-        default=default_limit,
-        validators=[MinValueValidator(1), MaxValueValidator(MAX_LIMIT)],
-        help_text=_("At most so many messages or tokens, as the window says. Change it with set_window()."),
-    )
-    model = ExactCharField(
-        _("model"), max_length=255, default=default_model, help_text=_("The model whose tokens are counted.")
-    )
-    always_keep_system_message_first = models.BooleanField(_("always keep system message first"), default=False)
-    low_water = models.PositiveSmallIntegerField(
-        _("low-water mark"),
-        default=default_low_water,
-        validators=[MinValueValidator(1), MaxValueValidator(100)],
-        help_text=_("A full window evicts down to this percent of its limit. 100: only as much as needed."),
-    )
-    whole_turns = models.BooleanField(
-        _("whole turns"),
-        default=default_whole_turns,
-        help_text=_("Whole turns leave together: a user message and everything up to the next one."),
-    )
-    keep_tool_results = models.PositiveIntegerField(
-        _("keep tool results"),
-        default=default_keep_tool_results,
-        null=True,
-        blank=True,
-        validators=[MaxValueValidator(MAX_LIMIT)],
-        help_text=_(
-            "The number of tool results that stay when the window is full and older ones are cleared. Empty: none is "
-            "cleared."
-        ),
-    )
-
-    compact_at = models.PositiveSmallIntegerField(
-        _("compact at"),
-        default=default_compact_at,
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(1), MaxValueValidator(100)],
-        help_text=_("A summary of older turns is due at this percent of the limit. Empty: never."),
-    )
+    window = models.CharField(**column("window"))
+    limit = models.PositiveIntegerField(**column("limit"))
+    model = ExactCharField(**column("model"))
+    always_keep_system_message_first = models.BooleanField(**column("always_keep_system_message_first"))
+    low_water = models.PositiveSmallIntegerField(**column("low_water"))
+    whole_turns = models.BooleanField(**column("whole_turns"))
+    keep_tool_results = models.PositiveIntegerField(null=True, **column("keep_tool_results"))
+    compact_at = models.PositiveSmallIntegerField(null=True, **column("compact_at"))
 
     version = models.PositiveIntegerField(_("version"), default=0, editable=False)
-    # The version of the last change that did more than add at the end of the memory: see chatmemory.database.prefix.
+    # The version of the last change that did more than add at the end of the memory: see chatmemory.database.reading.
     prefix_version = models.PositiveIntegerField(default=0, editable=False)
     next_position = models.PositiveIntegerField(_("next position"), default=0, editable=False)
     message_count = models.PositiveIntegerField(_("messages said"), default=0, editable=False)
@@ -305,12 +269,11 @@ class Conversation(models.Model):
         if names is not None:
             names = kwargs["update_fields"] = frozenset(names)  # it may be an iterator
         if self._state.adding:
-            check_kind(self.window)
+            check("window", self.window)  # which says what the default limit is
             self.take_default_limit()
-            check_limit(self.limit, "limit")
-            check_low_water(self.low_water)
-            check_keep_tool_results(self.keep_tool_results)
-            check_compact_at(self.compact_at)
+            for name, setting in SETTINGS.items():
+                if setting.kind not in (Kind.FLAG, Kind.TEXT):  # as Django has them: 1 is True
+                    check(name, getattr(self, name))
             memory_id_text(self.memory_id)
             for name, value in _NOT_SAVED.items():  # a copy of another conversation has none of its messages
                 setattr(self, name, value)
@@ -382,6 +345,12 @@ class Conversation(models.Model):
                 f"save() does not change the window of a stored conversation, for its messages must be evicted or "
                 f"counted again: use conversation.memory.set_window({', '.join(changed)})"
             )
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the memory has reached the percent of its limit at which a summary is due; False if none ever is."""
+        used = self.retained_tokens if self.window == WindowKind.TOKENS else self.retained_count
+        return self.compact_at is not None and used * 100 >= self.limit * self.compact_at
 
     @property
     def evicted_count(self) -> int:

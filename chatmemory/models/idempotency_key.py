@@ -8,9 +8,9 @@ from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.models.conversation import Conversation
+from chatmemory.models.conversation_names import kept_names, key_name
 from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import ExactCharField
-from chatmemory.models.names import kept_names, key_name
 
 __all__ = ["OWNER_SCOPE", "IdempotencyKey", "IdempotencyKeyQuerySet"]
 

@@ -6,6 +6,7 @@ import secrets
 import time
 import uuid
 
+from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.serialization.storable import require_storable
 
 __all__ = ["MEMORY_ID_CHARS", "memory_id_text", "new_memory_id", "uuid7"]
@@ -29,13 +30,21 @@ def memory_id_text(memory_id: object) -> str:
     """Return the text under which the database stores ``memory_id``: 1 and "1" are the same memory there.
 
     Raises:
-        ValueError: it is None, empty, longer than 255 characters, or no text that a database can hold.
+        InvalidValueError: it is None, empty, or longer than 255 characters.
+        InvalidMessageError: it is no text that a database can hold.
     """
     if memory_id is None:
-        raise ValueError("memory_id cannot be null")
+        raise InvalidValueError("memory_id cannot be null", code="null")
     text = str(memory_id)
     if not text:
-        raise ValueError("memory_id cannot be empty: everybody without an ID would share one conversation")
+        raise InvalidValueError(
+            "memory_id cannot be empty: everybody without an ID would share one conversation", code="blank"
+        )
     if len(text) > MEMORY_ID_CHARS:
-        raise ValueError(f"memory_id has {len(text)} characters; at most {MEMORY_ID_CHARS} are stored")
+        raise InvalidValueError(
+            "memory_id has %(length)s characters; at most %(most)s are stored",
+            code="max_length",
+            length=len(text),
+            most=MEMORY_ID_CHARS,
+        )
     return require_storable(text, "memory_id")

@@ -25,6 +25,7 @@ __all__ = [
     "LONGEST_SEARCH",
     "ORDER_STEP",
     "PINNED",
+    "STAND_INS",
     "TYPES",
     "Message",
     "MessageQuerySet",
@@ -38,15 +39,7 @@ TYPES = [
     (ChatMessageType.TOOL_EXECUTION_RESULT.value, _("Tool result")),
     (ChatMessageType.CUSTOM.value, _("Custom")),
 ]
-EVICTION_REASONS = [
-    (EvictionReason.WINDOW.value, _("no room in the window")),
-    (EvictionReason.ORPHAN.value, _("its tool call was evicted")),
-    (EvictionReason.TOOL_CLEARED.value, _("old tool result, cleared")),
-    (EvictionReason.SUMMARIZED.value, _("a summary stands for it")),
-    (EvictionReason.REPLACED.value, _("replaced by a new system message")),
-    (EvictionReason.REWRITTEN.value, _("dropped by a rewrite")),
-    (EvictionReason.CLEARED.value, _("the memory was cleared")),
-]
+EVICTION_REASONS = [(reason.value, _(reason.label)) for reason in EvictionReason]
 
 ORDER_STEP = 2**32
 """The distance in ``memory_order`` of two messages added one after the other: room for 32 halvings."""
@@ -81,6 +74,10 @@ class Origin(models.TextChoices):
 
     SUMMARY = "summary", _("a summary")
     """The summary of messages that left."""
+
+
+STAND_INS = (Origin.CLEARED, Origin.SUMMARY)
+"""The origins of messages that take the place of others, and say of which."""
 
 
 class MessageQuerySet(models.QuerySet["Message"]):

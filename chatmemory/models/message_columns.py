@@ -70,7 +70,7 @@ def from_columns(type: str, text: str, payload: str | None) -> ChatMessage:
             return plain(text)
     data = {} if payload is None else loads(payload)
     if not isinstance(data, dict):
-        raise InvalidMessageError("payload: expected an object")
+        raise InvalidMessageError("expected an object", "payload", code="invalid_type")
     data["type"] = type
     if type in (ChatMessageType.USER, ChatMessageType.TOOL_EXECUTION_RESULT):
         data.setdefault("contents", [{"type": "TEXT", "text": text}])

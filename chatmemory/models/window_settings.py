@@ -2,60 +2,79 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from functools import partial
+from typing import Any
 
-from django.utils.translation import gettext_lazy as _
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.utils.translation import gettext_lazy
 
-from chatmemory.core.window import WindowKind
+from chatmemory.conf import default_limit, window_default
+from chatmemory.core.exceptions import InvalidValueError
+from chatmemory.core.window_settings import SETTINGS, Kind, WindowSettings, check
 
-__all__ = ["FLAGS", "MAX_LIMIT", "NULLABLE", "WINDOWS", "WINDOW_SETTINGS", "DefaultLimit", "WindowSettings"]
+__all__ = [
+    "FLAGS",
+    "MAX_LIMIT",
+    "NULLABLE",
+    "WINDOWS",
+    "WINDOW_SETTINGS",
+    "DefaultLimit",
+    "WindowSettings",
+    "check_stored",
+    "column",
+]
 
 MAX_LIMIT = 2_147_483_647  # of an integer column, everywhere
 
-WINDOWS = [(WindowKind.MESSAGES.value, _("messages")), (WindowKind.TOKENS.value, _("tokens"))]
-
-
-class WindowSettings(TypedDict, total=False):
-    """The columns that bound a memory, as keyword arguments. A missing one stays as it is.
-
-    So does one that is None, except :data:`NULLABLE` ones, where None has a meaning. Without a limit, a new
-    conversation, and one whose window changes its kind, get the default limit of the kind.
-    """
-
-    window: str | None
-    """``"messages"`` or ``"tokens"``."""
-
-    limit: int | None
-    """The most messages or tokens, above zero."""
-
-    model: str | None
-    """The model whose tokens are counted."""
-
-    always_keep_system_message_first: bool | None
-    """Whether a new system message goes to the front of the memory."""
-
-    low_water: int | None
-    """The percent of the limit, from 1 to 100, down to which a full window evicts."""
-
-    whole_turns: bool | None
-    """Whether whole turns leave: a user message with all that follows it before the next one."""
-
-    keep_tool_results: int | None
-    """The number of tool results that stay when older ones give way to placeholders; None: no result gives way."""
-
-    compact_at: int | None
-    """The percent of the limit, from 1 to 100, at which a summary of older turns is due; None: never."""
-
-
-WINDOW_SETTINGS = tuple(WindowSettings.__annotations__)
+WINDOW_SETTINGS = tuple(SETTINGS)
 """The names of :class:`WindowSettings`."""
 
-NULLABLE = ("keep_tool_results", "compact_at")
+NULLABLE = tuple(name for name, setting in SETTINGS.items() if setting.null)
 """The names of the settings that may be None."""
 
-FLAGS = ("always_keep_system_message_first", "whole_turns")
+FLAGS = tuple(name for name, setting in SETTINGS.items() if setting.kind is Kind.FLAG)
 """The names of the settings that are true or false."""
 
 
 class DefaultLimit(int):
     """The limit of an unsaved row for which none was given; when the row is saved, its window decides anew."""
+
+
+def column(name: str) -> dict[str, Any]:
+    """Return the arguments of a setting's column. ``null`` is not among them: type checkers must see it."""
+    setting = SETTINGS[name]
+    arguments: dict[str, Any] = {
+        "verbose_name": gettext_lazy(setting.label),
+        "help_text": gettext_lazy(setting.help),
+        "default": default_limit if name == "limit" else partial(window_default, name),
+    }
+    match setting.kind:
+        case Kind.CHOICE:
+            choices = [(value, gettext_lazy(label)) for value, label in setting.choices.items()]
+            arguments |= {"choices": choices, "max_length": max(map(len, setting.choices))}
+        case Kind.TEXT:
+            arguments["max_length"] = setting.most
+        case Kind.NUMBER | Kind.PERCENT:
+            bounds = [MinValueValidator(setting.least), MaxValueValidator(setting.most or MAX_LIMIT)]
+            arguments |= {"validators": bounds, "blank": setting.null}
+    return arguments
+
+
+WINDOWS = column("window")["choices"]
+
+
+def check_stored(name: str, value: Any) -> None:
+    """Raise if the column of a setting cannot have a value.
+
+    Raises:
+        InvalidValueError: it cannot.
+    """
+    check(name, value)
+    if SETTINGS[name].kind is Kind.NUMBER and value is not None and value > MAX_LIMIT:
+        raise InvalidValueError(
+            "%(name)s must be at most %(most)s, but is: %(value)s",
+            code="max_value",
+            name=name,
+            most=MAX_LIMIT,
+            value=value,
+        )

@@ -64,8 +64,8 @@ def messages_from_json(text: str | None) -> list[ChatMessage]:
 
 def _parsed(text: str) -> Any:
     if text is None:
-        raise InvalidMessageError("expected JSON text, got null")
+        raise InvalidMessageError("expected JSON text, got null", code="null")
     try:
         return loads(text)
     except ValueError as error:
-        raise InvalidMessageError(str(error)) from error
+        raise InvalidMessageError(error) from error

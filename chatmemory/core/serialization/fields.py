@@ -1,4 +1,4 @@
-"""The fields of a JSON object, read strictly: every error names its place."""
+"""The fields of a JSON object, read strictly: every error has its field path."""
 
 from __future__ import annotations
 
@@ -61,15 +61,20 @@ class Fields:
         return self.text(key) if self.has(key) else None
 
     def choice(self, key: str, choices: Iterable[str], refused: Mapping[str, str] | None = None) -> str:
-        """Take out one of ``choices``. ``refused`` has an error text for each other value that is known."""
+        """Take out one of ``choices``. ``refused`` has an error message for each other value that is known."""
         value = self._data.pop(key, _MISSING)
         if isinstance(value, str):
             if value in choices:
                 return value
             if refused and value in refused:
-                raise InvalidMessageError(refused[value], self.at(key))
-        got = repr(value[:100]) if isinstance(value, str) else _kind_of(value)
-        raise InvalidMessageError(f"expected one of {', '.join(choices)}, got {got}", self.at(key))
+                raise InvalidMessageError(refused[value], self.at(key), code="not_supported")
+        raise InvalidMessageError(
+            "expected one of %(choices)s, got %(got)s",
+            self.at(key),
+            code="invalid_choice" if isinstance(value, str) else _code_of(value),
+            choices=[*choices],
+            got=repr(value[:100]) if isinstance(value, str) else _kind_of(value),
+        )
 
     def object(self, key: str, read: Callable[[Self], T]) -> T:
         """Take out an object, and return what ``read`` makes of its fields."""
@@ -91,7 +96,7 @@ class Fields:
             raise expected("a string or a list of parts", value, self.at(key))
         found = self.items(key, lambda part: parts[part.choice("type", parts)](part))
         if not found:
-            raise InvalidMessageError("expected at least one part, got none", self.at(key))
+            raise InvalidMessageError("expected at least one part, got none", self.at(key), code="empty")
         return found
 
     def others(self) -> dict[str, Any]:
@@ -109,16 +114,16 @@ class Fields:
         """Take out all fields without looking at them."""
         self._data.clear()
 
-    def refuse(self, key: str, problem: str) -> None:
+    def refuse(self, key: str, problem: str, code: str = "not_supported") -> None:
         """Raise an error for a field that is known, but cannot be kept."""
         if self.has(key):
-            raise InvalidMessageError(problem, self.at(key))
+            raise InvalidMessageError(problem, self.at(key), code=code)
 
     def refuse_others(self, *known: str) -> None:
         """Raise an error for a field that is left over, unless it is one of ``known``."""
         unknown = next((str(key) for key in self._data if key not in known), None)
         if unknown is not None:
-            raise InvalidMessageError("unknown field; leave it out", self.at(unknown[:100]))
+            raise InvalidMessageError("unknown field; leave it out", self.at(unknown[:100]), code="unknown_field")
 
     def build(self, read: Callable[[Self], T]) -> T:
         """Return what ``read`` makes of the fields, of which it must leave none over."""
@@ -128,7 +133,7 @@ class Fields:
             raise
         except ValueError as error:  # a constructor's own check
             self.refuse_others()  # a misspelt field is the better explanation of a missing one
-            raise InvalidMessageError(str(error), self._place) from error
+            raise InvalidMessageError(error, self._place) from error
         self.refuse_others()
         return result
 
@@ -138,7 +143,13 @@ class Fields:
 
 def expected(what: str, value: Any, place: str) -> InvalidMessageError:
     """Return the error for a value that is not ``what`` it must be."""
-    return InvalidMessageError(f"expected {what}, got {_kind_of(value)}", place)
+    return InvalidMessageError(
+        "expected %(expected)s, got %(got)s", place, code=_code_of(value), expected=what, got=_kind_of(value)
+    )
+
+
+def _code_of(value: Any) -> str:
+    return "required" if value is _MISSING else "null" if value is None else "invalid_type"
 
 
 def _kind_of(value: Any) -> str:

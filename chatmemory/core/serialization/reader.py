@@ -1,9 +1,8 @@
-"""The strict reader of messages: exactly LangChain4j's shape, or an error that names the place."""
+"""The strict reader of messages: exactly LangChain4j's shape, or an error with its field path."""
 
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, Self, TypeVar
 
@@ -67,12 +66,8 @@ class _Fields(Fields):
 
     def type(self, kinds: type[ContentType] | type[ChatMessageType]) -> Any:
         if self._typed_twice:
-            raise InvalidMessageError("given twice", self.at("type"))
-        value = self._data.pop("type", None)
-        if not isinstance(value, str) or value not in kinds.__members__:
-            got = "nothing" if value is None else repr(value)[:100]
-            raise InvalidMessageError(f"expected one of {', '.join(kinds)}, got {got}", self.at("type"))
-        return kinds(value)
+            raise InvalidMessageError("given twice", self.at("type"), code="repeated")
+        return kinds(self.choice("type", kinds.__members__))
 
     def flag(self, key: str) -> bool | None:
         return self.value(key, bool, "true or false") if self.has(key) else None
@@ -81,8 +76,8 @@ class _Fields(Fields):
         value = self.optional_text(key)
         try:
             return None if value is None else base64.b64decode(value, validate=True)
-        except binascii.Error as error:
-            raise InvalidMessageError(f"expected Base64: {error}", self.at(key)) from error
+        except ValueError as error:
+            raise InvalidMessageError("expected Base64: %(error)s", self.at(key), error=str(error)) from error
 
     def attributes(self) -> Mapping[str, Any] | None:
         if not self.has("attributes"):
@@ -168,7 +163,12 @@ def _content(fields: _Fields) -> Content:
 def _detail_level(fields: _Fields) -> DetailLevel:
     value = fields.optional_text("detailLevel")
     if value is None or value not in DetailLevel.__members__:
-        raise InvalidMessageError(f"expected one of {', '.join(DetailLevel)}", fields.at("detailLevel"))
+        raise InvalidMessageError(
+            "expected one of %(choices)s",
+            fields.at("detailLevel"),
+            code="required" if value is None else "invalid_choice",
+            choices=[*DetailLevel.__members__],
+        )
     return DetailLevel(value)
 
 

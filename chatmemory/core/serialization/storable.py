@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chatmemory.core.exceptions import InvalidMessageError
-from chatmemory.core.json_text import MAX_NESTING, levels
+from chatmemory.core.json_text import MAX_NESTING, TOO_DEEP, levels
 
 __all__ = ["require_json", "require_storable", "with_replacements"]
 
@@ -19,8 +19,15 @@ def require_storable(text: str, place: str = "") -> str:
     """Return ``text``, or raise ``InvalidMessageError`` if no database can hold it."""
     found = _UNSTORABLE.search(text)
     if found:
-        what = "U+0000" if found[0] == "\x00" else f"half of a surrogate pair (U+{ord(found[0]):04X})"
-        raise InvalidMessageError(f"has {what} at index {found.start()}; take it out", place)
+        raise InvalidMessageError(
+            "has U+0000 at index %(index)s; take it out"
+            if found[0] == "\x00"
+            else "has half of a surrogate pair (U+%(character)s) at index %(index)s; take it out",
+            place,
+            code="invalid_characters",
+            character=f"{ord(found[0]):04X}",
+            index=found.start(),
+        )
     return text
 
 
@@ -62,7 +69,7 @@ def _refuse_json(value: Any, place: str, depth: int, deepest: int) -> None:
     """Raise the error with the place, which :func:`_is_storable_json` does not know."""
     place = place[:200]  # a long key is not copied for each of its values
     if depth > deepest:
-        raise InvalidMessageError(f"nested more than {deepest} levels deep", place)
+        raise InvalidMessageError(TOO_DEEP, place, most=deepest)
     if isinstance(value, str):
         require_storable(value, place)
     elif isinstance(value, Mapping):
