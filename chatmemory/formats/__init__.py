@@ -9,31 +9,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from chatmemory.core.exceptions import CodedError
 from chatmemory.core.messages import ChatMessage
 
 __all__ = ["CannotExpressError", "UnsupportedContentError", "naming_message"]
 
 
-class UnsupportedContentError(ValueError):
+class UnsupportedContentError(CodedError, ValueError):
     """A message that a format cannot express, and that the model would miss if it were left out."""
 
-    def __init__(self, problem: str, index: int, message: ChatMessage) -> None:
+    code = "not_expressible"
+
+    def __init__(self, problem: CannotExpressError, index: int, message: ChatMessage) -> None:
         """
         Args:
             problem: what the format cannot express.
             index: the message's index among those to be written.
             message: the message.
         """
-        self.problem = problem
+        self.problem = str(problem)
         self.index = index
-        super().__init__(problem, index, message)  # all of them, so that it can be pickled
+        super().__init__(
+            "message %(index)s (%(type)s): %(problem)s", index=index, type=str(message.type), problem=problem
+        )
 
-    def __str__(self) -> str:
-        return f"message {self.index} ({self.args[2].type}): {self.problem}"
 
-
-class CannotExpressError(Exception):
+class CannotExpressError(CodedError):
     """The error of :func:`naming_message`, raised where the message's index is not known."""
+
+    code = "not_supported"
 
 
 @contextmanager
@@ -42,4 +46,4 @@ def naming_message(messages: Sequence[ChatMessage], index: int) -> Iterator[None
     try:
         yield
     except CannotExpressError as error:
-        raise UnsupportedContentError(str(error), index, messages[index]) from None
+        raise UnsupportedContentError(error, index, messages[index]) from None

@@ -86,8 +86,13 @@ class MediaRule:
     def require_type(self, mime_type: str) -> None:
         """Raise ``CannotExpressError`` for a MIME type that the API does not take."""
         if not any(fnmatchcase(_bare(mime_type), type) for type in self.types):
-            kinds, types = _PLURALS.get(self.kind, self.kind), ", ".join(self.types)
-            raise CannotExpressError(f"{self.api} takes {kinds} of {types}, but the MIME type is {mime_type!r:.100}")
+            raise CannotExpressError(
+                "%(api)s takes %(kinds)s of %(types)s, but the MIME type is %(mime_type)s",
+                api=self.api,
+                kinds=_PLURALS.get(self.kind, self.kind),
+                types=[*self.types],
+                mime_type=repr(mime_type)[:100],
+            )
 
 
 _OPENAI_IMAGES = MediaRule(api="OpenAI", kind="an image", types=IMAGE_TYPES)
@@ -112,8 +117,10 @@ def sendable(media: Media | None, rule: MediaRule) -> Data | str:
     if problem is not None:
         raise problem
     if rule.schemes == ():
-        raise CannotExpressError(f"{rule.api} needs the data of {rule.kind}; a URL is not enough")
-    raise CannotExpressError(f"{rule.api} needs the URL or the data of {rule.kind}")
+        raise CannotExpressError(
+            "%(api)s needs the data of %(kind)s; a URL is not enough", api=rule.api, kind=rule.kind
+        )
+    raise CannotExpressError("%(api)s needs the URL or the data of %(kind)s", api=rule.api, kind=rule.kind)
 
 
 def _as_data(media: Media, rule: MediaRule) -> Data | None:
@@ -132,13 +139,21 @@ def _at_url(media: Media, rule: MediaRule) -> Data | str | None:
         return url
     *others, last = rule.schemes
     schemes = f"{', '.join(others)} and {last}" if others else last
-    raise CannotExpressError(f"{rule.api} takes {rule.kind} from {schemes} only, but the URL is {url!r:.100}")
+    raise CannotExpressError(
+        "%(api)s takes %(kind)s from %(schemes)s only, but the URL is %(url)s",
+        api=rule.api,
+        kind=rule.kind,
+        schemes=schemes,
+        url=repr(url)[:100],
+    )
 
 
 def _allowed(data: Data, rule: MediaRule) -> Data:
     mime_type = _bare(data.mime_type)
     if not mime_type:
-        raise CannotExpressError(f"{rule.api} needs the MIME type of {rule.kind} that is given as data")
+        raise CannotExpressError(
+            "%(api)s needs the MIME type of %(kind)s that is given as data", api=rule.api, kind=rule.kind
+        )
     rule.require_type(mime_type)
     if rule.base64_only:
         require_base64(data.base64, rule.api, rule.kind)
@@ -187,7 +202,7 @@ def require_base64(data: str, api: str, kind: str) -> None:
         kind: the kind of media, see :class:`MediaRule`.
     """
     if not is_base64(data):
-        raise CannotExpressError(f"{api} takes the data of {kind} as Base64 only")
+        raise CannotExpressError("%(api)s takes the data of %(kind)s as Base64 only", api=api, kind=kind)
 
 
 def openai_image_url(content: ImageContent, *, record: bool) -> str:

@@ -6,17 +6,19 @@ A project adds its own with the setting ``FORMATS``: ``{"acme": "acme.chat.FORMA
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from chatmemory.conf import setting
+from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.serialization.reader import read_messages
 from chatmemory.core.serialization.writer import message_to_data
+from chatmemory.formats import schemas
 from chatmemory.formats.ai_sdk import each_to_ai_sdk, from_ai_sdk, to_ai_sdk
 from chatmemory.formats.anthropic import from_anthropic, to_anthropic
 from chatmemory.formats.anthropic import reader as anthropic
@@ -77,6 +79,11 @@ class MessageFormat:
     What a browser says in a turn has none of them.
     """
 
+    schemas: Mapping[str, Any] = field(default_factory=dict)
+    """The JSON Schemas of the format by name, for OpenAPI documents: first that of a value of ``write_each``, or
+    without it of what ``write`` returns; then those that it refers to, as ``{"$ref": name}``. Empty: it is anything.
+    """
+
     def write_memory(
         self,
         messages: Sequence[ChatMessage],
@@ -107,6 +114,7 @@ BUILT_IN = {
         write=lambda messages, on_repair: _langchain4j(messages),
         write_each=_langchain4j,
         read=read_messages,
+        schemas=schemas.LANGCHAIN4J,
     ),
     "openai": MessageFormat(
         title="OpenAI",
@@ -114,9 +122,14 @@ BUILT_IN = {
         write_each=lambda messages: to_openai(messages, repair=False),
         read=from_openai,
         attributes=(openai.ATTRIBUTE,),
+        schemas=schemas.OPENAI,
     ),
     "openai-responses": MessageFormat(
-        title="OpenAI Responses", write=to_responses, read=from_responses, attributes=(responses.ATTRIBUTE,)
+        title="OpenAI Responses",
+        write=to_responses,
+        read=from_responses,
+        attributes=(responses.ATTRIBUTE,),
+        schemas=schemas.RESPONSES,
     ),
     "anthropic": MessageFormat(
         title="Anthropic",
@@ -124,10 +137,23 @@ BUILT_IN = {
         binds_thinking=True,
         read=from_anthropic,
         attributes=(anthropic.ATTRIBUTE, THINKING_SIGNATURE, REDACTED_THINKING),
+        schemas=schemas.ANTHROPIC,
     ),
-    "gemini": MessageFormat(title="Gemini", write=to_gemini, read=from_gemini, attributes=(gemini.ATTRIBUTE,)),
+    "gemini": MessageFormat(
+        title="Gemini",
+        write=to_gemini,
+        read=from_gemini,
+        attributes=(gemini.ATTRIBUTE,),
+        schemas=schemas.GEMINI,
+    ),
     # Not the format of an API either, but that of pages.
-    "ai-sdk": MessageFormat(title="AI SDK", write=to_ai_sdk, write_each=each_to_ai_sdk, read=from_ai_sdk),
+    "ai-sdk": MessageFormat(
+        title="AI SDK",
+        write=to_ai_sdk,
+        write_each=each_to_ai_sdk,
+        read=from_ai_sdk,
+        schemas=schemas.AI_SDK,
+    ),
 }
 
 
@@ -141,11 +167,16 @@ def message_format(name: str) -> MessageFormat:
     """Return the format of this name.
 
     Raises:
-        ValueError: there is none.
+        InvalidValueError: there is none.
     """
     formats = message_formats()
     if name not in formats:
-        raise ValueError(f"unknown format {name[:100]!r}; expected one of {', '.join(formats)}")
+        raise InvalidValueError(
+            "unknown format %(name)s; expected one of %(choices)s",
+            code="invalid_choice",
+            name=repr(name[:100]),
+            choices=[*formats],
+        )
     return formats[name]
 
 

@@ -55,6 +55,12 @@ SHOUTED = MessageFormat(
 )
 WHISPERED = MessageFormat(title="Whispered", write=lambda messages, on_repair: len(messages))
 UNREADABLE = MessageFormat(title="Unreadable", write=lambda messages, on_repair: "", write_each=_shout)
+SUNG = MessageFormat(
+    title="Sung",
+    write=lambda messages, on_repair: _shout(messages),
+    write_each=_shout,
+    schemas={"Song": {"type": "array", "items": {"$ref": "Verse"}}, "Verse": {"type": "string"}},
+)
 OWN = {name: f"tests.formats.test_registry.{name.upper()}" for name in ("shouted", "whispered", "unreadable")}
 
 
@@ -170,7 +176,12 @@ class TestOverRest:
             assert answer.status_code == 400
             [error] = answer.json()["errors"]
             problem = "is for GET conversations/{id}/memory/ only; expected one of langchain4j, openai, ai-sdk"
-            assert error == {"place": "format", "detail": f"{name} {problem}"}
+            assert error == {
+                "place": "format",
+                "code": "not_supported",
+                "detail": f"{name} {problem}",
+                "params": {"format": name, "formats": ["langchain4j", "openai", "ai-sdk"]},
+            }
         assert conversation.memory.messages() == [HI]
 
     @pytest.mark.parametrize("name", WHOLE_ONLY)
@@ -224,3 +235,14 @@ class TestOwn:
         assert formats("/conversations/{conversation_id}/memory/", "get") == list(message_formats())
         assert formats(history, "get") == ["langchain4j", "openai", "ai-sdk", "shouted", "unreadable"]
         assert formats(history, "post") == ["langchain4j", "openai", "ai-sdk", "shouted"]
+
+    def test_described_by_its_schemas(self, settings: Any) -> None:
+        settings.CHATMEMORY = {"FORMATS": {"sung": "tests.formats.test_registry.SUNG", "openai": OWN["shouted"]}}
+        schemas = openapi_document()["components"]["schemas"]
+        song = {"$ref": "#/components/schemas/Song"}
+        assert schemas["Song"] == {"type": "array", "items": {"$ref": "#/components/schemas/Verse"}}
+        assert schemas["Verse"] == {"type": "string"}
+        assert song in schemas["HistoryItem"]["properties"]["message"]["anyOf"]
+        assert {"type": "array", "items": song} in schemas["Memory"]["properties"]["messages"]["anyOf"]
+        # That of openai has none, so it may be anything.
+        assert {"description": "Of the format Shouted."} in schemas["HistoryItem"]["properties"]["message"]["anyOf"]

@@ -121,9 +121,11 @@ def _file(media_type: str, url: str, place: str) -> Content:
     if media_type.partition(";")[0].strip().lower() == "application/pdf":
         return PdfFileContent(**media)
     raise InvalidMessageError(
-        f"a file of the type {media_type[:100]!r} cannot be kept, only images, audio, video and PDF files; "
+        "a file of the type %(type)s cannot be kept, only images, audio, video and PDF files; "
         "give its text as a text part",
         place.removesuffix("url") + "mediaType",
+        code="not_supported",
+        type=repr(media_type[:100]),
     )
 
 

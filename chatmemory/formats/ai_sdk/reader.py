@@ -66,13 +66,20 @@ def _contents(parts: Sequence[Any], place: str, readers: Mapping[str, Any]) -> l
 
     contents = [Fields(part, f"{place}[{index}]").build(read) for index, part in enumerate(parts) if not is_data(part)]
     if not contents:
-        raise InvalidMessageError(f"expected at least one part of the type {' or '.join(readers)}, got none", place)
+        raise InvalidMessageError(
+            "expected at least one part of the type %(types)s, got none",
+            place,
+            code="empty",
+            types=" or ".join(readers),
+        )
     return contents
 
 
 def _custom_attributes(parts: Sequence[Any], place: str) -> Mapping[str, Any]:
     if len(parts) != 1:
-        raise InvalidMessageError(f"expected one part of the type data-custom, got {len(parts)} parts", place)
+        raise InvalidMessageError(
+            "expected one part of the type data-custom, got %(count)s parts", place, count=len(parts)
+        )
     fields = Fields(parts[0], f"{place}[0]")
     fields.choice("type", ["data-custom"])
     attributes: Mapping[str, Any] = fields.value("data", Mapping, "an object")

@@ -1,7 +1,7 @@
 """The stream in which an assistant message comes to a page: the AI SDK's "UI message stream", version 1.
 
 What a reader of the stream has in the end is the message that :func:`chatmemory.formats.ai_sdk.to_ai_sdk` makes of the
-stored messages. Text and thinking come in pieces before that; what the pieces did not say comes when it is stored.
+stored messages. Text and thinking come in deltas before that; what the deltas did not say comes when it is stored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from chatmemory.formats.ai_sdk.rest import kept
 __all__ = ["DONE", "HEADERS", "Chunk", "UIMessageStream", "sse"]
 
 Chunk = dict[str, Any]
-"""One piece of the stream, a JSON object with a ``type``."""
+"""One event of the stream, a JSON object with a ``type``."""
 
 HEADERS = {
     "Content-Type": "text/event-stream",
@@ -41,7 +41,7 @@ def sse(chunk: Chunk) -> bytes:
         text = _ENCODER.encode(chunk)
     except (TypeError, ValueError):  # attributes may have what only our writer of JSON knows
         text = dumps(chunk)
-    # Half of a surrogate pair becomes JSON's escape of it: the other half may be in the next piece.
+    # Half of a surrogate pair becomes JSON's escape of it: the other half may be in the next delta.
     return f"data: {text}\n\n".encode("utf-8", "backslashreplace")
 
 
@@ -58,20 +58,20 @@ class UIMessageStream:
         self._count = 0  # of the messages that were said
         self._step = -1
         self._is_speaking = False  # whether the answer of the step is still to be said
-        self._sent: list[tuple[str, list[str]]] = []  # kind and pieces of each part of that answer
+        self._sent: list[tuple[str, list[str]]] = []  # kind and deltas of each part of that answer
         self._is_open = False  # whether the last of these parts is
 
     def start(self) -> list[Chunk]:
         """Return the beginning of the stream."""
         return [{"type": "start", "messageId": self._message_id}]
 
-    def text(self, piece: str) -> list[Chunk]:
-        """Return the chunks for a piece of the answer's text, as the model gives it."""
-        return self._piece("text", piece)
+    def text(self, delta: str) -> list[Chunk]:
+        """Return the chunks for a delta of the answer's text, as the model gives it."""
+        return self._delta("text", delta)
 
-    def thinking(self, piece: str) -> list[Chunk]:
-        """Return the chunks for a piece of the model's thinking."""
-        return self._piece("reasoning", piece)
+    def thinking(self, delta: str) -> list[Chunk]:
+        """Return the chunks for a delta of the model's thinking."""
+        return self._delta("reasoning", delta)
 
     def said(self, messages: Sequence[ChatMessage]) -> list[Chunk]:
         """Return the chunks for messages that were stored together.
@@ -104,14 +104,14 @@ class UIMessageStream:
         """Return the end of a stream whose turn was interrupted."""
         return [*self._end_step(), {"type": "abort"}]
 
-    def _piece(self, kind: str, piece: str) -> list[Chunk]:
-        if not piece:
+    def _delta(self, kind: str, delta: str) -> list[Chunk]:
+        if not delta:
             return []
         chunks = self._begin_step()
         if not (self._is_open and self._sent[-1][0] == kind):
             chunks += self._close() + self._open(kind)
-        self._sent[-1][1].append(piece)
-        chunks.append({"type": f"{kind}-delta", "id": self._part_id(kind), "delta": piece})
+        self._sent[-1][1].append(delta)
+        chunks.append({"type": f"{kind}-delta", "id": self._part_id(kind), "delta": delta})
         return chunks
 
     def _answer(self, message: AiMessage) -> list[Chunk]:
@@ -187,17 +187,17 @@ class UIMessageStream:
         """Return whether ``whole``, an answer, begins with what was sent."""
         if len(self._sent) > len(whole):
             return False
-        for index, ((kind, pieces), (wanted, text)) in enumerate(zip(self._sent, whole, strict=False)):
-            sent = _joined(pieces)
+        for index, ((kind, deltas), (wanted, text)) in enumerate(zip(self._sent, whole, strict=False)):
+            sent = _joined(deltas)
             may_go_on = self._is_open and index == len(self._sent) - 1
             if kind != wanted or not (text.startswith(sent) if may_go_on else text == sent):
                 return False
         return True
 
 
-def _joined(pieces: list[str]) -> str:
-    """Return the text that pieces make in a browser, where two halves of a surrogate pair become one character."""
-    return "".join(pieces).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+def _joined(deltas: list[str]) -> str:
+    """Return the text that deltas make in a browser, where two halves of a surrogate pair become one character."""
+    return "".join(deltas).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def _tool(event: str, id: str, rest: dict[str, Any], **fields: Any) -> Chunk:

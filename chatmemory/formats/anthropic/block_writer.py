@@ -81,7 +81,7 @@ def is_thinking(block: dict[str, Any]) -> bool:
 
 def _tool_use(request: ToolExecutionRequest) -> dict[str, Any]:
     if not request.name:
-        raise CannotExpressError("Anthropic needs the name of the tool that is called")
+        raise CannotExpressError("%(api)s needs the name of the tool that is called", api="Anthropic")
     return {
         "type": "tool_use",
         "id": request.id,
@@ -99,7 +99,7 @@ def content_block(content: Content) -> dict[str, Any]:
             return {"type": "image", "source": _source(content.image, _IMAGES)}
         case PdfFileContent():
             return {"type": "document", "source": _source(content.pdf_file, _PDF_FILES)}
-    raise CannotExpressError(f"Anthropic takes no {content.type}")
+    raise CannotExpressError("%(api)s takes no %(content)s", api="Anthropic", content=content.type.value)
 
 
 def _source(media: Media | None, rule: MediaRule) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
@@ -18,6 +19,7 @@ from chatmemory.core.messages import (
 )
 from chatmemory.core.serialization.fields import Fields, expected
 from chatmemory.core.serialization.storable import require_json
+from chatmemory.formats import CannotExpressError
 from chatmemory.formats.anthropic.block_reader import (
     ANSWER_BLOCKS,
     SYSTEM_BLOCKS,
@@ -116,7 +118,7 @@ def _system(text: str, place: str) -> SystemMessage:
     try:
         return SystemMessage(text)
     except ValueError as error:
-        raise InvalidMessageError(str(error), place) from error
+        raise InvalidMessageError(error, place) from error
 
 
 def _system_text(content: Any, place: str) -> str:
@@ -129,7 +131,7 @@ def _user(content: Any, place: str) -> list[ChatMessage]:
     if isinstance(content, str):
         return [UserMessage(content)]
     if not content:
-        raise InvalidMessageError("expected at least one block, got none", place)
+        raise InvalidMessageError("expected at least one block, got none", place, code="empty")
     blocks = list(enumerate(content))
     messages: list[ChatMessage] = []
     for is_result, group in groupby(blocks, lambda item: _type(item[1]) == "tool_result"):
@@ -139,7 +141,10 @@ def _user(content: Any, place: str) -> list[ChatMessage]:
         else:
             contents = [content for index, block in some for content in _user_part(block, f"{place}[{index}]")]
             kept = clean_contents([block for _, block in some])
-            same = kept == [content_block(content) for content in contents]
+            try:
+                same = kept == [content_block(content) for content in contents]
+            except CannotExpressError as error:  # data that are no Base64
+                raise InvalidMessageError(error, place) from error
             messages.append(UserMessage(contents=contents, attributes=None if same else {ATTRIBUTE: {"content": kept}}))
     return messages
 
@@ -184,8 +189,9 @@ def read_answer(content: Any, place: str = "") -> AiMessage:
 
 def _kept_beside(answer: AiMessage, blocks: list[dict[str, Any]]) -> AiMessage:
     """Return the answer, with its blocks kept aside if writing it would not make them again."""
-    if answer_blocks(answer) == blocks:
-        return answer
+    with suppress(CannotExpressError):  # the name of a tool that is empty
+        if answer_blocks(answer) == blocks:
+            return answer
     attributes = {**answer.attributes, ATTRIBUTE: {"content": blocks}}
     return AiMessage(answer.text, answer.tool_execution_requests, thinking=answer.thinking, attributes=attributes)
 

@@ -118,7 +118,7 @@ def _blocks(message: ChatMessage, thinks_last: list[AiMessage]) -> tuple[str, li
             return "assistant", _without_last_thinking(blocks)
         case ToolExecutionResultMessage():
             return "user", [_tool_result(message)]
-    raise CannotExpressError("Anthropic has no such messages")
+    raise CannotExpressError("%(api)s has no such messages", api="Anthropic")
 
 
 def _user_blocks(message: UserMessage) -> list[dict[str, Any]]:

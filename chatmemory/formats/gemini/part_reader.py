@@ -95,7 +95,7 @@ def _in_camel_case(data: Mapping[str, Any], place: str) -> dict[str, Any]:
         if value is None:
             continue
         if name in result:
-            raise InvalidMessageError("given twice", f"{place}.{name[:100]}")
+            raise InvalidMessageError("given twice", f"{place}.{name[:100]}", code="repeated")
         if isinstance(value, bytes):
             value = base64.urlsafe_b64encode(value).decode() if name == "thoughtSignature" else _base64(value)
         result[name] = value.value if isinstance(value, Enum) else value
@@ -119,7 +119,7 @@ def read_part(part: Any, place: str, readers: Mapping[str, Callable[[Fields], An
                 fields.object(key, read_object)
         kind = next((key for key in readers if fields.has(key)), None)
         if kind is None:
-            raise InvalidMessageError(f"expected one of {', '.join(readers)}", place)
+            raise InvalidMessageError("expected one of %(choices)s", place, code="required", choices=[*readers])
         return readers[kind](fields)
 
     return Fields(part, place).build(read)
@@ -248,7 +248,9 @@ def _media(fields: Fields, mime_type: str, media: dict[str, Any]) -> Content:
         return VideoContent(**media)
     if mime_type.lower() == "application/pdf":
         return PdfFileContent(**media)
-    raise InvalidMessageError("expected the type of an image, audio, a video or a PDF file", fields.at("mimeType"))
+    raise InvalidMessageError(
+        "expected the type of an image, audio, a video or a PDF file", fields.at("mimeType"), code="not_supported"
+    )
 
 
 def _whole(key: str) -> Callable[[Fields], None]:

@@ -65,7 +65,7 @@ def answer_parts(message: AiMessage) -> list[dict[str, Any]]:
 
 def _function_call(request: ToolExecutionRequest) -> dict[str, Any]:
     if not request.name:
-        raise CannotExpressError("Gemini needs the name of the tool that is called")
+        raise CannotExpressError("%(api)s needs the name of the tool that is called", api="Gemini")
     id = {"id": request.id} if request.id else {}
     return id | {"name": request.name, "args": arguments_object(request.arguments)}
 
@@ -91,7 +91,7 @@ def content_part(content: Content) -> dict[str, Any]:
             return _media_part(content.video, _VIDEOS)
         case PdfFileContent():
             return _media_part(content.pdf_file, _PDF_FILES)
-    raise CannotExpressError(f"Gemini takes no {content.type}")
+    raise CannotExpressError("%(api)s takes no %(content)s", api="Gemini", content=content.type.value)
 
 
 def _media_part(media: Media | None, rule: MediaRule) -> dict[str, Any]:
@@ -105,4 +105,6 @@ def _media_part(media: Media | None, rule: MediaRule) -> dict[str, Any]:
         return {"fileData": {"fileUri": found, "mimeType": mime_type}}
     if rule is _VIDEOS:  # of YouTube, which have none
         return {"fileData": {"fileUri": found}}
-    raise CannotExpressError(f"Gemini needs the MIME type of {rule.kind}, and the ending of its URL names none")
+    raise CannotExpressError(
+        "%(api)s needs the MIME type of %(kind)s, and the ending of its URL names none", api=rule.api, kind=rule.kind
+    )

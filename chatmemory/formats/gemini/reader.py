@@ -58,7 +58,7 @@ def from_gemini(data: Any, place: str = "") -> list[ChatMessage]:
     fields.refuse_others(*_SYSTEM_NAMES, "contents")
     given = [name for name in _SYSTEM_NAMES if data.get(name) is not None]
     if len(given) > 1:
-        raise InvalidMessageError("given twice", at(given[1]))
+        raise InvalidMessageError("given twice", at(given[1]), code="repeated")
     system = [message for name in given for message in _system(data[name], at(name))]
     if not isinstance(data.get("contents"), (list, tuple)):
         raise expected("a list of contents", data.get("contents"), at("contents"))
@@ -69,7 +69,9 @@ def _candidate(candidates: Any, place: str) -> list[ChatMessage]:
     if not isinstance(candidates, (list, tuple)):
         raise expected("a list of candidates", candidates, place)
     if len(candidates) != 1:
-        raise InvalidMessageError(f"expected one candidate, got {len(candidates)}; read the content of one", place)
+        raise InvalidMessageError(
+            "expected one candidate, got %(count)s; read the content of one", place, count=len(candidates)
+        )
     if not isinstance(candidates[0], Mapping):
         raise expected("an object", candidates[0], f"{place}[0]")
     content = candidates[0].get("content")
@@ -88,7 +90,7 @@ def _system(data: Any, place: str) -> list[ChatMessage]:
     try:
         return [SystemMessage("\n\n".join(texts))] if texts else []
     except ValueError as error:
-        raise InvalidMessageError(str(error), place) from error
+        raise InvalidMessageError(error, place) from error
 
 
 class _Calls:
@@ -141,7 +143,7 @@ def _content(data: Any, place: str, calls: _Calls) -> list[ChatMessage]:
         kept = {ATTRIBUTE: {"parts": parts}}
         return [AiMessage(answer.text, answer.tool_execution_requests, thinking=answer.thinking, attributes=kept)]
     if not parts:
-        raise InvalidMessageError("expected at least one part, got none", place)
+        raise InvalidMessageError("expected at least one part, got none", place, code="empty")
     messages: list[ChatMessage] = []
     for is_response, group in groupby(enumerate(parts), lambda item: _is_response(item[1])):
         some = list(group)

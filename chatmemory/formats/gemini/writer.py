@@ -97,7 +97,7 @@ class _Writer:
                 request = self._waiting[message.id or ""].popleft()
                 id = {"id": request.id} if request.id else {}
                 return "function", [{"functionResponse": id | {"name": request.name} | _response(message)}]
-        raise CannotExpressError("Gemini has no such messages")
+        raise CannotExpressError("%(api)s has no such messages", api="Gemini")
 
 
 def _user_parts(message: UserMessage) -> list[dict[str, Any]]:

@@ -63,17 +63,18 @@ def content_part(content: Content, *, record: bool) -> dict[str, Any]:
             return {"type": "input_audio", "input_audio": _input_audio(content.audio or Audio(), record)}
         case PdfFileContent():
             return {"type": "file", "file": _file(content, record)}
-    raise CannotExpressError(f"OpenAI takes no {content.type}")
+    raise CannotExpressError("%(api)s takes no %(content)s", api="OpenAI", content=content.type.value)
 
 
 def _input_audio(audio: Audio, record: bool) -> dict[str, Any]:
     mime_type, data = data_of(audio) or data_uri(audio.url or "")
     if not data:
-        raise CannotExpressError("OpenAI needs the data of audio; a URL is not enough")
+        raise CannotExpressError("%(api)s needs the data of %(kind)s; a URL is not enough", api="OpenAI", kind="audio")
     format = _AUDIO_FORMATS.get(mime_type.lower())
     if format is None:
         raise CannotExpressError(
-            f"OpenAI takes audio/wav and audio/mp3, but the MIME type is {mime_type or None!r:.100}"
+            "OpenAI takes audio/wav and audio/mp3, but the MIME type is %(mime_type)s",
+            mime_type=repr(mime_type or None)[:100],
         )
     if not record:
         require_base64(data, "OpenAI", "audio")

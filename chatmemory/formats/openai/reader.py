@@ -106,7 +106,7 @@ def _assistant(fields: Fields) -> AiMessage:
         refused = [part for part in content if isinstance(part, str)]
         texts = [part for part in content if isinstance(part, TextContent)]
         if refusal and refused:
-            raise InvalidMessageError("given twice, there is one in the content", fields.at("refusal"))
+            raise InvalidMessageError("given twice, there is one in the content", fields.at("refusal"), code="repeated")
         refusal = refusal or "".join(refused)
         content = _joined(texts) if texts else None
     kept = {
@@ -136,7 +136,9 @@ def _others(fields: Fields, known: Iterable[str], depth: int) -> dict[str, Any]:
     others = fields.others()
     for key, value in others.items():
         if len(key) < 40 and (meant := get_close_matches(key, known, 1, 0.85)):
-            raise InvalidMessageError(f"unknown field; did you mean {meant[0]}?", fields.at(key[:100]))
+            raise InvalidMessageError(
+                "unknown field; did you mean %(meant)s?", fields.at(key[:100]), code="unknown_field", meant=meant[0]
+            )
         require_storable(key, fields.at(key[:100]))
         require_json(value, fields.at(key[:100]), depth)
     return others
@@ -154,7 +156,7 @@ def _kept(fields: Fields, key: str, kind: type | tuple[type, ...], what: str) ->
 def _thinking(fields: Fields) -> str | None:
     thinking, other = fields.optional_text("reasoning_content"), fields.optional_text("reasoning")
     if thinking and other and thinking != other:
-        raise InvalidMessageError("given twice, there is a reasoning_content", fields.at("reasoning"))
+        raise InvalidMessageError("given twice, there is a reasoning_content", fields.at("reasoning"), code="repeated")
     return thinking or other or None
 
 

@@ -102,7 +102,7 @@ def _message(message: ChatMessage, calls: CallIds, *, record: bool, extras: bool
         case ToolExecutionResultMessage():
             id = calls.require_id_answered_by(message)
             return {"role": "tool", "tool_call_id": id, "content": _tool_content(message.contents)}
-    raise CannotExpressError("OpenAI has no such messages")
+    raise CannotExpressError("%(api)s has no such messages", api="OpenAI")
 
 
 def _user_content(contents: tuple[Content, ...], *, record: bool) -> str | list[dict[str, Any]]:
@@ -114,7 +114,9 @@ def _user_content(contents: tuple[Content, ...], *, record: bool) -> str | list[
 def _tool_content(contents: tuple[Content, ...]) -> str | list[dict[str, Any]]:
     for content in contents:
         if not isinstance(content, TextContent):
-            raise CannotExpressError(f"OpenAI takes only text in a tool result, but it has {content.type}")
+            raise CannotExpressError(
+                "OpenAI takes only text in a tool result, but it has %(content)s", content=content.type.value
+            )
     return _user_content(contents, record=False)
 
 
@@ -166,6 +168,6 @@ def _kept(message: AiMessage, *, record: bool) -> dict[str, Any]:
 
 def _tool_call(request: ToolExecutionRequest, *, record: bool) -> dict[str, Any]:
     if request.name is None:
-        raise CannotExpressError("OpenAI needs the name of the tool that is called")
+        raise CannotExpressError("%(api)s needs the name of the tool that is called", api="OpenAI")
     function = {"name": request.name, "arguments": arguments_text(request.arguments, keep_blank=record)}
     return {"id": request.id, "type": "function", "function": function}

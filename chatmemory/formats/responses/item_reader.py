@@ -85,7 +85,7 @@ def _input_file(fields: Fields) -> PdfFileContent:
     fields.leave("prompt_cache_breakpoint", "filename", "detail")
     fields.refuse("file_id", "a file that OpenAI holds cannot be kept; give its file_data")
     if fields.has("file_url"):
-        fields.refuse("file_data", "given twice, there is a file_url")
+        fields.refuse("file_data", "given twice, there is a file_url", code="repeated")
         return PdfFileContent(fields.text("file_url"))
     return openai_pdf_file(fields)
 

@@ -31,7 +31,7 @@ def answer_items(message: AiMessage, *, record: bool = False) -> list[dict[str, 
     items: list[dict[str, Any]] = [{"role": "assistant", "content": message.text}] if message.text else []
     for request in message.tool_execution_requests:
         if request.name is None:
-            raise CannotExpressError("OpenAI needs the name of the tool that is called")
+            raise CannotExpressError("%(api)s needs the name of the tool that is called", api="OpenAI")
         arguments = arguments_text(request.arguments, keep_blank=record)
         items.append({"type": "function_call", "call_id": request.id, "name": request.name, "arguments": arguments})
     return items
@@ -61,7 +61,7 @@ def _part(content: Content, record: bool) -> dict[str, Any]:
             }
         case PdfFileContent():
             return {"type": "input_file", **_file(content, record)}
-    raise CannotExpressError(f"OpenAI's Responses take no {content.type}")
+    raise CannotExpressError("OpenAI's Responses take no %(content)s", content=content.type.value)
 
 
 def _file(content: PdfFileContent, record: bool) -> dict[str, str]:

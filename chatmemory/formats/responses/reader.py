@@ -79,7 +79,7 @@ def _instructions(text: Any, place: str) -> list[ChatMessage]:
     except InvalidMessageError:
         raise
     except ValueError as error:
-        raise InvalidMessageError(str(error), place) from error
+        raise InvalidMessageError(error, place) from error
 
 
 def read_answer(items: Iterable[Any]) -> AiMessage:

@@ -94,7 +94,7 @@ def _items(message: ChatMessage, calls: CallIds, repair: bool) -> list[dict[str,
             id = calls.require_id_answered_by(message)
             output = text_or_parts(message.contents, record=not repair)
             return [{"type": "function_call_output", "call_id": id, "output": output}]
-    raise CannotExpressError("OpenAI has no such messages")
+    raise CannotExpressError("%(api)s has no such messages", api="OpenAI")
 
 
 def _left_out(messages: Iterable[ChatMessage]) -> Iterator[Repair]:
