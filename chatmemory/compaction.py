@@ -16,7 +16,6 @@ from chatmemory.conf import setting
 from chatmemory.core.asynchronous import in_thread_for_functions
 from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.summaries import Summarizer, check_keep
-from chatmemory.database.batches import on_primary, pages
 from chatmemory.database.change import Change
 from chatmemory.database.connections import require_no_transaction
 from chatmemory.database.operations.compaction import (
@@ -26,6 +25,7 @@ from chatmemory.database.operations.compaction import (
     due_conversations,
     due_plan,
 )
+from chatmemory.database.reading import on_primary, pages
 from chatmemory.models import Conversation
 
 __all__ = [

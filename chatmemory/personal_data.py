@@ -21,13 +21,13 @@ from chatmemory.core.asynchronous import as_async_change, iterate_in_thread
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database import operations
-from chatmemory.database.batches import in_parts, pages, rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.idempotency import scope_of_owner
+from chatmemory.database.reading import in_parts, pages, rows_of
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write_columns
-from chatmemory.models import Compaction, Conversation, IdempotencyKey, require_owner
+from chatmemory.models import DESCRIBED, Compaction, Conversation, IdempotencyKey, require_owner
 from chatmemory.models.identifiers import new_memory_id
 from chatmemory.models.message import ERASED_TEXT
 from chatmemory.retention import Erased
@@ -131,9 +131,9 @@ def _erase(conversation: Conversation, user: Any, database: str, manner: str) ->
     whole = Erased(conversations=1, messages=rows_of(conversation).count(), keys=keys.count())
     with transaction.atomic(using=database), suppress(Conversation.DoesNotExist):
         if manner == "erase":
-            operations.erase(Target.as_read(conversation, require_theirs))
+            operations.erase(Target.as_read(conversation, precondition=require_theirs))
         else:
-            Target.as_read(conversation, require_theirs).change(_anonymise)
+            Target.as_read(conversation, precondition=require_theirs).change(_anonymise)
             keys.delete()
         _forget_title(conversation)
         return whole
@@ -144,13 +144,15 @@ def _anonymise(change: Change) -> None:
     conversation = change.conversation
     conversation.owner = None
     conversation.memory_id = new_memory_id()
-    conversation.title, conversation.metadata = "", {}
+    empty = Conversation()
+    for name in DESCRIBED:
+        setattr(conversation, name, getattr(empty, name))
     # The texts of the memory have changed, so a client must not rely on its copy of the old version.
     conversation.version += 1
     conversation.compacted_to = conversation.next_position
     # The turn that is under way ends, because its answer would quote what is erased.
     conversation.turn, conversation.turn_until = conversation.turn + 1, None
-    names = ["owner", "memory_id", "title", "metadata", "version", "compacted_to", "turn", "turn_until"]
+    names = ["owner", "memory_id", *DESCRIBED, "version", "compacted_to", "turn", "turn_until"]
     conversation.save(using=conversation._state.db, update_fields=names)
     conversation.compact_at = None  # a summary of nothing would cost as much as any
     write_columns(conversation, ["compact_at"])

@@ -9,10 +9,11 @@ from django.db.models import QuerySet
 
 from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.core.tokens import stored_count
+from chatmemory.core.window_settings import check
 from chatmemory.database import operations
-from chatmemory.database.batches import on_primary, pages, read_in_parts, rows_of
 from chatmemory.database.change import Change
-from chatmemory.database.estimators import CUSTOM, check_model, estimator_for
+from chatmemory.database.estimators import CUSTOM, estimator_for
+from chatmemory.database.reading import on_primary, pages, read_in_parts, rows_of
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
 
@@ -67,7 +68,7 @@ def recount(
         ValueError: no such model.
     """
     if model is not None:
-        check_model(model)
+        check("model", model)
     return _recount_all(conversations, model, batch_size, dry_run)
 
 

@@ -18,9 +18,9 @@ from chatmemory import signals
 from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.core.entries import EvictionReason
 from chatmemory.database import operations
-from chatmemory.database.batches import chunks, on_primary, pages, rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.operations.compaction import erase_summaries
+from chatmemory.database.reading import chunks, on_primary, pages, rows_of
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import (
@@ -109,7 +109,7 @@ def _erase(conversation: Conversation, before: datetime, dry_run: bool) -> Erase
     if dry_run:
         return whole
     try:
-        operations.erase(Target.as_read(conversation, require_unused))
+        operations.erase(Target.as_read(conversation, precondition=require_unused))
     except (_StillInUseError, Conversation.DoesNotExist):
         return Erased()
     except (ProtectedError, RestrictedError):

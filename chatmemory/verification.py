@@ -17,14 +17,13 @@ from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.json_text import loads
 from chatmemory.core.messages import ChatMessageType
-from chatmemory.database.batches import ROWS_AT_ONCE, chunks, in_parts, on_primary, pages
 from chatmemory.database.change import Change
 from chatmemory.database.idempotency import scope_of
 from chatmemory.database.operations.replay.past import HAS_CALLS
-from chatmemory.database.prefix import NOT_AT_THE_END
+from chatmemory.database.reading import NOT_AT_THE_END, ROWS_AT_ONCE, chunks, in_parts, on_primary, pages
 from chatmemory.database.target import Target
-from chatmemory.models import EVICTION_REASONS, OWNER_SCOPE, Conversation, IdempotencyKey, Message, Origin
-from chatmemory.models.names import kept_names
+from chatmemory.models import EVICTION_REASONS, OWNER_SCOPE, STAND_INS, Conversation, IdempotencyKey, Message, Origin
+from chatmemory.models.conversation_names import kept_names
 from chatmemory.models.pins import last_pin_change, problem_of_pins
 
 __all__ = ["Finding", "averify", "verify"]
@@ -36,7 +35,7 @@ _WHOLE = Q(evicted_in__isnull=True, evicted_at__isnull=True, eviction_reason="")
     eviction_reason__in=[reason for reason, _label in EVICTION_REASONS],
 )
 _IS_RESULT = Q(type=ChatMessageType.TOOL_EXECUTION_RESULT.value)
-_COVERS = Q(covers_from__isnull=True, covers_to__isnull=True) & ~Q(origin__in=[Origin.CLEARED, Origin.SUMMARY]) | Q(
+_COVERS = Q(covers_from__isnull=True, covers_to__isnull=True) & ~Q(origin__in=STAND_INS) | Q(
     ~Q(origin=Origin.SAID), covers_from__lte=F("covers_to"), covers_to__lt=F("position")
 )
 

@@ -17,7 +17,7 @@ from django.db import Error, OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
 
-from chatmemory.database.errors import is_lock_timeout
+from chatmemory.database.connections import is_lock_timeout
 
 __all__ = ["beside_callers_transaction", "without_endless_wait"]
 

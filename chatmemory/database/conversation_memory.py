@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 from django.db import router
+from django.db.models import Count, Sum
 
 from chatmemory.core.asynchronous import as_async_change, in_thread_for_functions
 from chatmemory.core.entries import RESULT_CLEARED, RESULTS_KEPT
+from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.summaries import Summarizer
 from chatmemory.database import operations
-from chatmemory.database.change import Change
+from chatmemory.database.change import Change, WindowTrial
 from chatmemory.database.key import Key
+from chatmemory.database.new_messages import NewMessages
+from chatmemory.database.operations.clear_tool_results import try_clearing
 from chatmemory.database.operations.compaction import (
     USUAL_KEEP,
     CompactionPlan,
     apply_compaction,
+    apply_text,
     compact,
     plan_compaction,
 )
 from chatmemory.database.operations.replay import Replay, replay
-from chatmemory.database.operations.try_window import WindowTrial, try_window
+from chatmemory.database.operations.try_window import fit_rows, try_window
 from chatmemory.database.read import read_fresh_window, read_window
+from chatmemory.database.reading import CHARS, rows_of, written_memory
 from chatmemory.database.retry import retry
-from chatmemory.database.target import Target
-from chatmemory.database.to_format import written_memory
+from chatmemory.database.sql.reads import read_size
+from chatmemory.database.target import Target, Terms
 from chatmemory.models import Conversation, WindowSettings
 
 __all__ = ["ConversationMemory"]
@@ -39,7 +45,8 @@ class ConversationMemory(ChatMemory):
     """The memory of a conversation, ``conversation.memory``. Its window is the row's, as it is when a change happens.
 
     Each change is one transaction, returns its :class:`~chatmemory.database.change.Change`, and raises
-    ``Conversation.DoesNotExist`` if the conversation has been erased.
+    ``Conversation.DoesNotExist`` if the conversation has been erased. What else a caller demands of it, and does in its
+    transaction, are keyword arguments that all changes share: :class:`~chatmemory.database.target.Terms`.
     """
 
     def __init__(self, conversation: Conversation) -> None:
@@ -52,7 +59,11 @@ class ConversationMemory(ChatMemory):
     def id(self) -> str:
         return str(self.conversation.memory_id)
 
-    def add(self, *messages: ChatMessage, idempotency_key: str | None = None) -> Change:
+    def target(self, **terms: Unpack[Terms]) -> Target:
+        """Return the target for a change."""
+        return Target.of(self.conversation, **terms)
+
+    def add(self, *messages: ChatMessage, idempotency_key: str | None = None, **terms: Unpack[Terms]) -> Change:
         """Add messages, all or none, as if one after the other; evict what no longer fits.
 
         Args:
@@ -65,36 +76,118 @@ class ConversationMemory(ChatMemory):
             ValueError: a text or key that no database can hold.
             IdempotencyConflictError: the key came before, with other messages.
         """
-        return operations.add(Target.of(self.conversation), messages, idempotency_key=idempotency_key)
+        return self.add_all(messages, idempotency_key=idempotency_key, **terms)
 
-    async def aadd(self, *messages: ChatMessage, idempotency_key: str | None = None) -> Change:
-        """Async twin of :meth:`add`."""
-        return await as_async_change(self.add)(*messages, idempotency_key=idempotency_key)
+    async def aadd(self, *messages: ChatMessage, idempotency_key: str | None = None, **terms: Unpack[Terms]) -> Change:
+        """Async version of :meth:`add`."""
+        return await as_async_change(self.add)(*messages, idempotency_key=idempotency_key, **terms)
 
-    def set(self, messages: Iterable[ChatMessage]) -> Change:
+    def add_all(
+        self,
+        messages: Iterable[ChatMessage],
+        *,
+        copy_of: int | None = None,
+        idempotency_key: str | None = None,
+        **terms: Unpack[Terms],
+    ) -> Change:
+        """Add the messages of a list, or those of a :class:`~chatmemory.database.new_messages.NewMessages`.
+
+        Args:
+            messages: in the order in which they were said.
+            copy_of: the position of the message that they are copies of, so that the history leaves them out.
+            idempotency_key: as :meth:`add` takes it.
+
+        Raises:
+            TypeError, ValueError, IdempotencyConflictError: as :meth:`add` says.
+        """
+        new = messages if copy_of is None else NewMessages(messages, copy_of=copy_of)
+        return operations.add(self.target(**terms), new, idempotency_key=idempotency_key)
+
+    async def aadd_all(
+        self,
+        messages: Iterable[ChatMessage],
+        *,
+        copy_of: int | None = None,
+        idempotency_key: str | None = None,
+        **terms: Unpack[Terms],
+    ) -> Change:
+        """Async version of :meth:`add_all`."""
+        add = as_async_change(self.add_all)
+        return await add(messages, copy_of=copy_of, idempotency_key=idempotency_key, **terms)
+
+    def set(self, messages: Iterable[ChatMessage], **terms: Unpack[Terms]) -> Change:
         """Make ``messages`` the memory: keep the rows that stay, evict the others and what does not fit.
 
         Raises:
             TypeError: one of ``messages`` is no message.
             ValueError: a text that no database can hold.
         """
-        return operations.rewrite(Target.of(self.conversation), messages)
+        return operations.rewrite(self.target(**terms), messages)
 
-    async def aset(self, messages: Iterable[ChatMessage]) -> Change:
-        """Async twin of :meth:`set`."""
-        return await as_async_change(self.set)(messages)
+    async def aset(self, messages: Iterable[ChatMessage], **terms: Unpack[Terms]) -> Change:
+        """Async version of :meth:`set`."""
+        return await as_async_change(self.set)(messages, **terms)
 
-    def clear(self) -> Change:
+    def clear(self, **terms: Unpack[Terms]) -> Change:
         """Evict every message. The history keeps them."""
-        return operations.clear(Target.of(self.conversation))
+        return operations.clear(self.target(**terms))
 
-    async def aclear(self) -> Change:
-        """Async twin of :meth:`clear`."""
-        return await as_async_change(self.clear)()
+    async def aclear(self, **terms: Unpack[Terms]) -> Change:
+        """Async version of :meth:`clear`."""
+        return await as_async_change(self.clear)(**terms)
+
+    def erase(self, **terms: Unpack[Terms]) -> None:
+        """Delete the conversation and everything in it, locked first, so that nobody adds to what is half deleted."""
+        operations.erase(self.target(**terms))
+
+    async def aerase(self, **terms: Unpack[Terms]) -> None:
+        """Async version of :meth:`erase`."""
+        await as_async_change(self.erase)(**terms)
+
+    def under_lock(self, work: Callable[[Change], None], **terms: Unpack[Terms]) -> Change:
+        """Do ``work`` in one transaction with the lock of the conversation's row, and leave the memory as it is.
+
+        Args:
+            work: gets an empty change with the locked row. It is called again, with another one, if the database
+                rolled the transaction back.
+        """
+        return self.target(**terms).change(work)
+
+    async def aunder_lock(self, work: Callable[[Change], None], **terms: Unpack[Terms]) -> Change:
+        """Async version of :meth:`under_lock`."""
+        return await as_async_change(self.under_lock)(work, **terms)
 
     def messages(self) -> list[ChatMessage]:
         """Return what the model gets now, in order. Nothing is written, even if the limit has become smaller."""
         return read_window(Key.of(self.conversation, self._primary))
+
+    def fitted(self) -> WindowTrial:
+        """Return the rows that the model gets now, as :meth:`messages` does, and those that have no room any more.
+
+        They are of the version that :attr:`conversation` says. Where evicted rows are deleted, that version may be
+        gone: then :attr:`conversation` is read again.
+        """
+        return fit_rows(self.conversation)
+
+    async def afitted(self) -> WindowTrial:
+        """Async version of :meth:`fitted`."""
+        return await sync_to_async(self.fitted)()
+
+    def size(self, version: int | None = None) -> tuple[int, int]:
+        """Return the numbers of messages and of their characters, attributes included; no text is read.
+
+        Args:
+            version: that of a past memory; by default the present memory.
+        """
+        if version is None:
+            return read_size(self.conversation)
+        rows = rows_of(self.conversation).in_memory_at(version).order_by()
+        found = rows.aggregate(count=Count("pk"), chars=Sum(CHARS))
+        return found["count"], found["chars"] or 0
+
+    async def asize(self, version: int | None = None) -> tuple[int, int]:
+        """Async version of :meth:`size`."""
+        return await sync_to_async(self.size)(version)
 
     def at(self, version: int) -> list[ChatMessage]:
         """Return the messages that the model got at ``version``, from 0 (none) to the current one.
@@ -103,7 +196,7 @@ class ConversationMemory(ChatMemory):
         evicted messages are gone from past versions as well.
 
         Raises:
-            ValueError: there was no such version.
+            InvalidValueError: there was no such version.
         """
         database = self._primary
 
@@ -111,17 +204,23 @@ class ConversationMemory(ChatMemory):
             row = Conversation.objects.using(database).values_list("version", flat=True)
             current = row.get(pk=self.conversation.pk)
             if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= current:
-                raise ValueError(f"version must be from 0 to {current}, but is: {version!r}")
+                raise InvalidValueError(
+                    "version must be from 0 to %(most)s, but is: %(got)s", most=current, got=repr(version)
+                )
             return [row.message for row in self.conversation.messages.using(database).in_memory_at(version)]
 
         return retry(database, read)
 
     async def aat(self, version: int) -> list[ChatMessage]:
-        """Async twin of :meth:`at`."""
+        """Async version of :meth:`at`."""
         return await sync_to_async(self.at)(version)
 
     def clear_tool_results(
-        self, keep: int = RESULTS_KEPT, exclude_tools: Collection[str] = (), placeholder: str = RESULT_CLEARED
+        self,
+        keep: int = RESULTS_KEPT,
+        exclude_tools: Collection[str] = (),
+        placeholder: str = RESULT_CLEARED,
+        **terms: Unpack[Terms],
     ) -> Change:
         """Put placeholders in the place of old tool results that take more tokens than they. The calls stay.
 
@@ -137,16 +236,34 @@ class ConversationMemory(ChatMemory):
             TypeError: ``exclude_tools`` is one text.
             ValueError: ``keep`` is below zero, or ``placeholder`` is blank or no database can hold it.
         """
-        target = Target.of(self.conversation)
+        target = self.target(**terms)
         return operations.clear_tool_results(target, keep=keep, exclude_tools=exclude_tools, placeholder=placeholder)
 
     async def aclear_tool_results(
-        self, keep: int = RESULTS_KEPT, exclude_tools: Collection[str] = (), placeholder: str = RESULT_CLEARED
+        self,
+        keep: int = RESULTS_KEPT,
+        exclude_tools: Collection[str] = (),
+        placeholder: str = RESULT_CLEARED,
+        **terms: Unpack[Terms],
     ) -> Change:
-        """Async twin of :meth:`clear_tool_results`."""
-        return await as_async_change(self.clear_tool_results)(keep, exclude_tools, placeholder)
+        """Async version of :meth:`clear_tool_results`."""
+        return await as_async_change(self.clear_tool_results)(keep, exclude_tools, placeholder, **terms)
 
-    def pin(self, position: int) -> Change:
+    def try_clearing(self, keep: int = RESULTS_KEPT, exclude_tools: Collection[str] = ()) -> tuple[dict[int, int], int]:
+        """Return what :meth:`clear_tool_results` would do; nothing is written.
+
+        Returns:
+            the tokens of each result that it would clear, by position, and the tokens that this would free.
+        """
+        return try_clearing(self.conversation, keep=keep, exclude_tools=exclude_tools)
+
+    async def atry_clearing(
+        self, keep: int = RESULTS_KEPT, exclude_tools: Collection[str] = ()
+    ) -> tuple[dict[int, int], int]:
+        """Async version of :meth:`try_clearing`."""
+        return await sync_to_async(self.try_clearing)(keep, exclude_tools)
+
+    def pin(self, position: int, **terms: Unpack[Terms]) -> Change:
         """Pin the message at ``position``: the window never evicts it, nor its call or its results.
 
         If whole turns leave, the user message of its turn stays as well. If it is pinned already, nothing changes.
@@ -154,23 +271,23 @@ class ConversationMemory(ChatMemory):
         Raises:
             ValueError: the message is not in the memory, or pinned messages would take more than half of the limit.
         """
-        return operations.pin(Target.of(self.conversation), position)
+        return operations.pin(self.target(**terms), position)
 
-    async def apin(self, position: int) -> Change:
-        """Async twin of :meth:`pin`."""
-        return await as_async_change(self.pin)(position)
+    async def apin(self, position: int, **terms: Unpack[Terms]) -> Change:
+        """Async version of :meth:`pin`."""
+        return await as_async_change(self.pin)(position, **terms)
 
-    def unpin(self, position: int) -> Change:
+    def unpin(self, position: int, **terms: Unpack[Terms]) -> Change:
         """Unpin the message at ``position``, and evict what no longer fits. If it is not pinned, nothing changes.
 
         Raises:
             ValueError: the message is not in the memory.
         """
-        return operations.unpin(Target.of(self.conversation), position)
+        return operations.unpin(self.target(**terms), position)
 
-    async def aunpin(self, position: int) -> Change:
-        """Async twin of :meth:`unpin`."""
-        return await as_async_change(self.unpin)(position)
+    async def aunpin(self, position: int, **terms: Unpack[Terms]) -> Change:
+        """Async version of :meth:`unpin`."""
+        return await as_async_change(self.unpin)(position, **terms)
 
     def plan_compaction(self, keep: int = USUAL_KEEP) -> CompactionPlan | None:
         """Plan a summary of the turns before those that stay; nothing is written.
@@ -188,7 +305,7 @@ class ConversationMemory(ChatMemory):
         return plan_compaction(self.conversation, keep=keep)
 
     async def aplan_compaction(self, keep: int = USUAL_KEEP) -> CompactionPlan | None:
-        """Async twin of :meth:`plan_compaction`."""
+        """Async version of :meth:`plan_compaction`."""
         return await sync_to_async(self.plan_compaction)(keep)
 
     def apply_compaction(self, plan: CompactionPlan, text: str) -> Change | None:
@@ -202,11 +319,36 @@ class ConversationMemory(ChatMemory):
             ValueError: ``text`` is blank, no database can hold it, it is not smaller than what it stands for, or too
                 large for the window.
         """
-        return apply_compaction(Target.of(self.conversation), plan, text)
+        return apply_compaction(self.target(), plan, text)
 
     async def aapply_compaction(self, plan: CompactionPlan, text: str) -> Change | None:
-        """Async twin of :meth:`apply_compaction`."""
+        """Async version of :meth:`apply_compaction`."""
         return await as_async_change(self.apply_compaction)(plan, text)
+
+    def apply_text(
+        self, through: int, text: str, *, idempotency_key: str | None = None, **terms: Unpack[Terms]
+    ) -> Change:
+        """Put a summary of the caller's own in the place of all turns up to a position.
+
+        Args:
+            through: the position of the last message that the summary stands for: the end of a turn, and not of the
+                last.
+            text: the summary; it takes in the one before.
+            idempotency_key: as :meth:`add` takes it.
+
+        Raises:
+            CoveredError: there is nothing up to ``through`` that no summary stands for.
+            IdempotencyConflictError: the key came before, with another request.
+            UnusableSummaryError: as :meth:`apply_compaction` says.
+            ValueError: no turn ends at ``through``.
+        """
+        return apply_text(self.target(**terms), through, text, idempotency_key=idempotency_key)
+
+    async def aapply_text(
+        self, through: int, text: str, *, idempotency_key: str | None = None, **terms: Unpack[Terms]
+    ) -> Change:
+        """Async version of :meth:`apply_text`."""
+        return await as_async_change(self.apply_text)(through, text, idempotency_key=idempotency_key, **terms)
 
     def compact(self, summarizer: Summarizer, *, keep: int = USUAL_KEEP, if_due: bool = False) -> Change | None:
         """Plan a summary, let ``summarizer`` write it, and apply it. No turn waits; a failure changes nothing.
@@ -229,7 +371,7 @@ class ConversationMemory(ChatMemory):
         return compact(self.conversation, summarizer, keep=keep, if_due=if_due)
 
     async def acompact(self, summarizer: Summarizer, *, keep: int = USUAL_KEEP, if_due: bool = False) -> Change | None:
-        """Async twin of :meth:`compact`."""
+        """Async version of :meth:`compact`."""
         return await in_thread_for_functions(partial(self.compact, summarizer, keep=keep, if_due=if_due))
 
     def replay(self, **settings: Unpack[WindowSettings]) -> Replay:
@@ -243,14 +385,35 @@ class ConversationMemory(ChatMemory):
             TypeError: a setting that does not exist, or ``model``: the tokens of a replay are those that are stored.
             ValueError: a setting has no meaning.
         """
-        (figures,) = replay(self.conversation, [settings or None])
+        (figures,) = self.replays([settings or None])
         return figures
 
     async def areplay(self, **settings: Unpack[WindowSettings]) -> Replay:
-        """Async twin of :meth:`replay`."""
+        """Async version of :meth:`replay`."""
         return await sync_to_async(self.replay)(**settings)
 
-    def set_window(self, **settings: Unpack[WindowSettings]) -> Change:
+    def replays(self, variants: Sequence[WindowSettings | None]) -> list[Replay]:
+        """Return what :meth:`replay` does under several windows, in one walk through the history.
+
+        Args:
+            variants: the settings of each; None for what really happened.
+
+        Raises:
+            TypeError, ValueError: as :meth:`replay` says.
+        """
+        return replay(self.conversation, variants)
+
+    async def areplays(self, variants: Sequence[WindowSettings | None]) -> list[Replay]:
+        """Async version of :meth:`replays`."""
+        return await sync_to_async(self.replays)(variants)
+
+    def set_window(
+        self,
+        *,
+        precondition: Callable[[Conversation], None] | None = None,
+        also: Callable[[Change], None] | None = None,
+        **settings: Unpack[WindowSettings],
+    ) -> Change:
         """Change the given settings of the window, and evict at once what no longer fits.
 
         A wider window never brings messages back. Another ``model`` counts the retained messages again. A window of
@@ -261,11 +424,17 @@ class ConversationMemory(ChatMemory):
             ValueError: a setting has no meaning, or pinned messages would take more than half of the limit, and a
                 larger part than before.
         """
-        return operations.set_window(Target.of(self.conversation), **settings)
+        return operations.set_window(self.target(precondition=precondition, also=also), **settings)
 
-    async def aset_window(self, **settings: Unpack[WindowSettings]) -> Change:
-        """Async twin of :meth:`set_window`."""
-        return await as_async_change(self.set_window)(**settings)
+    async def aset_window(
+        self,
+        *,
+        precondition: Callable[[Conversation], None] | None = None,
+        also: Callable[[Change], None] | None = None,
+        **settings: Unpack[WindowSettings],
+    ) -> Change:
+        """Async version of :meth:`set_window`."""
+        return await as_async_change(self.set_window)(precondition=precondition, also=also, **settings)
 
     def try_window(self, *, messages: Iterable[ChatMessage] = (), **settings: Unpack[WindowSettings]) -> WindowTrial:
         """Return what :meth:`set_window`, and then adding ``messages``, would do; nothing is written.
@@ -280,7 +449,7 @@ class ConversationMemory(ChatMemory):
     async def atry_window(
         self, *, messages: Iterable[ChatMessage] = (), **settings: Unpack[WindowSettings]
     ) -> WindowTrial:
-        """Async twin of :meth:`try_window`."""
+        """Async version of :meth:`try_window`."""
         return await sync_to_async(self.try_window)(messages=messages, **settings)
 
     def to_format(self, name: str) -> Any:
@@ -295,7 +464,7 @@ class ConversationMemory(ChatMemory):
         return written_memory(self.conversation, messages, fresh, name)
 
     async def ato_format(self, name: str) -> Any:
-        """Async twin of :meth:`to_format`."""
+        """Async version of :meth:`to_format`."""
         return await sync_to_async(self.to_format)(name)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 from django.db import router
@@ -14,11 +14,13 @@ from chatmemory.core.messages import ChatMessage
 from chatmemory.core.stores import WindowedChatMemoryStore
 from chatmemory.core.window import Window
 from chatmemory.database import operations
+from chatmemory.database.change import Change
 from chatmemory.database.estimators import settings_of
 from chatmemory.database.key import Key
+from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.read import read_window
 from chatmemory.database.sql.reads import read_memory
-from chatmemory.database.target import Target
+from chatmemory.database.target import Target, Terms
 from chatmemory.models import Conversation, require_owner
 from chatmemory.models.identifiers import memory_id_text
 from chatmemory.models.message_columns import from_columns
@@ -52,7 +54,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         return [from_columns(*row[:3]) for row in read_memory(self._key(memory_id))]
 
     async def aget_messages(self, memory_id: Any) -> list[ChatMessage]:
-        """Async twin of :meth:`get_messages`."""
+        """Async version of :meth:`get_messages`."""
         return await sync_to_async(self.get_messages)(memory_id)
 
     def update_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
@@ -62,11 +64,19 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
             TypeError: one of them is no message.
             ValueError: a text that no database can hold.
         """
-        operations.rewrite(self.target(memory_id), messages, from_foreign_memory=True)
+        self.rewrite(memory_id, messages)
 
     async def aupdate_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
-        """Async twin of :meth:`update_messages`."""
+        """Async version of :meth:`update_messages`."""
         await as_async_change(self.update_messages)(memory_id, messages)
+
+    def rewrite(self, memory_id: Any, messages: Sequence[ChatMessage], **terms: Unpack[Terms]) -> Change:
+        """Do what :meth:`update_messages` does, on the :class:`~chatmemory.database.target.Terms` of the caller."""
+        return operations.rewrite(self.target(memory_id, **terms), messages, from_foreign_memory=True)
+
+    async def arewrite(self, memory_id: Any, messages: Sequence[ChatMessage], **terms: Unpack[Terms]) -> Change:
+        """Async version of :meth:`rewrite`."""
+        return await as_async_change(self.rewrite)(memory_id, messages, **terms)
 
     def delete_messages(self, memory_id: Any) -> None:
         """Evict all messages. The history keeps them."""
@@ -74,7 +84,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
             operations.clear(self.target(memory_id, create=False))
 
     async def adelete_messages(self, memory_id: Any) -> None:
-        """Async twin of :meth:`delete_messages`."""
+        """Async version of :meth:`delete_messages`."""
         await as_async_change(self.delete_messages)(memory_id)
 
     def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
@@ -82,26 +92,57 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         return read_window(self._key(memory_id), window)
 
     async def aget_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
-        """Async twin of :meth:`get_window`."""
+        """Async version of :meth:`get_window`."""
         return await sync_to_async(self.get_window)(memory_id, window)
 
     def add_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
         """Add ``messages`` and evict what does not fit, in one transaction."""
-        operations.add(self.target(memory_id, window), messages, window=window)
+        self.add(memory_id, messages, window)
 
     async def aadd_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
-        """Async twin of :meth:`add_to_window`."""
+        """Async version of :meth:`add_to_window`."""
         await as_async_change(self.add_to_window)(memory_id, messages, window)
+
+    def add(
+        self,
+        memory_id: Any,
+        messages: Sequence[ChatMessage],
+        window: Window,
+        *,
+        copy_of: int | None = None,
+        idempotency_key: str | None = None,
+        **terms: Unpack[Terms],
+    ) -> Change:
+        """Do what :meth:`add_to_window` does; see :meth:`~.conversation_memory.ConversationMemory.add_all`."""
+        new = messages if copy_of is None else NewMessages(messages, copy_of=copy_of)
+        target = self.target(memory_id, window, **terms)
+        return operations.add(target, new, window=window, idempotency_key=idempotency_key)
+
+    async def aadd(
+        self,
+        memory_id: Any,
+        messages: Sequence[ChatMessage],
+        window: Window,
+        *,
+        copy_of: int | None = None,
+        idempotency_key: str | None = None,
+        **terms: Unpack[Terms],
+    ) -> Change:
+        """Async version of :meth:`add`."""
+        add = as_async_change(self.add)
+        return await add(memory_id, messages, window, copy_of=copy_of, idempotency_key=idempotency_key, **terms)
 
     def set_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
         """Make ``messages`` the memory and evict what does not fit, in one transaction."""
         operations.rewrite(self.target(memory_id, window), messages, window=window)
 
     async def aset_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
-        """Async twin of :meth:`set_window`."""
+        """Async version of :meth:`set_window`."""
         await as_async_change(self.set_window)(memory_id, messages, window)
 
-    def target(self, memory_id: Any, window: Window | None = None, *, create: bool = True) -> Target:
+    def target(
+        self, memory_id: Any, window: Window | None = None, *, create: bool = True, **terms: Unpack[Terms]
+    ) -> Target:
         """Return the target for a change of a memory.
 
         Args:
@@ -118,7 +159,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
                     setattr(conversation, name, value)
             return conversation
 
-        return Target.named(self._owner, text, new if create else None)
+        return Target.named(self._owner, text, new if create else None, **terms)
 
     def _key(self, memory_id: Any) -> Key:
         # Never on a replica: the next turn needs what was just said.

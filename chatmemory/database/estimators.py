@@ -5,15 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from chatmemory.conf import setting
-from chatmemory.core.serialization.storable import require_storable
+from chatmemory.conf import setting, window_default
 from chatmemory.core.tokens import OpenAiTokenCountEstimator, TokenCountEstimator
-from chatmemory.core.window import Window, WindowKind
+from chatmemory.core.window import RULES, Window, WindowKind
 from chatmemory.models import MAX_LIMIT, WINDOW_SETTINGS, Conversation
 
 __all__ = [
     "CUSTOM",
-    "check_model",
     "estimator_for",
     "estimator_of",
     "model_name_of",
@@ -28,29 +26,15 @@ CUSTOM = "custom:"
 That estimator cannot be made from its name, so the name must not be taken for a model's.
 """
 
-_NOT_OF_WINDOW = ("window", "model", "compact_at")
-"""The settings that are no arguments of a ``Window``: two have other names there, and one evicts nothing."""
-
 
 @lru_cache(maxsize=64)
 def _openai(model: str, fallback: str) -> OpenAiTokenCountEstimator:
     return OpenAiTokenCountEstimator(model, fallback_encoding=fallback)
 
 
-def check_model(model: str) -> None:
-    """Raise if a conversation cannot have ``model`` as its model.
-
-    Raises:
-        ValueError: it is no string of 1 to 255 characters that a database can hold.
-    """
-    if not isinstance(model, str) or not model.strip() or len(model) > 255:
-        raise ValueError(f"model must be a string of 1 to 255 characters, but is: {model!r:.300}")
-    require_storable(model, "model")
-
-
 def estimator_for(model: str) -> TokenCountEstimator:
-    """Return the estimator for the ``model`` of a row; for a custom estimator's name that of ``DEFAULT_MODEL``."""
-    known = setting("DEFAULT_MODEL") if model.startswith(CUSTOM) or not model.strip() else model
+    """Return the estimator for the ``model`` of a row; for a custom estimator's name that of new conversations."""
+    known = window_default("model") if model.startswith(CUSTOM) or not model.strip() else model
     return _openai(known, setting("FALLBACK_ENCODING"))
 
 
@@ -70,8 +54,8 @@ def window_of(conversation: Conversation) -> Window:
 
 def window_with(settings: dict[str, Any]) -> Window:
     """Return the window that the values of :data:`WINDOW_SETTINGS` describe."""
-    others = {name: value for name, value in settings.items() if name not in _NOT_OF_WINDOW}
-    return Window(kind=WindowKind(settings["window"]), estimator=estimator_for(settings["model"]), **others)
+    rules = {name: settings[name] for name in RULES}
+    return Window(kind=WindowKind(settings["window"]), estimator=estimator_for(settings["model"]), **rules)
 
 
 def estimator_of(window: Window | None, model: str) -> TokenCountEstimator:
@@ -82,11 +66,8 @@ def estimator_of(window: Window | None, model: str) -> TokenCountEstimator:
 def settings_of(window: Window, conversation: Conversation) -> dict[str, object]:
     """Return the columns that describe ``window``."""
     return {
+        **{name: getattr(window, name) for name in RULES},
         "window": window.kind.value,
         "limit": min(window.limit, MAX_LIMIT),
-        "always_keep_system_message_first": window.always_keep_system_message_first,
-        "low_water": window.low_water,
-        "whole_turns": window.whole_turns,
-        "keep_tool_results": window.keep_tool_results,
         "model": model_name_of(estimator_of(window, conversation.model)),
     }

@@ -7,18 +7,21 @@ queue; the scope of a creation is the owner.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import QuerySet
 
-from chatmemory.core.exceptions import IdempotencyConflictError
+from chatmemory.core.exceptions import IdempotencyConflictError, InvalidValueError
 from chatmemory.core.json_text import dumps, loads
 from chatmemory.core.serialization.storable import require_storable
-from chatmemory.database.batches import chunks, rows_of
 from chatmemory.database.change import Change, MemorySize
+from chatmemory.database.reading import chunks, rows_of
+from chatmemory.database.retry import retry
 from chatmemory.models import OWNER_SCOPE, Conversation, IdempotencyKey, Message, Origin
-from chatmemory.models.names import NOBODY, kept_names, key_name
+from chatmemory.models.conversation_names import NOBODY, kept_names, key_name
 from chatmemory.models.pins import pins_until
 
 __all__ = [
@@ -28,6 +31,7 @@ __all__ = [
     "keys_of",
     "keys_of_owner",
     "made_by",
+    "make_conversation",
     "note_answer",
     "places",
     "recall",
@@ -41,10 +45,14 @@ def check_key(key: str) -> None:
     """Raise if ``key`` cannot be stored.
 
     Raises:
-        ValueError: it is no string of 1 to 255 characters that a database can hold.
+        InvalidValueError: it is no string of 1 to 255 characters that a database can hold.
     """
     if not isinstance(key, str) or not 0 < len(key) <= 255:
-        raise ValueError(f"idempotency_key must be a string of 1 to 255 characters, but is: {key!r:.300}")
+        raise InvalidValueError(
+            "idempotency_key must be a string of 1 to %(most)s characters, but is: %(got)s",
+            most=255,
+            got=repr(key)[:300],
+        )
     require_storable(key, "idempotency_key")
 
 
@@ -99,6 +107,43 @@ def made_by(owner: Any, key: str, conversation: UUID, database: str) -> UUID:
     return conversation if names is None else names.claim(database, key_name(scope_of_owner(owner), key), conversation)
 
 
+def make_conversation(
+    new: Callable[[], Conversation],
+    database: str,
+    account: Callable[[Conversation], str],
+    *,
+    key: str | None,
+    request: str,
+) -> str:
+    """Insert the conversation of an owner, with the key of its creation, in one transaction; return its account.
+
+    Args:
+        new: makes the unsaved row. It is called again if the database rolled the transaction back.
+        database: the alias of the database.
+        account: returns what is told of the stored row, now and when ``key`` comes again; what it raises undoes all.
+        key: the key; None for none.
+        request: the fingerprint of the request.
+
+    Raises:
+        IntegrityError: the owner has a conversation of this name, or of this key.
+    """
+
+    def transact() -> str:
+        with transaction.atomic(using=database):
+            made = new()
+            if key is not None:
+                made.pk = made_by(made.owner, key, made.pk, database)
+            made.save(force_insert=True, using=database)
+            told = account(made)
+            if key is not None:
+                IdempotencyKey.objects.using(database).create(
+                    conversation=made, scope=scope_of_owner(made.owner), key=key, fingerprint=request, account=told
+                )
+        return told
+
+    return retry(database, transact)
+
+
 def find_key(keys: QuerySet[IdempotencyKey], key: str, request: str) -> IdempotencyKey | None:
     """Return the record of a key that came before, or None.
 
@@ -112,7 +157,9 @@ def find_key(keys: QuerySet[IdempotencyKey], key: str, request: str) -> Idempote
     """
     found = keys.filter(key=key).first()
     if found is not None and found.fingerprint != request:
-        raise IdempotencyConflictError(f"idempotency key {key!r} was used before, with another request; take a new key")
+        raise IdempotencyConflictError(
+            "idempotency key %(key)s was used before, with another request; take a new key", key=repr(key)
+        )
     return found
 
 

@@ -9,7 +9,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from chatmemory.models import Conversation
-from chatmemory.models.names import NOBODY, kept_names, located
+from chatmemory.models.conversation_names import NOBODY, kept_names, located
 
 __all__ = ["Key", "connection_of", "prepared_id"]
 

@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-from chatmemory.conf import setting
 from chatmemory.core.entries import Entry
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens import stored_count
 from chatmemory.core.window import Window, WindowKind
-from chatmemory.database.batches import rows_of
 from chatmemory.database.estimators import model_name_of, window_with
 from chatmemory.database.key import Key
 from chatmemory.database.sql.raw_rows import Row
 from chatmemory.database.sql.reads import read_memory
-from chatmemory.models import WINDOW_SETTINGS, Conversation, Message, Origin
+from chatmemory.models import WINDOW_SETTINGS, Origin
 from chatmemory.models.message_columns import from_columns
 from chatmemory.models.pins import is_pin_open
 
-__all__ = ["read_fresh_window", "read_rows", "read_window"]
+__all__ = ["read_fresh_window", "read_window"]
 
 # In a row of Statements.memory.
 _MESSAGE = slice(0, 3)
 _TOKENS, _ADDED_IN, _ORIGIN, _PINS, _PREFIX_VERSION = range(3, 8)
 _SETTINGS = slice(8, None)
-
-
-def read_rows(conversation: Conversation) -> list[Message]:
-    """Return the rows of a conversation's memory, in order.
-
-    They are of the version that ``conversation`` says. Where evicted rows are deleted, that version may be gone: then
-    ``conversation`` is read again, and the rows are of its new version.
-    """
-    while True:
-        rows = list(rows_of(conversation).in_memory_at(conversation.version))
-        if setting("KEEP_HISTORY"):
-            return rows
-        version = conversation.version
-        conversation.refresh_from_db(using=conversation._state.db)
-        if conversation.version == version:
-            return rows
 
 
 def read_window(key: Key, window: Window | None = None) -> list[ChatMessage]:

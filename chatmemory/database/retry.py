@@ -10,8 +10,7 @@ from typing import TypeVar
 from django.db import OperationalError, connections
 
 from chatmemory.database.callers_transaction import without_endless_wait
-from chatmemory.database.connections import is_in_transaction, without_dead_connection
-from chatmemory.database.errors import has_collided
+from chatmemory.database.connections import has_collided, is_in_transaction, without_dead_connection
 
 __all__ = ["retry"]
 

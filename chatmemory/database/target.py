@@ -9,20 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from django.db import IntegrityError, connections, router, transaction
 
-from chatmemory.conf import setting
+from chatmemory.conf import window_default
 from chatmemory.database.change import Change
 from chatmemory.database.key import Key
+from chatmemory.database.reading import MemoryBound
 from chatmemory.database.retry import retry
 from chatmemory.database.sql.reads import lock
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation
-from chatmemory.models.names import kept_names
+from chatmemory.models.conversation_names import kept_names
 from chatmemory.models.rollback import restore_on_rollback
 
-__all__ = ["Target"]
+__all__ = ["Target", "Terms"]
+
+
+class Terms(TypedDict, total=False):
+    """What a caller demands of a change, and does in the same transaction."""
+
+    precondition: Callable[[Conversation], None] | None
+    """Called with the locked row before anything changes; what it raises ends the change."""
+
+    most: MemoryBound | None
+    """The largest memory that the change may find or leave; beyond, it raises ``MemoryTooLargeError``."""
+
+    also: Callable[[Change], None] | None
+    """Called with the change before it is committed; what it raises undoes the change. It is called again if the
+    database rolled the transaction back."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +53,16 @@ class Target:
     """The caller's object, which is updated with what the change wrote to its row."""
 
     precondition: Callable[[Conversation], None] | None = None
-    """Called with the locked row before anything changes; what it raises ends the change."""
+    """See :class:`Terms`."""
+
+    most: MemoryBound | None = None
+    """See :class:`Terms`. Only changes that bring in messages heed it."""
+
+    also: Callable[[Change], None] | None = None
+    """See :class:`Terms`."""
 
     @classmethod
-    def of(cls, conversation: Conversation, precondition: Callable[[Conversation], None] | None = None) -> Target:
+    def of(cls, conversation: Conversation, **terms: Unpack[Terms]) -> Target:
         """Return the target for an existing conversation.
 
         Raises:
@@ -50,30 +71,26 @@ class Target:
         if conversation._state.adding:
             raise ValueError("save the conversation before you change its memory")
         database = router.db_for_write(Conversation, instance=conversation)
-        return cls(Key.of(conversation, database), instance=conversation, precondition=precondition)
+        return cls(Key.of(conversation, database), instance=conversation, **terms)
 
     @classmethod
-    def as_read(cls, conversation: Conversation, precondition: Callable[[Conversation], None] | None = None) -> Target:
+    def as_read(cls, conversation: Conversation, **terms: Unpack[Terms]) -> Target:
         """Return the target for an existing conversation, on the very database that it was read from."""
         key = Key.of(conversation, conversation._state.db or "default")
-        return cls(key, instance=conversation, precondition=precondition)
+        return cls(key, instance=conversation, **terms)
 
     @classmethod
     def named(
-        cls,
-        owner: Any,
-        memory_id: str,
-        new: Callable[[], Conversation] | None,
-        precondition: Callable[[Conversation], None] | None = None,
+        cls, owner: Any, memory_id: str, new: Callable[[], Conversation] | None, **terms: Unpack[Terms]
     ) -> Target:
         """Return the target for the conversation that ``owner`` has under ``memory_id``."""
         database = router.db_for_write(Conversation)
-        return cls(Key.named(owner, memory_id, database), new, precondition=precondition)
+        return cls(Key.named(owner, memory_id, database), new, **terms)
 
     @property
     def likely_model(self) -> str:
         """The model that the conversation's tokens are counted by, as far as is known before its row is read."""
-        return str(self.instance.model if self.instance is not None else setting("DEFAULT_MODEL"))
+        return str(self.instance.model if self.instance is not None else window_default("model"))
 
     def change(self, work: Callable[[Change], None]) -> Change:
         """Lock the row, do ``work`` on it in one transaction, and return the change.
@@ -95,6 +112,8 @@ class Target:
                 change = Change(conversation)
                 work(change)
                 self.update_instance(change)  # before signals are sent, whose receivers may use the caller's object
+                if self.also is not None:
+                    self.also(change)
                 return change
 
         return retry(database, transact)

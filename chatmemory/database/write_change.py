@@ -12,9 +12,8 @@ from django.utils import timezone
 from chatmemory import signals
 from chatmemory.conf import setting
 from chatmemory.core.entries import EvictionReason
-from chatmemory.database.batches import ROWS_AT_ONCE, chunks, rows_of
 from chatmemory.database.change import Change, Gone, MemorySize, mark_evicted
-from chatmemory.database.prefix import is_at_the_end
+from chatmemory.database.reading import ROWS_AT_ONCE, chunks, is_at_the_end, rows_of
 from chatmemory.database.sql.raw_rows import token_count
 from chatmemory.database.sql.writes import CHARS_AT_ONCE, chars_of, fits_one_statement, key_of, save
 from chatmemory.models import Conversation, Message, Origin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -13,9 +14,19 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import connections, router
 from django.db.models import QuerySet
 
+from chatmemory.core.window_settings import SETTINGS, Kind
 from chatmemory.models import Conversation
 
-__all__ = ["add_choice", "chosen_conversations", "chosen_database", "chosen_user", "percentage", "positive"]
+__all__ = [
+    "add_choice",
+    "add_window_settings",
+    "chosen_conversations",
+    "chosen_database",
+    "chosen_user",
+    "option_of",
+    "percentage",
+    "positive",
+]
 
 
 def positive(text: str) -> int:
@@ -49,6 +60,37 @@ def add_choice(parser: CommandParser, *, conversation: bool = True) -> None:
     if conversation:
         parser.add_argument("--conversation", metavar="ID", help="only the conversation with this primary key")
     parser.add_argument("--database", metavar="ALIAS", help="the database (default: the one that is written to)")
+
+
+def option_of(name: str) -> str:
+    """Return the option for a setting of a window."""
+    return f"--{name.replace('_', '-')}"
+
+
+def add_window_settings(parser: CommandParser, title: str, names: Iterable[str], *, many: bool = False) -> None:
+    """Add options for settings of a window. Each is None if it is not given.
+
+    Args:
+        parser: the command's.
+        title: what its help calls the group of these options.
+        names: the settings.
+        many: whether options with numbers take several, which they have as a list.
+    """
+    group = parser.add_argument_group(title)
+    for setting in map(SETTINGS.__getitem__, names):
+        how: dict[str, Any]
+        match setting.kind:
+            case Kind.CHOICE:
+                how = {"choices": list(setting.choices)}
+            case Kind.FLAG:
+                how = {"action": argparse.BooleanOptionalAction}
+            case Kind.TEXT:
+                how = {"metavar": "NAME"}
+            case _:
+                kind = positive if setting.least > 0 else int
+                how = {"type": kind, "metavar": "PERCENT" if setting.kind is Kind.PERCENT else "NUMBER"}
+                how |= {"nargs": "+"} if many else {}
+        group.add_argument(option_of(setting.name), help=setting.help.replace("%", "%%"), **how)
 
 
 def chosen_database(alias: str | None, option: str = "--database") -> str:

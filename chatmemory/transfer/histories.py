@@ -11,7 +11,7 @@ from django.db.models import Q
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.core.serialization.codec import message_to_json
-from chatmemory.database.batches import read_in_parts, rows_of
+from chatmemory.database.reading import read_in_parts, rows_of
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.openai import to_openai
 from chatmemory.formats.registry import BUILT_IN

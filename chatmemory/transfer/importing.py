@@ -23,10 +23,10 @@ from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.serialization.codec import message_to_json
 from chatmemory.core.serialization.storable import require_json, require_storable
 from chatmemory.database import operations
-from chatmemory.database.batches import chunks, rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.key import Key
-from chatmemory.database.native_forms import NativeForms
+from chatmemory.database.new_messages import NativeForms
+from chatmemory.database.reading import chunks, rows_of
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message, Origin

@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from chatmemory import UserMessage
 from chatmemory.models import Conversation, IdempotencyKey
-from chatmemory.models.names import kept_names, key_name, memory_name
+from chatmemory.models.conversation_names import kept_names, key_name, memory_name
 from chatmemory.personal_data import erase_user
 from chatmemory.retention import purge_keys
 from chatmemory.stores import DjangoChatMemoryStore

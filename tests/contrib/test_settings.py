@@ -78,7 +78,7 @@ def test_a_new_conversation_has_them_all() -> None:
 
 @pytest.mark.django_db
 def test_of_none_the_project_decides(settings: Any) -> None:
-    settings.CHATMEMORY = {"DEFAULT_LOW_WATER": 60, "DEFAULT_WHOLE_TURNS": True, "DEFAULT_KEEP_TOOL_RESULTS": 4}
+    settings.CHATMEMORY = {"WINDOW": {"low_water": 60, "whole_turns": True, "keep_tool_results": 4}}
     NativeMemory("fw", "t", low_water=None, whole_turns=None, keep_tool_results=None).add([UserMessage("Hi")], [None])
     made = Conversation.objects.get()
     assert (made.low_water, made.whole_turns, made.keep_tool_results) == (60, True, 4)

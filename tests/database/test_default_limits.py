@@ -62,14 +62,14 @@ def test_a_window_of_messages_is_not_bounded_by_the_number_of_tokens(make: Calla
     ("given", "limits"),
     [
         ({}, {"messages": 20, "tokens": 4000}),
-        ({"DEFAULT_WINDOW": "messages"}, {"messages": 20, "tokens": 4000}),
-        ({"DEFAULT_LIMIT": 500}, {"messages": 20, "tokens": 500}),
-        ({"DEFAULT_WINDOW": "messages", "DEFAULT_LIMIT": 7}, {"messages": 7, "tokens": 4000}),
+        ({"WINDOW": {"window": "messages"}}, {"messages": 20, "tokens": 4000}),
+        ({"WINDOW": {"limit": 500}}, {"messages": 20, "tokens": 500}),
+        ({"WINDOW": {"window": "messages", "limit": 7}}, {"messages": 7, "tokens": 4000}),
     ],
 )
 def test_the_setting_is_of_the_default_window(settings: Any, given: Any, limits: dict[str, int]) -> None:
     settings.CHATMEMORY = given
-    usual = given.get("DEFAULT_WINDOW", "tokens")
+    usual = given.get("WINDOW", {}).get("window", "tokens")
     plain = Conversation.objects.create()
     assert (plain.window, plain.limit) == (usual, limits[usual])
     assert {kind: Conversation.objects.create(window=kind).limit for kind in limits} == limits

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.contrib.common.native_memory import NativeMemory
-from chatmemory.database.native_forms import NativeForms
+from chatmemory.database.new_messages import NativeForms
 from chatmemory.models import Conversation, Message
 from chatmemory.personal_data import erase_user
 from chatmemory.transfer.json_lines.write import conversation_lines

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.database.operations.compaction import plan_compaction
-from chatmemory.database.prefix import fresh_rows, prefix_version_at
+from chatmemory.database.reading import fresh_rows, prefix_version_at
 from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation
 from chatmemory.verification import verify

@@ -21,7 +21,7 @@ from chatmemory import (
 )
 from chatmemory.database.operations.compaction import apply_compaction, plan_compaction
 from chatmemory.database.operations.take_back import take_back
-from chatmemory.database.request import is_answer, request_before
+from chatmemory.database.reading import is_answer, request_before
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from tests.support.factories import ConversationFactory

@@ -138,6 +138,22 @@ class TestWhatIsSaved:
         conversation.save()
         assert type(stored(conversation).metadata["deep"][0]) is type(after)
 
+    @pytest.mark.parametrize(
+        ("name", "value", "stored"),
+        [("whole_turns", 1, True), ("always_keep_system_message_first", 0, False), ("model", "", "")],
+    )
+    def test_flags_and_texts_of_a_new_window_may_be_all_that_django_takes(
+        self, name: str, value: Any, stored: Any
+    ) -> None:
+        conversation = Conversation.objects.create(**{name: value})
+        conversation.refresh_from_db()
+        assert getattr(conversation, name) == stored
+
+    @pytest.mark.parametrize(("name", "value"), [("low_water", 0), ("keep_tool_results", -1), ("compact_at", 101)])
+    def test_no_number_of_a_new_window_is_out_of_bounds(self, name: str, value: int) -> None:
+        with pytest.raises(ValueError, match=f"^{name} must be "):
+            Conversation.objects.create(**{name: value})
+
     def test_what_was_created_in_bulk_can_be_saved(self) -> None:
         (conversation,) = Conversation.objects.bulk_create([Conversation(title="A")])
         conversation.title = "B"

@@ -20,8 +20,8 @@ from chatmemory import (
     messages_to_json,
 )
 from chatmemory.core.entries import EvictionReason
+from chatmemory.database.change import WindowTrial
 from chatmemory.database.django_store import DjangoChatMemoryStore
-from chatmemory.database.operations.try_window import WindowTrial
 from chatmemory.models import Conversation, Message
 from chatmemory.verification import verify
 from tests.database.test_conversations import check_invariants

@@ -48,6 +48,17 @@ def test_there_is_a_line_for_what_happened_and_for_each_variant() -> None:
     assert end == ["Conversations: 2."]
 
 
+def test_each_setting_that_evicts_is_an_option() -> None:
+    made(1)
+    settings = ["--window", "messages", "--limit", "10", "--always-keep-system-message-first", "--low-water", "50"]
+    settings += ["--no-whole-turns", "--keep-tool-results", "0", "3"]
+    assert [line[0] for line in table(*settings)[2:-1]] == [
+        f"window messages, limit 10, always keep system message first, low water 50, no whole turns, "
+        f"keep tool results {count}"
+        for count in (0, 3)
+    ]
+
+
 def test_the_figures_are_the_sums_of_the_conversations() -> None:
     conversations = [made(), made(5, low_water=50)]
     (line, variant) = map(json.loads, run("--limit", "4", "--json").splitlines())
@@ -103,6 +114,7 @@ def test_it_says_how_many_messages_are_deleted(settings: Any) -> None:
         (["--since", "999999999w"], "such as 12h, 30d or 8w"),
         (["--low-water", "101"], "percentage from 1 to 100"),
         (["--limit", "0"], "above zero"),
+        (["--keep-tool-results", "-1"], "keep_tool_results must be a whole number of at least zero, or null"),
         (["--limit", *map(str, range(1, 22))], "too many"),
     ],
 )

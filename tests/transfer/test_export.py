@@ -145,6 +145,21 @@ class TestThereAndBack:
             assert export() == first
             transaction.set_rollback(True)
 
+    def test_every_column_of_a_conversation_is_in_it(self) -> None:
+        ConversationFactory()
+        columns = {field.name for field in Conversation._meta.concrete_fields}
+        derived, of_now = {"owner_key"}, {"turn", "turn_until"}
+        assert {*json.loads(export().splitlines()[0])} == columns - {"id"} - derived - of_now | {"conversation"}
+
+    @pytest.mark.parametrize("described", [{"title": "T"}, {"metadata": {"b": [{"d": 1, "c": 2}], "a": None}}])
+    def test_what_describes_a_conversation(self, described: dict[str, Any]) -> None:
+        ConversationFactory(**described)
+        text = export()
+        Conversation.objects.all().delete()
+        assert imported(text).problems == 0
+        assert Conversation.objects.values(*described).get() == described
+        assert export() == text
+
     def test_goes_on_where_it_was(self) -> None:
         """Adding, delivering again, and looking back work as if nothing had happened."""
         made = ConversationFactory(window="messages", limit=2)
@@ -193,7 +208,7 @@ class TestThereAndBack:
         ConversationFactory(keep_tool_results=None)
         text = export()
         Conversation.objects.all().delete()
-        settings.CHATMEMORY = {"DEFAULT_KEEP_TOOL_RESULTS": 3, "DEFAULT_LOW_WATER": 50, "DEFAULT_WHOLE_TURNS": True}
+        settings.CHATMEMORY = {"WINDOW": {"keep_tool_results": 3, "low_water": 50, "whole_turns": True}}
         assert imported(text).problems == 0
         again = Conversation.objects.get()
         assert (again.low_water, again.whole_turns, again.keep_tool_results) == (100, False, None)

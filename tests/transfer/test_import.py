@@ -263,22 +263,27 @@ class TestLangChain4j:
         file = tmp_path / "m.json"
         file.write_text(messages_to_json([message for number in range(5) for message in turn(number)]))
         window = ("--limit", "330", "--low-water", "70", "--whole-turns", "--keep-tool-results", "0")
-        window += ("--compact-at", "80")
+        window += ("--compact-at", "80", "--always-keep-system-message-first")
         assert "messages: 20" in run("--format", "langchain4j", str(file), *window)
         made = Conversation.objects.get()
         assert (made.low_water, made.whole_turns, made.keep_tool_results, made.compact_at) == (70, True, 0, 80)
+        assert made.always_keep_system_message_first
         assert [row.position for row in made.messages.filter(origin=Origin.CLEARED)] != []
         assert made.memory.messages()[0].type is ChatMessageType.USER
         assert "there already: 1" in run("--format", "langchain4j", str(file))
         assert list(verify()) == []
 
     def test_the_others_have_the_project_s_defaults(self, tmp_path: Path, settings: Any) -> None:
-        settings.CHATMEMORY = {"DEFAULT_LOW_WATER": 60, "DEFAULT_WHOLE_TURNS": True, "DEFAULT_KEEP_TOOL_RESULTS": 4}
+        settings.CHATMEMORY = {"WINDOW": {"low_water": 60, "whole_turns": True, "keep_tool_results": 4}}
         file = tmp_path / "m.json"
         file.write_text(messages_to_json(TALK))
         run("--format", "langchain4j", str(file), "--low-water", "80")
         made = Conversation.objects.get()
         assert (made.low_water, made.whole_turns, made.keep_tool_results) == (80, True, 4)
+        made.delete()
+        run("--format", "langchain4j", str(file), "--no-whole-turns")
+        made = Conversation.objects.get()
+        assert (made.low_water, made.whole_turns, made.keep_tool_results) == (60, False, 4)
 
     def test_a_bad_message_is_named(self, tmp_path: Path) -> None:
         file = tmp_path / "m.json"

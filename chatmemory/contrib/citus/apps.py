@@ -19,7 +19,7 @@ class CitusConfig(AppConfig):
         # Models can be imported only now.
         from chatmemory.contrib.citus import receivers
         from chatmemory.contrib.citus.names import NameTable
-        from chatmemory.models.names import set_names
+        from chatmemory.models.conversation_names import set_names
 
         set_names(NameTable())
         receivers.connect()

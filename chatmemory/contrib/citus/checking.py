@@ -12,10 +12,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from chatmemory.contrib.citus.models import Name, digest_of
-from chatmemory.database.batches import in_parts, pages
+from chatmemory.database.reading import in_parts, pages
 from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, IdempotencyKey
-from chatmemory.models.names import NameTexts, WrongName, key_name, memory_name
+from chatmemory.models.conversation_names import NameTexts, WrongName, key_name, memory_name
 
 __all__ = ["wrong_names"]
 

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from django.db import models
 
-from chatmemory.models.names import NameTexts
+from chatmemory.models.conversation_names import NameTexts
 
 __all__ = ["Name", "digest_of"]
 

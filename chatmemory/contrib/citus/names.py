@@ -12,7 +12,7 @@ from chatmemory.contrib.citus.checking import wrong_names
 from chatmemory.contrib.citus.models import Name, digest_of
 from chatmemory.database.retry import retry
 from chatmemory.models import Conversation
-from chatmemory.models.names import NameTexts, WrongName
+from chatmemory.models.conversation_names import NameTexts, WrongName
 
 __all__ = ["NameTable"]
 
@@ -24,7 +24,7 @@ _CLAIM = (
 
 
 class NameTable:
-    """The names, a row each; see :class:`chatmemory.models.names.Names`."""
+    """The names, a row each; see :class:`chatmemory.models.conversation_names.Names`."""
 
     def are_kept_in(self, database: str) -> bool:
         return connections[database].vendor == "postgresql"

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models.signals import pre_delete
 
 from chatmemory.models import Conversation, IdempotencyKey
-from chatmemory.models.names import kept_names, memory_name
+from chatmemory.models.conversation_names import kept_names, memory_name
 
 __all__ = ["connect"]
 

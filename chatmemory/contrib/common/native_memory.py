@@ -15,8 +15,8 @@ from chatmemory.database import operations
 from chatmemory.database.operations.take_back import Remainder, take_back
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message, MessageQuerySet, require_owner
+from chatmemory.models.conversation_names import named_rows
 from chatmemory.models.identifiers import memory_id_text
-from chatmemory.models.names import named_rows
 
 __all__ = ["NativeMemory"]
 

@@ -14,8 +14,7 @@ __all__ = ["ConversationSettings", "settings_of_new"]
 class ConversationSettings(WindowSettings, total=False):
     """Keyword arguments of every adapter, for a conversation that it creates.
 
-    None is the project's default, also of ``keep_tool_results`` and ``compact_at``. A conversation that exists keeps
-    its own settings.
+    None is the project's default, also of settings for which None is a value. A conversation that exists keeps its own.
     """
 
     title: str | None

@@ -11,8 +11,7 @@ from chatmemory.core.serialization.reader import read_message
 from chatmemory.core.serialization.storable import with_replacements
 from chatmemory.core.serialization.writer import message_to_data
 from chatmemory.database.change import Change
-from chatmemory.database.native_forms import NativeForms
-from chatmemory.database.operations.new_messages import NewMessages
+from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.write_change import after_commit
 from chatmemory.formats.rules import Repair, RepairReason
 from chatmemory.signals import memory_repaired

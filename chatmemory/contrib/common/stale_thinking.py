@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from chatmemory.core.messages import ChatMessage
-from chatmemory.database.prefix import fresh_rows
+from chatmemory.database.reading import fresh_rows
 from chatmemory.formats.thinking import stale_answers
 from chatmemory.formats.validity import Valid
 from chatmemory.models import Message

@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from chatmemory.conf import setting
 from chatmemory.contrib.common.native_memory import NativeMemory
-from chatmemory.core.entries import EvictionReason
+from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
 from chatmemory.database.retry import retry
 from chatmemory.formats.call_ids import CallIds
@@ -71,7 +71,8 @@ def _call_ids(row: Message) -> CallIds:
 def _was_cut(history: MessageQuerySet) -> bool:
     if not setting("KEEP_HISTORY"):
         return True  # it cannot be known any more
-    reasons = [EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value, EvictionReason.SUMMARIZED.value]
     # Nor can it be known of messages that were purged.
-    cut = history.filter(Q(eviction_reason__in=reasons) | Q(conversation__purged_count__gt=0))
+    cut = history.filter(
+        Q(eviction_reason__in=EvictionReason.of(Cause.ROOM, Cause.SUMMARY)) | Q(conversation__purged_count__gt=0)
+    )
     return retry(history.db, cut.exists)

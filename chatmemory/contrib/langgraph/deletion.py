@@ -8,7 +8,7 @@ from django.apps import apps
 from django.db.models import ForeignKey
 from django.db.models.signals import post_delete, pre_delete
 
-from chatmemory.database.batches import ROWS_AT_ONCE, chunks
+from chatmemory.database.reading import ROWS_AT_ONCE, chunks
 from chatmemory.models import Conversation
 from chatmemory.models.deletion import cascade
 

@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage, message_to_dict
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
-from chatmemory.database.batches import in_parts
+from chatmemory.database.reading import in_parts
 from chatmemory.models import Conversation
 
 __all__ = ["checkpoint_records"]

@@ -25,8 +25,8 @@ from chatmemory.core.messages import ChatMessage, SystemMessage
 from chatmemory.core.serialization.storable import with_replacements
 from chatmemory.core.serialization.writer import message_to_data
 from chatmemory.database import operations
-from chatmemory.database.batches import chunks, rows_of
 from chatmemory.database.operations.positions import longest_common_subsequence, pairs_between
+from chatmemory.database.reading import chunks, rows_of
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
 

@@ -14,8 +14,8 @@ from chatmemory.contrib.langgraph.mirror import MESSAGES, follow, mirror, mirror
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.threads import Threads, insert, namespace_of
 from chatmemory.core.arguments import require_list
-from chatmemory.database.batches import chunks
 from chatmemory.database.change import Change
+from chatmemory.database.reading import chunks
 from chatmemory.database.retry import retry
 from chatmemory.models import Conversation
 

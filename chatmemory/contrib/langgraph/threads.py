@@ -15,8 +15,8 @@ from chatmemory.core.serialization.storable import require_storable
 from chatmemory.database.change import Change
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
+from chatmemory.models.conversation_names import named_rows
 from chatmemory.models.identifiers import memory_id_text
-from chatmemory.models.names import named_rows
 
 __all__ = ["Threads", "alter", "insert", "namespace_of", "storable_text"]
 

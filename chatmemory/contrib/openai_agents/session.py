@@ -16,7 +16,7 @@ from chatmemory.core.arguments import require_list
 from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
-from chatmemory.database.native_forms import NativeForms
+from chatmemory.database.new_messages import NativeForms
 from chatmemory.database.operations.take_back import Remainder
 from chatmemory.models import Message
 

@@ -12,11 +12,10 @@ from chatmemory.core.window import Window
 from chatmemory.database.change import Change
 from chatmemory.database.estimators import estimator_of, window_of
 from chatmemory.database.idempotency import check_key, recall, remember
-from chatmemory.database.native_forms import NativeForms
+from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.operations.add_without_lock import try_to_add
 from chatmemory.database.operations.change_window import apply_window
-from chatmemory.database.operations.new_messages import NewMessages
-from chatmemory.database.operations.plan import oldest_entries, plan_addition
+from chatmemory.database.operations.plan import check_size, oldest_entries, plan_addition
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write
 
@@ -45,6 +44,7 @@ def add(
         TypeError: one of ``messages`` is no message.
         ValueError: a text or key that no database can hold.
         IdempotencyConflictError: the key came before, with other messages.
+        MemoryTooLargeError: the memory is, or would be, larger than the target says.
     """
     if idempotency_key is not None:
         check_key(idempotency_key)
@@ -64,6 +64,7 @@ def add(
         rows = new.rows(estimator_of(bound, conversation.model))
         added, gone = plan_addition(conversation, bound, rows, oldest_entries(conversation, bound))
         if added:
+            check_size(target.most, conversation, added, gone)
             write(change, added, gone)
         if idempotency_key is not None:
             remember(change, idempotency_key, new.fingerprint)

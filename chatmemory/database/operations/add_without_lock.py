@@ -9,14 +9,14 @@ from __future__ import annotations
 from django.db import OperationalError, connections
 
 from chatmemory.conf import setting
+from chatmemory.core.exceptions import MemoryTooLargeError
 from chatmemory.core.window import Window
 from chatmemory.database.callers_transaction import without_endless_wait
 from chatmemory.database.change import Change
-from chatmemory.database.connections import is_in_transaction, without_dead_connection
-from chatmemory.database.errors import has_collided
+from chatmemory.database.connections import has_collided, is_in_transaction, without_dead_connection
 from chatmemory.database.estimators import estimator_of, settings_of, window_of
-from chatmemory.database.operations.new_messages import NewMessages
-from chatmemory.database.operations.plan import entries_of, oldest_entries, plan_addition
+from chatmemory.database.new_messages import NewMessages
+from chatmemory.database.operations.plan import check_size, entries_of, oldest_entries, plan_addition
 from chatmemory.database.sql.reads import read_snapshot
 from chatmemory.database.sql.writes import fits_one_statement, save_at_once
 from chatmemory.database.target import Target
@@ -32,11 +32,13 @@ _OLDEST = 4
 def try_to_add(target: Target, new: NewMessages, window: Window | None) -> Change | None:
     """Add ``new`` without a lock and return the change; None, with nothing done, if it must be added under the lock."""
     connection = connections[target.key.database]
-    if is_in_transaction(connection) or target.precondition is not None or not setting("KEEP_HISTORY"):
+    if is_in_transaction(connection) or target.precondition or target.also or not setting("KEEP_HISTORY"):
         return None
     try:
         with without_dead_connection(connection), without_endless_wait(connection):
             return _add(target, new, window)
+    except MemoryTooLargeError:
+        return None  # the size may be that of a later moment, so it is decided under the lock
     except OperationalError as error:
         if has_collided(error):
             return None
@@ -58,6 +60,7 @@ def _add(target: Target, new: NewMessages, window: Window | None) -> Change | No
     added, evicted = plan_addition(conversation, bound, rows, entries)
     change = Change(conversation)
     if added:
+        check_size(target.most, conversation, added, evicted)
         update_counters(change, added, evicted)
         gone = already_stored(evicted)
         if not fits_one_statement(added) or not save_at_once(conversation, added, gone, guards):

@@ -10,23 +10,20 @@ from collections.abc import Callable, Iterable
 
 from django.db.models import Q
 
-from chatmemory.core.entries import EvictionReason
+from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.messages import ChatMessage
-from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change, Gone
 from chatmemory.database.estimators import estimator_for, window_of
-from chatmemory.database.native_forms import NativeForms
-from chatmemory.database.operations.new_messages import NewMessages
+from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.operations.plan import plan_eviction
+from chatmemory.database.reading import rows_of
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write
 from chatmemory.models import ORDER_STEP, Message, MessageQuerySet, Origin
 
 __all__ = ["ARCHIVED", "add_archived", "empty_archive", "take_out"]
 
-_REASONS = (EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value, EvictionReason.SUMMARIZED.value)
-
-ARCHIVED = Q(eviction_reason__in=_REASONS) & ~Q(origin=Origin.SUMMARY)
+ARCHIVED = Q(eviction_reason__in=EvictionReason.of(Cause.ROOM, Cause.SUMMARY)) & ~Q(origin=Origin.SUMMARY)
 """The condition of the rows in the archive: what left for want of room, and what a summary stands for."""
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from chatmemory import signals
 from chatmemory.conf import setting
 from chatmemory.core.entries import EvictionReason
-from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
+from chatmemory.database.reading import rows_of
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import after_commit, write, write_columns
 from chatmemory.models import Conversation

@@ -7,16 +7,19 @@ from dataclasses import replace
 
 from chatmemory.core.entries import RESULT_CLEARED, RESULTS_KEPT, Entry
 from chatmemory.core.eviction import Retained
+from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.serialization.storable import require_storable
-from chatmemory.core.window import WindowKind, check_keep_tool_results
+from chatmemory.core.window import WindowKind
+from chatmemory.core.window_settings import check
 from chatmemory.database.change import Change
 from chatmemory.database.estimators import window_of
-from chatmemory.database.operations.plan import evicted_rows, oldest_entries, placed_rows
+from chatmemory.database.operations.plan import check_size, evicted_rows, oldest_entries, placed_rows
+from chatmemory.database.sql.raw_rows import place_columns
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write
 from chatmemory.models import Conversation
 
-__all__ = ["clear_tool_results", "plan_clearing"]
+__all__ = ["clear_tool_results", "try_clearing"]
 
 
 def clear_tool_results(
@@ -33,32 +36,48 @@ def clear_tool_results(
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
         TypeError: ``exclude_tools`` is one text.
-        ValueError: ``keep`` is below zero, or ``placeholder`` is blank or no database can hold it.
+        InvalidValueError: ``keep`` is below zero, or ``placeholder`` is blank or no database can hold it.
+        MemoryTooLargeError: the memory is, or would be, larger than the target says.
     """
     if keep is None:
-        raise ValueError("keep must be a whole number of at least zero, but is: null")
-    check_keep_tool_results(keep, "keep")
+        raise InvalidValueError("keep must be a whole number of at least zero, but is: null", code="null")
+    check("keep_tool_results", keep, "keep")
     if isinstance(exclude_tools, str):
         raise TypeError(f"exclude_tools must be a list of names, but is: {exclude_tools!r:.100}")
     excluded = frozenset(exclude_tools)  # it may be an iterator, and the work is done again after a deadlock
     if not require_storable(placeholder, "placeholder").strip():
-        raise ValueError("placeholder must not be blank")
+        raise InvalidValueError("placeholder must not be blank", code="blank")
 
     def work(change: Change) -> None:
         conversation = change.conversation
-        memory = plan_clearing(conversation, keep=keep, exclude_tools=excluded, placeholder=placeholder)
+        memory = _plan(conversation, keep=keep, exclude_tools=excluded, placeholder=placeholder)
         added = placed_rows(memory, conversation.next_position, window_of(conversation))
         if added:
+            gone = evicted_rows(memory)
+            check_size(target.most, conversation, added, gone)  # fewer tokens may be more characters
             conversation.next_position += len(added)
-            write(change, added, evicted_rows(memory))
+            write(change, added, gone)
 
     return target.change(work)
 
 
-def plan_clearing(
-    conversation: Conversation, *, keep: int, exclude_tools: Collection[str] = (), placeholder: str = RESULT_CLEARED
+def try_clearing(
+    conversation: Conversation, *, keep: int = RESULTS_KEPT, exclude_tools: Collection[str] = ()
+) -> tuple[dict[int, int], int]:
+    """Return what :func:`clear_tool_results` would do; nothing is written.
+
+    Returns:
+        the tokens of each result that it would clear, by position, and the tokens that this would free.
+    """
+    memory = _plan(conversation, keep=keep, exclude_tools=exclude_tools, placeholder=RESULT_CLEARED)
+    tokens = {place_columns(entry.row)[0]: entry.cost for entry, _reason in memory.evicted}
+    return tokens, sum(tokens.values()) - sum(entry.cost for entry in memory.placeholders)
+
+
+def _plan(
+    conversation: Conversation, *, keep: int, exclude_tools: Collection[str], placeholder: str
 ) -> Retained[Entry]:
-    """Return the memory as :func:`clear_tool_results` would leave it; nothing is written. Costs are tokens."""
+    """Return the memory as it would be. Costs are tokens."""
     window = replace(window_of(conversation), kind=WindowKind.TOKENS)  # a placeholder is not fewer messages
     memory = Retained(oldest_entries(conversation, window), total=0, window=window)
     memory.clear_tool_results(keep, exclude_tools=exclude_tools, placeholder=placeholder)

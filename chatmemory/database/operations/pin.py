@@ -9,10 +9,10 @@ from django.utils import timezone
 from chatmemory.core.eviction import Retained
 from chatmemory.core.exceptions import NotRetainedError, PinnedTooMuchError
 from chatmemory.core.window import Window
-from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change, MemorySize
 from chatmemory.database.estimators import window_of
 from chatmemory.database.operations.plan import entry_of, plan_eviction
+from chatmemory.database.reading import rows_of
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write, write_columns
 from chatmemory.models import Conversation, Message
@@ -94,7 +94,9 @@ def _pinned_cost(rows: Sequence[Message], window: Window) -> int:
 def _row_at(rows: Iterable[Message], position: int) -> Message:
     row = next((row for row in rows if row.position == position), None)
     if row is None:
-        raise NotRetainedError(f"position must be that of a message in the memory, but is: {position!r:.100}")
+        raise NotRetainedError(
+            "position must be that of a message in the memory, but is: %(position)s", position=repr(position)[:100]
+        )
     return row
 
 

@@ -9,14 +9,16 @@ from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.change import Gone
+from chatmemory.database.reading import MemoryBound
 from chatmemory.database.sql.raw_rows import Row, message_columns, place_columns, status_columns, token_count
-from chatmemory.database.sql.reads import read_oldest
-from chatmemory.database.sql.writes import key_of
+from chatmemory.database.sql.reads import read_oldest, read_size
+from chatmemory.database.sql.writes import chars_of, key_of
 from chatmemory.models import ORDER_STEP, Conversation, Message, Origin
 from chatmemory.models.message_columns import from_columns, to_columns
 from chatmemory.models.pins import is_pin_open
 
 __all__ = [
+    "check_size",
     "entries_of",
     "entry_of",
     "evicted_rows",
@@ -110,6 +112,28 @@ def plan_eviction(
     added = placed_rows(memory, conversation.next_position, window)
     conversation.next_position += len(added)
     return added, evicted_rows(memory)
+
+
+def check_size(
+    most: MemoryBound | None, conversation: Conversation, added: Sequence[Message], gone: Sequence[Gone]
+) -> None:
+    """Raise if the memory is larger than ``most``, or would be after a change that was planned and is not written yet.
+
+    Args:
+        most: the bound; None for none.
+        conversation: whose memory the database has as it is before the change.
+        added: the rows that come in.
+        gone: the rows that leave, some of them perhaps among ``added``.
+
+    Raises:
+        MemoryTooLargeError: it is too large.
+    """
+    if most is None:
+        return
+    messages, chars = read_size(conversation)
+    most.check(messages, chars)  # whoever gave the bound cannot read it
+    left = sum(chars_of(row) for row, _reason in gone)
+    most.check(messages + len(added) - len(gone), chars + sum(map(chars_of, added)) - left)
 
 
 def placed_rows(memory: Retained[Entry], position: int, window: Window) -> list[Message]:

@@ -10,21 +10,20 @@ from chatmemory.core.entries import EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage, SystemMessage
 from chatmemory.core.window import Window
-from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change, Gone
 from chatmemory.database.estimators import estimator_of, window_of
-from chatmemory.database.native_forms import NativeForms
+from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.operations.change_window import apply_window
 from chatmemory.database.operations.compaction.erase_summaries import erased_among, restore_summaries
-from chatmemory.database.operations.new_messages import NewMessages
-from chatmemory.database.operations.plan import entry_of, evicted_rows, placed_rows
+from chatmemory.database.operations.plan import check_size, entry_of, evicted_rows, placed_rows
 from chatmemory.database.operations.positions import longest_common_subsequence, orders_between, pairs_between
+from chatmemory.database.reading import rows_of
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write
 from chatmemory.models import ORDER_STEP, Message, Origin
 from chatmemory.models.pins import open_pin
 
-__all__ = ["Rewrite", "plan_rewrite", "rewrite"]
+__all__ = ["rewrite"]
 
 
 def rewrite(
@@ -55,6 +54,7 @@ def rewrite(
         Conversation.DoesNotExist: the conversation is missing, and must not be made.
         TypeError: one of ``messages`` is no message.
         ValueError: a text that no database can hold.
+        MemoryTooLargeError: the memory is, or would be, larger than the target says.
     """
     incoming = NewMessages.of(messages, native)
     incoming.token_counts(estimator_of(window, target.likely_model))  # before any lock
@@ -69,7 +69,7 @@ def rewrite(
         known = None if rows is None else [row for row, one in zip(rows, new, strict=True) if one.text not in erased]
         new = [one for one in new if one.text not in erased]
         position = conversation.next_position
-        plan = plan_rewrite(
+        plan = _plan_rewrite(
             old,
             new,
             position,
@@ -88,6 +88,7 @@ def rewrite(
         if old and len(plan.left_out) == len(old):
             conversation.compacted_to = position  # nothing from before is wanted any more
         if inserted or gone:
+            check_size(target.most, conversation, inserted, gone)
             conversation.next_position += len(inserted)
             rewritten = not from_foreign_memory or any(row.synthetic for row in plan.inserted)
             write(change, inserted, gone, rewritten=rewritten)
@@ -96,7 +97,7 @@ def rewrite(
 
 
 @dataclass
-class Rewrite:
+class _Rewrite:
     """The plan of a rewrite."""
 
     memory: list[Message]
@@ -109,7 +110,7 @@ class Rewrite:
     """The rows that must go."""
 
 
-def plan_rewrite(
+def _plan_rewrite(
     old: Sequence[Message],
     new: Sequence[Message],
     position: int,
@@ -118,7 +119,7 @@ def plan_rewrite(
     from_foreign_memory: bool,
     native: NativeForms | None = None,
     rows: Sequence[Message | None] | None = None,
-) -> Rewrite:
+) -> _Rewrite:
     """Plan how the retained rows ``old`` become the unsaved rows ``new``, which are given their places.
 
     Args:
@@ -151,7 +152,7 @@ def plan_rewrite(
         elif not (from_foreign_memory and was_said):
             row.origin = Origin.REWRITE
     _tell_covered(old, new, stay)
-    return Rewrite(
+    return _Rewrite(
         memory=[stay.get(place, row) for place, row in enumerate(new)],
         inserted=[row for place, row in enumerate(new) if place not in stay],
         left_out=left_out,

@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessage
-from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
 from chatmemory.database.estimators import estimator_for
-from chatmemory.database.native_forms import NativeForms
-from chatmemory.database.operations.new_messages import NewMessages
+from chatmemory.database.new_messages import NativeForms, NewMessages
+from chatmemory.database.reading import rows_of
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write
 from chatmemory.models import Message, Origin

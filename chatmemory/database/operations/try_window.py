@@ -9,51 +9,21 @@ from typing import Unpack
 
 from django.db import router
 
-from chatmemory.core.entries import EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens import stored_count
 from chatmemory.core.window import Window
+from chatmemory.database.change import WindowTrial
 from chatmemory.database.estimators import estimator_for, window_of
-from chatmemory.database.operations.new_messages import NewMessages
+from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.operations.pin import check_pins
 from chatmemory.database.operations.plan import entry_of, placed_rows
-from chatmemory.database.prefix import is_at_the_end
-from chatmemory.database.read import read_rows
+from chatmemory.database.reading import is_at_the_end, read_rows
 from chatmemory.database.retry import retry
 from chatmemory.database.window_settings import apply_window_settings, check_window_settings
 from chatmemory.models import Conversation, Message, WindowSettings
 
-__all__ = ["MemoryToTry", "WindowTrial", "fit_rows", "try_window"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class WindowTrial:
-    """The result of trying a window."""
-
-    window: str
-    """``"messages"`` or ``"tokens"``."""
-
-    limit: int
-    """The most messages or tokens, as ``window`` says."""
-
-    version: int
-    """The version of the memory that it was tried on."""
-
-    prefix_version: int
-    """The version of the last change, this one included, that does more than add at the end of the memory."""
-
-    retained: list[Message]
-    """The rows that would stay, in memory order."""
-
-    evicted: list[tuple[Message, EvictionReason]]
-    """The rows that would be evicted, in that order, each with the reason."""
-
-    added: list[Message]
-    """The unsaved rows of the new messages, and of placeholders, with the positions they would have."""
-
-    tokens: int
-    """Tokens of the rows that would stay."""
+__all__ = ["MemoryToTry", "fit_rows", "try_window"]
 
 
 @dataclass(frozen=True, kw_only=True)

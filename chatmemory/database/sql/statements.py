@@ -13,7 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.constants import OnConflict
 
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, Message
-from chatmemory.models.names import kept_names
+from chatmemory.models.conversation_names import kept_names
 
 __all__ = ["INSERTED", "Statements", "statements"]
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
 
-from chatmemory.database.batches import on_primary, pages
+from chatmemory.database.reading import on_primary, pages
 from chatmemory.management.arguments import add_choice, chosen_conversations
 from chatmemory.management.output import output
 from chatmemory.management.progress import Progress

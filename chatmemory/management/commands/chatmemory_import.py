@@ -10,9 +10,9 @@ from urllib.parse import unquote
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.database.window_settings import check_window_settings
-from chatmemory.management.arguments import chosen_database, chosen_user, positive
+from chatmemory.management.arguments import add_window_settings, chosen_database, chosen_user, option_of
 from chatmemory.management.progress import Progress
-from chatmemory.models import WINDOWS, WindowSettings
+from chatmemory.models import WINDOW_SETTINGS, WindowSettings
 from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.files import Source, numbered_lines, open_sources
 from chatmemory.transfer.found import Found
@@ -43,12 +43,11 @@ _TABLES: dict[str, Callable[..., Found]] = {
     "spring-ai-sql": read_spring_ai,
     "django-ai-assistant": read_ai_assistant,
 }
-_SETTINGS = ("window", "limit", "model", "low_water", "whole_turns", "keep_tool_results", "compact_at")
 _ONLY_FOR: dict[str, list[str]] = {
     "memory_id": ["langchain4j", "openai"],
     "table": list(_TABLES),
     # Conversations of an export keep their own.
-    **{name: [*_FILES, *_TABLES] for name in _SETTINGS},
+    **{name: [*_FILES, *_TABLES] for name in WINDOW_SETTINGS},
 }
 """The formats of each option that only some have a use for."""
 
@@ -86,35 +85,7 @@ class Command(BaseCommand):
             default=[],
             help="the user with this primary key becomes the owner of NAME's conversations; may be repeated",
         )
-        parser.add_argument(
-            "--window", choices=[kind for kind, _label in WINDOWS], help="the window of new conversations"
-        )
-        parser.add_argument("--limit", type=positive, help="the limit of new conversations")
-        parser.add_argument("--model", help="the model of new conversations; tokens are counted for it")
-        parser.add_argument(
-            "--low-water",
-            type=positive,
-            metavar="PERCENT",
-            help="full windows of new conversations evict down to this percent of the limit",
-        )
-        parser.add_argument(
-            "--whole-turns",
-            action="store_const",
-            const=True,
-            help="whole turns leave the windows of new conversations",
-        )
-        parser.add_argument(
-            "--keep-tool-results",
-            type=int,
-            metavar="NUMBER",
-            help="full windows of new conversations clear older tool results than the last NUMBER",
-        )
-        parser.add_argument(
-            "--compact-at",
-            type=positive,
-            metavar="PERCENT",
-            help="a summary of older turns is due in new conversations at this percent of the limit",
-        )
+        add_window_settings(parser, "the window of new conversations", WINDOW_SETTINGS)
         parser.add_argument("--database", metavar="ALIAS", help="the database (default: the one that is written to)")
         parser.add_argument("--dry-run", action="store_true", help="print what would be imported; write nothing")
         parser.add_argument("--strict", action="store_true", help="stop at the first record that cannot be imported")
@@ -192,7 +163,7 @@ def _check(files: list[str], options: dict[str, Any]) -> None:
         raise CommandError(f"--format {options['format']}: reads files; give at least one FILE, and no --from.")
     for name, of in _ONLY_FOR.items():
         if options[name] is not None and options["format"] not in of:
-            raise CommandError(f"{_option(name)}: is for --format {', '.join(of)}; leave it out.")
+            raise CommandError(f"{option_of(name)}: is for --format {', '.join(of)}; leave it out.")
     if options["source"] is not None:
         chosen_database(options["source"], "--from")
 
@@ -216,14 +187,10 @@ def _owners(options: dict[str, Any], database: str) -> Owners:
 
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
-    settings = {name: options[name] for name in _SETTINGS if options[name] is not None}
+    settings = {name: options[name] for name in WINDOW_SETTINGS if options[name] is not None}
     for name, value in settings.items():
         try:
             check_window_settings(cast("WindowSettings", {name: value}))
         except ValueError as error:
-            raise CommandError(f"{_option(name)}: {error}") from error
+            raise CommandError(f"{option_of(name)}: {error}") from error
     return settings
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

@@ -13,8 +13,8 @@ from typing import Any, cast
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from chatmemory.core.window import WindowKind
-from chatmemory.management.arguments import add_choice, chosen_conversations, positive
+from chatmemory.database.operations.replay import REPLAYED
+from chatmemory.management.arguments import add_choice, add_window_settings, chosen_conversations
 from chatmemory.models import WindowSettings
 from chatmemory.replaying import Replayed, replay
 
@@ -37,17 +37,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--window", choices=list(WindowKind), help="messages or tokens (default: each its own)")
-        parser.add_argument("--limit", type=positive, nargs="+", metavar="N", help="the most messages or tokens")
-        parser.add_argument("--low-water", type=positive, nargs="+", metavar="PERCENT", help="the low-water marks")
-        parser.add_argument("--whole-turns", action=argparse.BooleanOptionalAction, help="whether whole turns leave")
-        parser.add_argument(
-            "--keep-tool-results",
-            type=_count,
-            nargs="+",
-            metavar="N",
-            help="the number of tool results that stay; older ones are cleared",
-        )
+        add_window_settings(parser, "the windows to replay with", REPLAYED, many=True)
         parser.add_argument(
             "--since", type=_duration, metavar="TIME", help="only conversations active in this time: 30d"
         )
@@ -93,10 +83,6 @@ class Command(BaseCommand):
             self.stdout.write(f"Requests without a cost, because PRICES does not name their model: {unpriced:,}.")
 
 
-def _count(text: str) -> int:
-    return 0 if text == "0" else positive(text)
-
-
 def _duration(text: str) -> timedelta:
     """Return a time such as ``30d``.
 
@@ -119,8 +105,7 @@ def _variants(options: dict[str, Any]) -> list[WindowSettings]:
     Raises:
         CommandError: they are too many.
     """
-    names = ("window", "limit", "low_water", "whole_turns", "keep_tool_results")
-    given = {name: options[name] for name in names if options[name] is not None}
+    given = {name: options[name] for name in REPLAYED if options[name] is not None}
     values = [value if isinstance(value, list) else [value] for value in given.values()]
     variants = [dict(zip(given, combination, strict=True)) for combination in product(*values)] if given else []
     if len(variants) > _MOST_VARIANTS:

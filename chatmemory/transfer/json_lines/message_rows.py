@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from chatmemory.core.serialization.reader import read_message
-from chatmemory.models import ORDER_STEP, Conversation, Message, Origin
+from chatmemory.models import ORDER_STEP, STAND_INS, Conversation, Message, Origin
 from chatmemory.models.message_columns import to_columns
 from chatmemory.models.pins import last_pin_change, problem_of_pins
 from chatmemory.transfer.json_lines.lines import Line
@@ -105,7 +105,7 @@ def _covers(line: Line, origin: str, position: int) -> tuple[int | None, int | N
         raise line.bad(f"covers_to: expected a position before its own, {position}, got {last}")
     if first is not None and origin == Origin.SAID:
         raise line.bad(f"covers_from: expected null, as origin is {origin!r}; said messages stand for themselves")
-    if first is None and origin in (Origin.CLEARED, Origin.SUMMARY):
+    if first is None and origin in STAND_INS:
         raise line.bad(f"covers_from: expected a position that it stands for, as origin is {origin!r}, got null")
     return first, last
 

@@ -15,18 +15,17 @@ from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import ValidationError
-from django.db import DataError, IntegrityError, transaction
+from django.db import DataError, IntegrityError, models, transaction
 
 from chatmemory.core.json_text import MAX_NESTING, levels
 from chatmemory.core.serialization.storable import require_storable
 from chatmemory.database.idempotency import made_by, scope_of, scope_of_owner
 from chatmemory.models import Conversation, IdempotencyKey, Message
 from chatmemory.models.identifiers import memory_id_text
-from chatmemory.models.window_settings import FLAGS, NULLABLE
 from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.json_lines.lines import Line, blocks
 from chatmemory.transfer.json_lines.message_rows import message_row
-from chatmemory.transfer.json_lines.write import DESCRIBED, conversation_lines
+from chatmemory.transfer.json_lines.write import EXPORTED, conversation_lines
 from chatmemory.transfer.owners import Owners, UnknownOwnerError
 from chatmemory.transfer.reports import BadRecordError, Reports
 
@@ -130,18 +129,8 @@ class _Block:
     def _conversation(self, line: Line, owner: Any) -> tuple[Conversation, Any, Any]:
         line.data.pop("owner")
         conversation = Conversation(pk=line.uuid(), owner=owner)
-        for name in DESCRIBED:
-            if name == "metadata":
-                value = line.take(name, dict, "an object")
-                if sum(1 for _level in levels(value)) > MAX_NESTING:  # Django fails to copy it
-                    raise line.bad(f"metadata: nested more than {MAX_NESTING} levels deep")
-            elif name in FLAGS:
-                value = line.flag(name)
-            elif name in NULLABLE:
-                value = line.number(name, null=True)
-            else:
-                value = line.number(name) if isinstance(getattr(conversation, name), int) else line.text(name)
-            setattr(conversation, name, value)
+        for name in EXPORTED:
+            setattr(conversation, name, _value(line, Conversation._meta.get_field(name)))
         created_at, updated_at = line.moment("created_at"), line.moment("updated_at")
         line.done()
         try:
@@ -152,8 +141,9 @@ class _Block:
                     f"got {conversation.compacted_to}"
                 )
             memory_id_text(conversation.memory_id)
-            for name in ("title", "model"):
-                require_storable(getattr(conversation, name), name)
+            for name in EXPORTED:
+                if isinstance(text := getattr(conversation, name), str):
+                    require_storable(text, name)
         except ValidationError as error:
             problems = (f"{name}: {' '.join(texts)}" for name, texts in error.message_dict.items())
             raise line.bad("; ".join(problems)) from error
@@ -259,6 +249,20 @@ class _Block:
                     own["creator"] = line.data.get("creator")
             if not same or own != line.data:
                 raise _other_content(place, found.pk)
+
+
+def _value(line: Line, field: Any) -> Any:
+    """Take the value of a column out of a line."""
+    if isinstance(field, models.BooleanField):
+        return line.flag(field.name)
+    if isinstance(field, models.IntegerField):
+        return line.number(field.name, null=field.null)
+    if not isinstance(field, models.JSONField):
+        return line.text(field.name, null=field.null)
+    value = line.take(field.name, dict, "an object")
+    if sum(1 for _level in levels(value)) > MAX_NESTING:  # Django fails to copy it
+        raise line.bad(f"{field.name}: nested more than {MAX_NESTING} levels deep")
+    return value
 
 
 def _other_content(place: str, key: UUID) -> BadRecordError:

@@ -19,15 +19,15 @@ from django.core.exceptions import ValidationError
 from chatmemory.core.json_text import dumps, loads
 from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.core.serialization.writer import message_to_data
-from chatmemory.database.batches import in_parts, read_in_parts
 from chatmemory.database.idempotency import scope_of, scope_of_owner
-from chatmemory.models import COUNTERS, OWNER_SCOPE, WINDOW_SETTINGS, Conversation, IdempotencyKey, Message
+from chatmemory.database.reading import in_parts, read_in_parts
+from chatmemory.models import COUNTERS, DESCRIBED, OWNER_SCOPE, WINDOW_SETTINGS, Conversation, IdempotencyKey, Message
 from chatmemory.models.message_columns import to_columns
 from chatmemory.models.pins import pins_until
 
-__all__ = ["DESCRIBED", "conversation_lines", "key_line", "message_or_problem"]
+__all__ = ["EXPORTED", "conversation_lines", "key_line", "message_or_problem"]
 
-DESCRIBED = ("memory_id", "title", "metadata", *WINDOW_SETTINGS, *COUNTERS)
+EXPORTED = ("memory_id", *DESCRIBED, *WINDOW_SETTINGS, *COUNTERS)
 """The columns on the first line of a conversation, beside its key, owner and times."""
 
 
@@ -75,9 +75,8 @@ def _described(conversation: Conversation) -> str:
     described = {
         "conversation": conversation.pk,
         "owner": None if owner is None else owner.get_username(),
-        **{name: getattr(conversation, name) for name in DESCRIBED},
         # PostgreSQL returns the keys of objects in an order of its own.
-        "metadata": _sorted(conversation.metadata),
+        **{name: _sorted(getattr(conversation, name)) for name in EXPORTED},
         "created_at": conversation.created_at.isoformat(),
         "updated_at": conversation.updated_at.isoformat(),
     }

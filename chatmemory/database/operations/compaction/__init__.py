@@ -2,11 +2,25 @@
 
 from chatmemory.database.operations.compaction.apply import CoveredError, apply_compaction, apply_text
 from chatmemory.database.operations.compaction.compact import compact
-from chatmemory.database.operations.compaction.due import UNCOVERED, due_conversations, due_plan
+from chatmemory.database.operations.compaction.due import UNCOVERED, due_conversations, due_plan, is_due
 from chatmemory.database.operations.compaction.erase_summaries import erase_summaries
-from chatmemory.database.operations.compaction.plan import USUAL_KEEP, CompactionPlan, plan_compaction, uncovered
+from chatmemory.database.operations.compaction.lease import error_text
+from chatmemory.database.operations.compaction.plan import (
+    COVERABLE,
+    EVICTED,
+    TAKEN_IN,
+    USUAL_KEEP,
+    CompactionPlan,
+    is_summarizable,
+    left_size,
+    plan_compaction,
+    uncovered,
+)
 
 __all__ = [
+    "COVERABLE",
+    "EVICTED",
+    "TAKEN_IN",
     "UNCOVERED",
     "USUAL_KEEP",
     "CompactionPlan",
@@ -17,6 +31,10 @@ __all__ = [
     "due_conversations",
     "due_plan",
     "erase_summaries",
+    "error_text",
+    "is_due",
+    "is_summarizable",
+    "left_size",
     "plan_compaction",
     "uncovered",
 ]

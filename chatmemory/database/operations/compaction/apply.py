@@ -7,25 +7,25 @@ from dataclasses import replace
 from chatmemory.conf import setting
 from chatmemory.core.entries import Entry, EvictionReason
 from chatmemory.core.eviction import Retained
-from chatmemory.core.exceptions import UnusableSummaryError
+from chatmemory.core.exceptions import InvalidValueError, UnusableSummaryError
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.summaries import check_summary, first_kept, summary_message
 from chatmemory.core.window import Window
-from chatmemory.database.batches import chunks, rows_of
 from chatmemory.database.change import Change, Gone
 from chatmemory.database.estimators import estimator_of, window_of
 from chatmemory.database.idempotency import check_key, fingerprint, recall, remember
+from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.operations.compaction.plan import (
-    EVICTED,
+    TAKEN_IN,
     CompactionPlan,
     plan_of,
     read_memory,
     uncovered,
 )
-from chatmemory.database.operations.new_messages import NewMessages
-from chatmemory.database.operations.plan import entry_of, evicted_rows, placed_rows
+from chatmemory.database.operations.plan import check_size, entry_of, evicted_rows, placed_rows
 from chatmemory.database.operations.positions import orders_between
+from chatmemory.database.reading import MemoryBound, chunks, rows_of
 from chatmemory.database.target import Target
 from chatmemory.database.write_change import write
 from chatmemory.models import ORDER_STEP, Conversation, Origin
@@ -62,7 +62,7 @@ def apply_compaction(target: Target, plan: CompactionPlan, text: str) -> Change 
 
     def work(change: Change) -> None:
         nonlocal is_applied
-        is_applied = _apply(change, plan, new)
+        is_applied = _apply(change, plan, new, target.most)
 
     try:
         change = replace(target, precondition=require_owner).change(work)
@@ -84,8 +84,9 @@ def apply_text(target: Target, through: int, text: str, *, idempotency_key: str 
         Conversation.DoesNotExist: the conversation is missing.
         CoveredError: there is nothing up to ``through`` that no summary stands for.
         IdempotencyConflictError: the key was used before, for another request.
+        MemoryTooLargeError: the memory is, or would be, larger than the target says.
         UnusableSummaryError: as :func:`apply_compaction` says.
-        ValueError: no turn ends at ``through``.
+        InvalidValueError: no turn ends at ``through``.
     """
     new = _new_summary(target, text)
     request = fingerprint(dumps([through, text]))
@@ -98,7 +99,7 @@ def apply_text(target: Target, through: int, text: str, *, idempotency_key: str 
         conversation = change.conversation
         memory = read_memory(conversation, window_of(conversation))
         plan = plan_of(conversation, memory, _kept_behind(memory, through, conversation), through=through)
-        if plan is None or not _apply(change, plan, new):
+        if plan is None or not _apply(change, plan, new, target.most):
             raise _covered(conversation, through)
         if idempotency_key is not None:
             remember(change, idempotency_key, request)
@@ -110,14 +111,18 @@ class _AnotherOwnerError(Exception):
     """The conversation has another owner than when the summary was planned, or none any more."""
 
 
-class CoveredError(ValueError):
+class CoveredError(InvalidValueError):
     """An error about a position up to which there is nothing left to summarise."""
+
+    code = "already_summarized"
 
 
 def _covered(conversation: Conversation, through: int) -> CoveredError:
     return CoveredError(
-        f"through is {through}, but no message up to there can be summarised: a summary stands for all before "
-        f"{conversation.compacted_to}, or they are pinned, or somebody took them out"
+        "through is %(through)s, but no message up to there can be summarised: a summary stands for all before "
+        "%(position)s, or they are pinned, or somebody took them out",
+        through=through,
+        position=conversation.compacted_to,
     )
 
 
@@ -133,7 +138,7 @@ def _kept_behind(memory: Retained[Entry], through: int, conversation: Conversati
 
     Raises:
         CoveredError: ``through`` is before all that no summary stands for.
-        ValueError: no turn ends at ``through``, or the last one does.
+        InvalidValueError: no turn ends at ``through``, or the last one does.
     """
     if through < conversation.compacted_to:
         raise _covered(conversation, through)
@@ -149,9 +154,13 @@ def _kept_behind(memory: Retained[Entry], through: int, conversation: Conversati
     ends = [
         entries[index].row.position - 1 for index in starts if entries[index].row.position > conversation.compacted_to
     ]
-    known = f"such as {', '.join(map(str, ends[-3:]))}" if ends else "but there is none yet"
-    raise ValueError(
-        f"through must be the position at which a turn before the last one ends, {known}; it is: {through}"
+    raise InvalidValueError(
+        "through must be the position at which a turn before the last one ends, such as %(known)s; it is: %(through)s"
+        if ends
+        else "through must be the position at which a turn before the last one ends, but there is none yet; "
+        "it is: %(through)s",
+        known=ends[-3:],
+        through=through,
     )
 
 
@@ -161,7 +170,7 @@ def _cuts_evicted_turn(conversation: Conversation, through: int, before: int) ->
     return gone.values_list("type", flat=True).first() not in {None, ChatMessageType.USER.value}
 
 
-def _apply(change: Change, plan: CompactionPlan, new: NewMessages) -> bool:
+def _apply(change: Change, plan: CompactionPlan, new: NewMessages, most: MemoryBound | None) -> bool:
     """Write the summary if ``plan`` still holds, and return whether it does."""
     conversation = change.conversation
     window = window_of(conversation)
@@ -176,7 +185,10 @@ def _apply(change: Change, plan: CompactionPlan, new: NewMessages) -> bool:
     (row,) = new.rows(estimator_of(window, conversation.model))
     if row.token_count >= plan.tokens:
         raise UnusableSummaryError(
-            f"a summary must be smaller than what it stands for, but has {row.token_count} of {plan.tokens} tokens"
+            "a summary must be smaller than what it stands for, but has %(count)s of %(most)s tokens",
+            code="max_length",
+            count=row.token_count,
+            most=plan.tokens,
         )
     row.origin, row.covers_from, row.covers_to = Origin.SUMMARY, plan.covers_from, plan.covers_to
     row.position = conversation.next_position
@@ -191,8 +203,10 @@ def _apply(change: Change, plan: CompactionPlan, new: NewMessages) -> bool:
     # Not 0, even if what was said first stands behind what was put before it: a 0 says that there was no summary.
     conversation.compacted_to = max(conversation.compacted_to, plan.compacted_to, 1)
     added = [row, *placed_rows(fitted, row.position + 1, window)]
+    gone += evicted_rows(fitted)
+    check_size(most, conversation, added, gone)  # fewer tokens may be more characters
     conversation.next_position += len(added)
-    write(change, added, gone + evicted_rows(fitted))
+    write(change, added, gone)
     return True
 
 
@@ -214,8 +228,7 @@ def _still_holds(conversation: Conversation, memory: Retained[Entry], plan: Comp
     for chunk in chunks([*covered, *plan.summaries]):
         rows = rows_of(conversation).filter(position__in=chunk)
         states |= {row[0]: row[1:] for row in rows.values_list("position", "evicted_in", "eviction_reason")}
-    reasons = {*EVICTED, EvictionReason.SUMMARIZED.value}
-    if any(left is not None and reason not in reasons for left, reason in states.values()):
+    if any(left is not None and reason not in TAKEN_IN for left, reason in states.values()):
         return False
     missing = {*plan.positions, *plan.summaries} - states.keys()
     # Where history is not kept, what was in the memory and is missing was evicted: if somebody took it out,
@@ -264,6 +277,10 @@ def _check_room(memory: Retained[Entry], summary: Entry, window: Window) -> None
     cost = summary.cost + memory.pinned_cost()
     if cost * 2 > window.limit:
         raise UnusableSummaryError(
-            f"a summary, with pinned messages, may take half of the limit, but would take {cost} of {window.limit} "
-            f"{window.kind.value}"
+            "a summary, with pinned messages, may take half of the limit, but would take %(cost)s of %(limit)s "
+            "%(unit)s",
+            code="max_length",
+            cost=cost,
+            limit=window.limit,
+            unit=window.kind.value,
         )

@@ -6,7 +6,7 @@ from django.db.models import BigIntegerField, Exists, F, OuterRef, Q
 from django.db.models.functions import Cast
 
 from chatmemory.core.window import WindowKind
-from chatmemory.database.clock import UtcNow
+from chatmemory.database.connections import UtcNow
 from chatmemory.database.operations.compaction.plan import (
     COVERABLE,
     EVICTED,
@@ -16,7 +16,7 @@ from chatmemory.database.operations.compaction.plan import (
 )
 from chatmemory.models import Conversation, ConversationQuerySet, Message
 
-__all__ = ["UNCOVERED", "due_conversations", "due_plan", "is_due", "is_full"]
+__all__ = ["UNCOVERED", "due_conversations", "due_plan", "is_due"]
 
 _EVICTED_FOR_ROOM = Q(eviction_reason__in=EVICTED) & COVERABLE
 
@@ -41,18 +41,11 @@ def due_conversations(conversations: ConversationQuerySet) -> ConversationQueryS
     return conversations.filter(_IS_FULL | Exists(evicted), compact_at__isnull=False).exclude(waits)
 
 
-def is_full(conversation: Conversation) -> bool:
-    """Return whether a memory has reached the percent of its limit at which a summary is due."""
-    tokens = conversation.window == WindowKind.TOKENS
-    used = conversation.retained_tokens if tokens else conversation.retained_count
-    return conversation.compact_at is not None and used * 100 >= conversation.limit * conversation.compact_at
-
-
 def is_due(conversation: Conversation, plan: CompactionPlan | None) -> bool:
     """Return whether the summary that was planned is due, if there is anything to summarise."""
     if plan is None or conversation.compact_at is None:
         return False
-    return plan.has_evicted or is_full(conversation)
+    return plan.has_evicted or conversation.is_full
 
 
 def due_plan(conversation: Conversation, *, keep: int = USUAL_KEEP) -> CompactionPlan | None:

@@ -9,9 +9,9 @@ from django.db.models import Max, QuerySet
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.summaries import is_summary_text
-from chatmemory.database.batches import chunks, rows_of
 from chatmemory.database.idempotency import fingerprint
-from chatmemory.database.operations.compaction.plan import CONTINUED, EVICTED
+from chatmemory.database.operations.compaction.plan import TAKEN_IN
+from chatmemory.database.reading import chunks, rows_of
 from chatmemory.models import Compaction, Conversation, Message, Origin
 
 __all__ = ["erase_summaries", "erased_among", "restore_summaries"]
@@ -133,7 +133,7 @@ def _may_be_in(summary: Message, left: int | None, reason: str) -> bool:
 
     What somebody took out before the summary came is not in it. What was pinned while it was being made is.
     """
-    return reason in (*EVICTED, EvictionReason.SUMMARIZED) or left is None or left > summary.added_in
+    return reason in TAKEN_IN or left is None or left > summary.added_in
 
 
 def _go_back(conversation: Conversation, summaries: list[Message], gone: set[int]) -> None:
@@ -147,11 +147,11 @@ def _go_back(conversation: Conversation, summaries: list[Message], gone: set[int
     latest = summaries[-1]
     if latest.pk not in gone or latest.position < conversation.compacted_to:
         return  # those that are deleted are of the past
-    if latest.evicted_in is not None and latest.eviction_reason not in CONTINUED:
+    if latest.evicted_in is not None and latest.eviction_reason not in TAKEN_IN:
         _stay_behind_taken_out(conversation)
         return
     first, last = _range_of(latest)
-    stay = [row for row in summaries if row.pk not in gone and row.eviction_reason in CONTINUED]
+    stay = [row for row in summaries if row.pk not in gone and row.eviction_reason in TAKEN_IN]
     ends = [end for begin, end in map(_range_of, stay) if first <= begin and end <= last]
     back = max(ends[-1] + 1 if ends else first, _last_clear(conversation, summaries))
     conversation.compacted_to = min(conversation.compacted_to, back)

@@ -8,12 +8,11 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 
-from chatmemory.database.batches import chunks, rows_of
 from chatmemory.database.change import Change
-from chatmemory.database.clock import UtcNow
-from chatmemory.database.connections import require_no_transaction
+from chatmemory.database.connections import UtcNow, require_no_transaction
 from chatmemory.database.key import Key
 from chatmemory.database.operations.compaction.plan import CompactionPlan
+from chatmemory.database.reading import chunks, rows_of
 from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import Compaction, Conversation

@@ -10,22 +10,22 @@ from django.db import router
 from django.db.models import Count, Q, Sum
 
 from chatmemory.conf import setting
-from chatmemory.core.entries import Entry, EvictionReason
+from chatmemory.core.entries import Cause, Entry, EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.core.summaries import USUAL_SUMMARY_TOKENS, check_keep, first_kept, summary_message, summary_text
 from chatmemory.core.window import Window, WindowKind
-from chatmemory.database.batches import CHARS, chunks, is_bounded, read_in_parts, rows_of
 from chatmemory.database.estimators import window_of
 from chatmemory.database.operations.plan import entry_of, memory_of
+from chatmemory.database.reading import CHARS, chunks, read_in_parts, request_bound, rows_of
 from chatmemory.database.retry import retry
 from chatmemory.database.sql.reads import read_size
-from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
+from chatmemory.models import STAND_INS, Conversation, Message, MessageQuerySet, Origin
 
 __all__ = [
-    "CONTINUED",
     "COVERABLE",
     "EVICTED",
+    "TAKEN_IN",
     "USUAL_KEEP",
     "CompactionPlan",
     "is_summarizable",
@@ -39,20 +39,20 @@ __all__ = [
 USUAL_KEEP = 50
 """The percent of the limit that stays as it is when the turns before it are summarised."""
 
-EVICTED = (EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value, EvictionReason.TOOL_CLEARED.value)
+EVICTED = EvictionReason.of(Cause.ROOM, Cause.PLACEHOLDER)
 """The reasons of messages that left for want of room: a summary may stand for them later."""
 
-CONTINUED = (EvictionReason.WINDOW.value, EvictionReason.SUMMARIZED.value)
-"""The reasons for which the latest summary may have left, and the next one takes it in nevertheless.
+TAKEN_IN = EvictionReason.of(Cause.ROOM, Cause.PLACEHOLDER, Cause.SUMMARY)
+"""The reasons of what a summary has taken in, or the next one will: nobody took it out.
 
-There was no room for it, or the summary that took its place has been erased.
+There was no room for it, or a summary took its place, which may have been erased since.
 """
 
 _STANDS_FOR_RESULT = Q(type=ChatMessageType.TOOL_EXECUTION_RESULT.value, origin__in=[Origin.CLEARED, Origin.COPY])
 
-_TAKEN_OUT = (EvictionReason.REWRITTEN.value, EvictionReason.CLEARED.value)
+_TAKEN_OUT = EvictionReason.of(Cause.SOMEBODY)
 
-COVERABLE = ~Q(origin__in=[Origin.CLEARED, Origin.SUMMARY]) & ~Q(type=ChatMessageType.SYSTEM.value)
+COVERABLE = ~Q(origin__in=STAND_INS) & ~Q(type=ChatMessageType.SYSTEM.value)
 """The condition that a summary may stand for a message. What a placeholder stands for is covered itself."""
 
 
@@ -173,7 +173,7 @@ def plan_of(
         compacted_to = min(compacted_to, through + 1)
     summaries = [entry.row for entry in entries if entry.is_summary]
     latest = _latest_summary(conversation)
-    if not summaries and latest is not None and latest.eviction_reason in CONTINUED:
+    if not summaries and latest is not None and latest.eviction_reason in TAKEN_IN:
         summaries = [latest]
     # What was evicted after the memory was read is in both.
     known = {row.position for row in retained}
@@ -233,7 +233,8 @@ def _leaving(memory: Retained[Entry], kept: int) -> list[Entry]:
 
 def is_summarizable(conversation: Conversation) -> bool:
     """Return whether one request may read all that a summary would stand for: the memory, and what left it."""
-    return is_bounded(*read_size(conversation)) and is_bounded(*left_size(conversation))
+    bound = request_bound()
+    return bound.allows(*read_size(conversation)) and bound.allows(*left_size(conversation))
 
 
 def left_size(conversation: Conversation) -> tuple[int, int]:
@@ -241,8 +242,7 @@ def left_size(conversation: Conversation) -> tuple[int, int]:
 
     They are counted only until they exceed ``MAX_MEMORY_MESSAGES``.
     """
-    reasons = [*EVICTED, EvictionReason.SUMMARIZED.value]
-    left = rows_of(conversation).filter(position__gte=conversation.compacted_to, eviction_reason__in=reasons)
+    left = rows_of(conversation).filter(position__gte=conversation.compacted_to, eviction_reason__in=TAKEN_IN)
     some = left.order_by("position").annotate(length=CHARS)[: setting("MAX_MEMORY_MESSAGES") + 1]
     found = some.aggregate(count=Count("pk"), chars=Sum("length"))
     return found["count"], found["chars"] or 0

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chatmemory.core.window import Window, WindowKind
+from chatmemory.core.window import RULES, Window, WindowKind, WindowRules
+from chatmemory.core.window_settings import SETTINGS
 
-__all__ = ["Meter", "Replay", "RequestFigures"]
+__all__ = ["REPLAYED", "Meter", "Replay", "RequestFigures"]
+
+REPLAYED = tuple(name for name in SETTINGS if name == "window" or name in RULES)
+"""The names of the settings that a replay can vary."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,23 +56,11 @@ class RequestFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replay(RequestFigures):
+class Replay(WindowRules, RequestFigures):
     """The requests of a conversation under one window, in figures."""
 
     window: str
     """``"messages"`` or ``"tokens"``."""
-
-    limit: int
-    """The most messages or tokens, as ``window`` says."""
-
-    low_water: int
-    """The percent of the limit down to which a full window evicts."""
-
-    whole_turns: bool
-    """Whether whole turns leave."""
-
-    keep_tool_results: int | None
-    """The number of tool results that stay when older ones give way; None: no result gives way."""
 
     mean_fill: float
     """The part of the limit that a request took, on average. It may exceed 1."""
@@ -104,10 +96,7 @@ class Meter:
         window = self._window
         return Replay(
             window=window.kind.value,
-            limit=window.limit,
-            low_water=window.low_water,
-            whole_turns=window.whole_turns,
-            keep_tool_results=window.keep_tool_results,
+            **{name: getattr(window, name) for name in RULES},
             requests=self._requests,
             input_tokens=self._input,
             cacheable_tokens=self._cacheable,

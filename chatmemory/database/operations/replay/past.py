@@ -12,8 +12,7 @@ from django.db.models import BooleanField, Case, Q, QuerySet, When
 
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessageType
-from chatmemory.database.batches import rows_of
-from chatmemory.database.request import is_answer
+from chatmemory.database.reading import is_answer, rows_of
 from chatmemory.database.retry import retry
 from chatmemory.models import ORDER_STEP, Conversation, Origin
 from chatmemory.models.pins import OPEN, pins_until

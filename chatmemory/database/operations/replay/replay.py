@@ -15,10 +15,7 @@ from chatmemory.database.retry import retry
 from chatmemory.database.window_settings import apply_window_settings, check_window_settings
 from chatmemory.models import Conversation, WindowSettings
 
-__all__ = ["MOST_AT_ONCE", "check_variant", "replay"]
-
-MOST_AT_ONCE = 10_000
-"""The most messages of a conversation that a page or a request replays: somebody waits for it."""
+__all__ = ["check_variant", "replay"]
 
 
 def check_variant(settings: WindowSettings) -> None:

@@ -12,19 +12,19 @@ from itertools import islice
 from math import inf
 from operator import attrgetter
 
-from chatmemory.core.entries import EvictionReason
+from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import Window
 from chatmemory.database.operations.replay.entries import PastEntry, entry_of
 from chatmemory.database.operations.replay.figures import Meter
 from chatmemory.database.operations.replay.past import PastMessage, Version
-from chatmemory.database.request import requests_among
+from chatmemory.database.reading import requests_among
 from chatmemory.models import Origin
 
 __all__ = ["RecordedWalk", "SimulatedWalk", "Walk"]
 
-_EVICTED = {EvictionReason.WINDOW, EvictionReason.ORPHAN, EvictionReason.TOOL_CLEARED}
+_EVICTED = EvictionReason.of(Cause.ROOM, Cause.PLACEHOLDER)
 _ANOTHER_SYSTEM_MESSAGE = -1
 _memory_order = attrgetter("memory_order")
 

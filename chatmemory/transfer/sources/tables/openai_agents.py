@@ -17,7 +17,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
 
-from chatmemory.database.batches import ROWS_AT_ONCE
+from chatmemory.database.reading import ROWS_AT_ONCE
 from chatmemory.formats.responses.agents_items import FRAMEWORK, Item, groups, items_of, messages_of
 from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.moments import from_column

@@ -1,9 +1,14 @@
-"""The messages that a change brings in, encoded once, and counted before anything is locked."""
+"""The messages that a change brings in, encoded once, and counted before anything is locked.
+
+Another framework's own forms of them may come along, and are stored beside their text.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, overload
 
@@ -11,11 +16,49 @@ from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessage, require_messages
 from chatmemory.core.tokens import TokenCountEstimator, tokens_of
 from chatmemory.database.estimators import model_name_of
-from chatmemory.database.native_forms import NativeForms
 from chatmemory.models import Message, Origin
 from chatmemory.models.message_columns import to_columns
 
-__all__ = ["NewMessages"]
+__all__ = ["NativeForms", "NewMessages"]
+
+
+@dataclass(frozen=True)
+class NativeForms:
+    """One framework's own forms of some messages."""
+
+    framework: str
+    """The key of its forms in the column."""
+
+    forms: Sequence[Any]
+    """A JSON value for each message; None if the framework can make it of the message alone."""
+
+    def columns(self) -> list[str | None]:
+        """Return the column ``native`` of each message.
+
+        Raises:
+            ValueError: a form is no JSON; a float that is not finite, for one.
+            TypeError: the same, of another type.
+        """
+        return [
+            # Everything beyond ASCII is escaped: no database refuses it.
+            None if form is None else json.dumps({self.framework: form}, allow_nan=False, separators=(",", ":"))
+            for form in self.forms
+        ]
+
+    def comparable(self, column: str | None) -> str | None:
+        """Return this framework's form as canonical text, to compare it; None if the column has none."""
+        form = None if column is None else json.loads(column).get(self.framework)
+        return None if form is None else json.dumps(form, sort_keys=True)
+
+    def onto(self, column: str | None, new: str | None) -> str | None:
+        """Return the column of a message that had ``column``, and of which this framework now has the form in ``new``.
+
+        The forms of other frameworks stay: the message is the same.
+        """
+        kept = {} if column is None else json.loads(column)
+        kept.pop(self.framework, None)
+        forms = kept | ({} if new is None else json.loads(new))
+        return json.dumps(forms, separators=(",", ":")) if forms else None
 
 
 class NewMessages(Sequence[ChatMessage]):

@@ -1,0 +1,311 @@
+"""Read the rows of conversations: in parts that a statement bears, as a memory, and as the request before an answer.
+
+The prefix of an answer is all that stands before it in the memory. Anthropic binds a model's thinking to it, and may
+refuse a request with thinking whose prefix has changed. An addition at the end leaves every prefix as it was. After any
+other change, the thinking of all messages that were there is stale. So one number of a conversation is enough: the
+version of the last such change.
+
+The request before an answer has the memory of the version before, and what the answer's own change added before it
+and kept. A placeholder that came in that change is not among them: it took its place when the change was over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from django.db import router
+from django.db.models import BigIntegerField, F, Max, Model, Q, QuerySet, Value
+from django.db.models.functions import Coalesce, Length
+
+from chatmemory.conf import setting
+from chatmemory.core.exceptions import MemoryTooLargeError
+from chatmemory.core.messages import ChatMessage, ChatMessageType
+from chatmemory.database.retry import retry
+from chatmemory.formats.registry import message_format
+from chatmemory.formats.rules import Repair
+from chatmemory.models import ORDER_STEP, Conversation, ConversationQuerySet, Message, MessageQuerySet, Origin
+from chatmemory.signals import memory_repaired
+
+__all__ = [
+    "ANSWERS",
+    "CHARS",
+    "NOT_AT_THE_END",
+    "ROWS_AT_ONCE",
+    "MemoryBound",
+    "chunks",
+    "fresh_rows",
+    "fresh_rows_of_request",
+    "in_parts",
+    "is_answer",
+    "is_at_the_end",
+    "lost_with_answer",
+    "on_primary",
+    "pages",
+    "prefix_version_at",
+    "read_in_parts",
+    "read_rows",
+    "request_before",
+    "request_bound",
+    "requests_among",
+    "rows_of",
+    "written_memory",
+]
+
+ROWS_AT_ONCE = 500
+"""The most rows that one statement names: SQLite bounds its parameters, MariaDB its bytes."""
+
+CHARS = Length("text") + Coalesce(Length("payload"), 0) + Coalesce(Length("native"), 0)
+"""The number of characters of a message, counted by the database."""
+
+_ROWS = 500
+_CHARS = 1_000_000
+
+# Beside a column of 32 bits PostgreSQL's driver may send a number as one of them, and drop the rest.
+_ORDER_AT_THE_END = F("position") * Value(ORDER_STEP, BigIntegerField())
+_MOVED = Q(type=ChatMessageType.SYSTEM.value) | ~Q(memory_order=_ORDER_AT_THE_END)
+
+NOT_AT_THE_END = Q(position__gt=0) & _MOVED
+"""The condition of the rows for which :func:`is_at_the_end` is false."""
+
+_NEAR = 1000
+
+ANSWERS = Q(type=ChatMessageType.AI.value, origin=Origin.SAID)
+"""The condition of the rows for which :func:`is_answer` is true."""
+
+T = TypeVar("T")
+M = TypeVar("M", bound=Model)
+Row = TypeVar("Row", bound="PastRow")
+Kept = TypeVar("Kept")
+
+
+@dataclass(frozen=True)
+class MemoryBound:
+    """The largest memory that a caller reads at once.
+
+    A window does not bound characters: thinking, attributes and media have few tokens or none, however long they are.
+    """
+
+    messages: int
+
+    chars: int
+    """Text, attributes and native forms, as :data:`CHARS` counts them."""
+
+    def allows(self, messages: int, chars: int) -> bool:
+        """Return whether a memory of so many messages with so many characters is small enough."""
+        return messages <= self.messages and chars <= self.chars
+
+    def check(self, messages: int, chars: int) -> None:
+        """Raise if a memory of so many messages with so many characters is too large.
+
+        Raises:
+            MemoryTooLargeError: it is.
+        """
+        if not self.allows(messages, chars):
+            raise MemoryTooLargeError(messages, chars, self.messages, self.chars)
+
+
+def request_bound() -> MemoryBound:
+    """Return the largest memory that one request reads, as the settings say."""
+    return MemoryBound(setting("MAX_MEMORY_MESSAGES"), setting("MAX_MEMORY_CHARS"))
+
+
+def rows_of(conversation: Conversation) -> MessageQuerySet:
+    """Return the messages of a conversation, on the database that it was read from."""
+    return Message.objects.using(conversation._state.db).filter(conversation=conversation)
+
+
+def on_primary(conversations: QuerySet[Conversation] | None) -> ConversationQuerySet:
+    """Return ``conversations`` (None for all) on the database that is written to, unless ``using()`` named another."""
+    chosen: Any = Conversation.objects.all() if conversations is None else conversations
+    rows: ConversationQuerySet = chosen.using(chosen._db or router.db_for_write(Conversation))
+    return rows
+
+
+def chunks(rows: list[T], size: int = ROWS_AT_ONCE) -> Iterator[list[T]]:
+    """Yield ``rows`` in parts that one statement can name."""
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
+
+
+def pages(rows: QuerySet[M], size: int = 100, by: str = "pk") -> Iterator[list[M]]:
+    """Yield every row once, in pages by a key.
+
+    ``iterator()`` would be one statement, but MariaDB's driver fetches all its rows at once, and PostgreSQL's opens a
+    server-side cursor: behind a pooler in transaction mode that reads the rows of other processes.
+
+    Args:
+        rows: in any order. Rows may be added and deleted meanwhile.
+        size: the rows of a page, above zero.
+        by: the field that orders the rows; each has another value.
+    """
+    ordered = rows.order_by(by)
+    page = retry(rows.db, lambda: list(ordered[:size]))
+    while page:
+        last = getattr(page[-1], by)
+        yield page
+        if len(page) < size:
+            return
+        following = ordered.filter(**{f"{by}__gt": last})[:size]
+        page = retry(rows.db, partial(list, following))
+
+
+def in_parts(rows: QuerySet[M], size: int = 200) -> Iterator[M]:
+    """Yield every row once, read in :func:`pages`."""
+    for page in pages(rows, size):
+        yield from page
+
+
+def read_in_parts(rows: QuerySet[Message]) -> Iterator[Message]:
+    """Yield the rows of one conversation by position, read in parts that stay small however long the messages are."""
+    after = -1
+    while True:
+        sizes = list(rows.filter(position__gt=after).order_by("position").values_list("position", CHARS)[:_ROWS])
+        chars = 0
+        for index, (position, length) in enumerate(sizes):
+            chars += length
+            if index + 1 == len(sizes) or chars + sizes[index + 1][1] > _CHARS:
+                yield from rows.filter(position__gt=after, position__lte=position).order_by("position")
+                after, chars = position, 0
+        if len(sizes) < _ROWS:
+            return
+
+
+def read_rows(conversation: Conversation) -> list[Message]:
+    """Return the rows of a conversation's memory, in order.
+
+    They are of the version that ``conversation`` says. Where evicted rows are deleted, that version may be gone: then
+    ``conversation`` is read again, and the rows are of its new version.
+    """
+    while True:
+        rows = list(rows_of(conversation).in_memory_at(conversation.version))
+        if setting("KEEP_HISTORY"):
+            return rows
+        version = conversation.version
+        conversation.refresh_from_db(using=conversation._state.db)
+        if conversation.version == version:
+            return rows
+
+
+def is_at_the_end(row: Message) -> bool:
+    """Return whether a row was added at the end of what the model gets.
+
+    APIs take the system message apart, before all others, wherever it stands in the memory.
+    """
+    return row.position == 0 or (row.type != ChatMessageType.SYSTEM and row.memory_order == row.position * ORDER_STEP)
+
+
+def prefix_version_at(conversation: Conversation, version: int, *, last: int | None = None) -> int:
+    """Return what ``prefix_version`` was at a past version of ``conversation``.
+
+    Args:
+        conversation: the conversation.
+        version: the version.
+        last: the last position that the version had, if it is known: then no message after it is looked at.
+    """
+    if conversation.prefix_version <= version:
+        return conversation.prefix_version
+    if conversation.purged_count:
+        return version  # it cannot be known of rows that are gone
+    rows = rows_of(conversation).order_by()
+    left = rows.filter(evicted_in__lte=version).order_by("-evicted_in", "-memory_order")
+    latest, behind = left.values_list("evicted_in", "position").first() or (None, 0)
+    # What came in a later version than the latest in which a message left stands behind that message. There is one
+    # lower bound of the positions, for SQLite would heed any of several.
+    came = rows.filter(_MOVED, added_in__lte=version, position__gt=behind)
+    if last is not None:
+        came = came.filter(position__lte=last)
+    return max(latest or 0, came.aggregate(version=Max("added_in"))["version"] or 0)
+
+
+def fresh_rows(rows: Iterable[Message], prefix_version: int) -> list[int]:
+    """Return the indexes of the rows that were added after ``prefix_version``."""
+    return [index for index, row in enumerate(rows) if row.added_in > prefix_version]
+
+
+class PastRow(Protocol):
+    """The columns of a row that tell who said the message."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def origin(self) -> str: ...
+
+
+def is_answer(row: PastRow) -> bool:
+    """Return whether the model said the message."""
+    return row.type == ChatMessageType.AI and row.origin == Origin.SAID
+
+
+def requests_among(added: Iterable[Row], kept: Callable[[Row], Kept | None]) -> Iterator[list[Kept]]:
+    """Yield, for each answer among the messages of one change, what joined its request since the answer before.
+
+    Args:
+        added: the messages of the change, by position.
+        kept: returns the message as the memory has it after the change; None if it is not there, or is a placeholder.
+    """
+    joined: list[Kept] = []
+    for row in added:
+        if is_answer(row):
+            yield joined
+            joined = []
+        found = kept(row)
+        if found is not None:
+            joined.append(found)
+
+
+def request_before(answer: Message) -> MessageQuerySet:
+    """Return the rows of the request before ``answer``, in memory order."""
+    version = answer.added_in
+    there = Q(evicted_in__isnull=True) | Q(evicted_in__gte=version)
+    before = Q(added_in__lt=version)
+    joined = Q(added_in=version) & ~Q(evicted_in=version) & ~Q(origin=Origin.CLEARED)
+    rows: MessageQuerySet = answer.conversation.messages.filter(there, before | joined, position__lt=answer.position)
+    return rows.order_by("memory_order")
+
+
+def lost_with_answer(answer: Message) -> MessageQuerySet:
+    """Return the rows that came before ``answer`` in its own change and left in it: nobody recorded what came first.
+
+    Of a change that brought thousands only the last thousand before the answer are looked at.
+    """
+    version = answer.added_in
+    near = (answer.position - _NEAR, answer.position - 1)
+    rows: MessageQuerySet = answer.conversation.messages.filter(
+        position__range=near, added_in=version, evicted_in=version
+    )
+    return rows.exclude(origin=Origin.CLEARED).order_by("position")
+
+
+def fresh_rows_of_request(conversation: Conversation, answer: Message, rows: list[Message]) -> list[int]:
+    """Return the indexes of the ``rows`` of a request before which nothing had changed since they were added."""
+    before = answer.added_in - 1
+    moved = any(row.added_in == answer.added_in and not is_at_the_end(row) for row in rows)
+    if moved:
+        return fresh_rows(rows, answer.added_in)
+    return fresh_rows(rows, prefix_version_at(conversation, before, last=answer.position))
+
+
+def written_memory(
+    conversation: Conversation, messages: Sequence[ChatMessage], fresh: Collection[int], format: str
+) -> Any:
+    """Return the messages in a format of the registry; send ``memory_repaired`` if they had to be repaired.
+
+    Args:
+        conversation: the conversation.
+        messages: its memory.
+        fresh: the indexes of the messages before which nothing has changed.
+        format: the name of the format.
+
+    Raises:
+        ValueError: there is no such format.
+        UnsupportedContentError: a ``ValueError``; the format cannot express a message.
+    """
+    repairs: list[Repair] = []
+    written = message_format(format).write_memory(messages, fresh, repairs.append)
+    if repairs:
+        memory_repaired.send_robust(sender=Conversation, conversation=conversation, format=format, repairs=repairs)
+    return written
