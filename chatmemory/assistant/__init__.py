@@ -1,7 +1,7 @@
 """A model with a memory, like LangChain4j's AI Services. It needs Django only for memories in Django's database."""
 
 from chatmemory.assistant.assistant import Assistant
-from chatmemory.assistant.begun import BegunTurn
+from chatmemory.assistant.deltas import Answered, Thinking, Usage
 from chatmemory.assistant.errors import (
     AnswerDeletedError,
     AssistantError,
@@ -14,12 +14,14 @@ from chatmemory.assistant.errors import (
     WindowTooSmallError,
 )
 from chatmemory.assistant.model import ChatModel
-from chatmemory.assistant.pieces import Answered, Thinking
 from chatmemory.assistant.summarizer import SUMMARY_PROMPT, ChatModelSummarizer
 from chatmemory.assistant.tool_context import ToolContext
 from chatmemory.assistant.tools import Tool, ToolSpecification
+from chatmemory.assistant.turn import Turn
 from chatmemory.assistant.turns.base import Added
-from chatmemory.assistant.usage import Usage
+
+BegunTurn = Turn
+"""The earlier name of :class:`Turn`."""
 
 __all__ = [
     "SUMMARY_PROMPT",
@@ -40,6 +42,7 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "ToolSpecification",
+    "Turn",
     "TurnLostError",
     "Usage",
     "WindowTooSmallError",

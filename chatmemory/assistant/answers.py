@@ -10,6 +10,7 @@ from typing import Any
 
 from chatmemory.assistant.errors import ModelError
 from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.messages import AiMessage
 
 __all__ = ["as_it_came", "broken_off", "fields_of", "readable", "token_count", "unbroken", "understood", "whole_answer"]
@@ -42,13 +43,21 @@ def understood(name: str, invalid: type[Exception]) -> Iterator[None]:
     try:
         yield
     except invalid as error:
+        answer = as_it_came(getattr(error, "body", None))
         raise ModelError(
-            f"{name} did not answer as its header says, but: {as_it_came(getattr(error, 'body', None))}"
+            _("%(name)s did not answer as its header says, but: %(answer)s"), name=name, answer=answer
         ) from error
     except json.JSONDecodeError as error:
-        raise ModelError(f"{name} answered with broken JSON: {as_it_came(error.doc)}") from error
+        raise ModelError(
+            _("%(name)s answered with broken JSON: %(answer)s"), name=name, answer=as_it_came(error.doc)
+        ) from error
     except UnicodeDecodeError as error:
-        raise ModelError(f"{name} answered with text that is not {error.encoding}: {error.object[:60]!r}") from error
+        raise ModelError(
+            _("%(name)s answered with text that is not %(encoding)s: %(text)s"),
+            name=name,
+            encoding=error.encoding,
+            text=repr(error.object[:60]),
+        ) from error
 
 
 @contextmanager
@@ -73,7 +82,7 @@ def unbroken(name: str, passes: Callable[[Exception], bool]) -> Iterator[None]:
 
 def broken_off(name: str) -> ModelError:
     """Return the error for an answer without an end."""
-    return ModelError(f"{name} broke off in the middle of its answer.")
+    return ModelError(_("%(name)s broke off in the middle of its answer."), name=name)
 
 
 @contextmanager
@@ -84,9 +93,13 @@ def readable(name: str, answer: Any) -> Iterator[None]:
     except ModelError:
         raise
     except InvalidMessageError as error:
-        raise ModelError(f"{name} gave an answer that cannot be kept: {error}") from error
+        raise ModelError(
+            _("%(name)s gave an answer that cannot be kept: %(error)s"), name=name, error=str(error)
+        ) from error
     except Exception as error:  # most packages check no types
-        raise ModelError(f"{name} gave an answer that cannot be understood: {as_it_came(answer)}") from error
+        raise ModelError(
+            _("%(name)s gave an answer that cannot be understood: %(answer)s"), name=name, answer=as_it_came(answer)
+        ) from error
 
 
 def whole_answer(name: str, message: AiMessage, why: str | None) -> AiMessage:
@@ -101,9 +114,9 @@ def whole_answer(name: str, message: AiMessage, why: str | None) -> AiMessage:
         ModelError: calls of tools were cut off, or the answer is empty.
     """
     if message.tool_execution_requests and why:
-        raise ModelError(f"The tool calls of {name} were cut off: {why}.")
+        raise ModelError(_("The tool calls of %(name)s were cut off: %(reason)s."), name=name, reason=why)
     if not (message.text or message.tool_execution_requests):
-        raise ModelError(f"{name} returned an empty answer{f': {why}' if why else ''}.")
+        raise ModelError(_("%(name)s returned an empty answer%(reason)s."), name=name, reason=f": {why}" if why else "")
     if why is None:
         return message
     # Beside the text, which stays what the model said.

@@ -9,11 +9,10 @@ from typing import Any
 from chatmemory.assistant.answers import understood
 from chatmemory.assistant.anthropic_answer import Answer, StreamedAnswer, in_container, open_container
 from chatmemory.assistant.anthropic_thinking import fresh_thinking, signed
+from chatmemory.assistant.deltas import Answered, Thinking, told_by_errors
 from chatmemory.assistant.loop_clients import LoopClients
 from chatmemory.assistant.model import ChatModel, unset_key
-from chatmemory.assistant.pieces import Answered, Thinking
 from chatmemory.assistant.tools import ToolSpecification
-from chatmemory.assistant.usage import told_by_errors
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
 from chatmemory.formats.anthropic import to_anthropic

@@ -18,9 +18,9 @@ from chatmemory.assistant.answers import (
     understood,
     whole_answer,
 )
+from chatmemory.assistant.deltas import Answered, Thinking, Usage
 from chatmemory.assistant.errors import ModelError
-from chatmemory.assistant.pieces import Answered, Thinking
-from chatmemory.assistant.usage import Usage
+from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
 from chatmemory.formats.anthropic import from_anthropic
@@ -88,8 +88,9 @@ class Answer:
         content = getattr(message, "content", None)  # a web page comes as text
         if not isinstance(content, list):
             raise ModelError(
-                f"{self._name} did not answer with a message. Check ANTHROPIC_BASE_URL. It answered: "
-                f"{as_it_came(message)}"
+                _("%(name)s did not answer with a message. Check ANTHROPIC_BASE_URL. It answered: %(answer)s"),
+                name=self._name,
+                answer=as_it_came(message),
             )
         with readable(self._name, message):
             self._blocks += [_block(block) for block in content]
@@ -114,7 +115,11 @@ class Answer:
         if self._stop_reason != _PAUSED or not self._blocks:
             return None
         if self._pauses == _MOST_PAUSES:
-            raise ModelError(f"{self._name} paused more than {_MOST_PAUSES} times, and did not finish its answer.")
+            raise ModelError(
+                _("%(name)s paused more than %(count)s times, and did not finish its answer."),
+                name=self._name,
+                count=_MOST_PAUSES,
+            )
         self._pauses += 1
         self._stop_reason = None
         self._used_before, self._used = self._used_before + _usage(self._used), {}
@@ -168,7 +173,9 @@ class StreamedAnswer(Answer):
         with unbroken(self._name, _says_more), understood(self._name, anthropic.APIResponseValidationError):
             yield
         if not self._has_begun:  # such as a web page, which the package reads as no events
-            raise ModelError(f"{self._name} did not answer as a stream of messages. Check ANTHROPIC_BASE_URL.")
+            raise ModelError(
+                _("%(name)s did not answer as a stream of messages. Check ANTHROPIC_BASE_URL."), name=self._name
+            )
         if not self._stop_reason:
             raise broken_off(self._name)
         self._end_message()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from chatmemory.assistant.pieces import Answered
+from chatmemory.assistant.deltas import Answered
 from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage
 from chatmemory.core.serialization.writer import message_to_data
 from chatmemory.formats.anthropic.block_writer import REDACTED_THINKING, THINKING_SIGNATURE

@@ -8,17 +8,16 @@ from contextlib import aclosing, closing
 from functools import partial
 from typing import Any
 
-from chatmemory.assistant.afterwards import Afterwards, Afterwork, Summaries
-from chatmemory.assistant.begun import BegunTurn
-from chatmemory.assistant.driver import Driver
+from chatmemory.assistant.background import BackgroundTask, BackgroundTasks, Summaries
+from chatmemory.assistant.deltas import Thinking
 from chatmemory.assistant.memories import Memories, MemoryProvider
 from chatmemory.assistant.model import ChatModel, ModelFunction, as_chat_model
-from chatmemory.assistant.pieces import Thinking
 from chatmemory.assistant.steps import Plan
 from chatmemory.assistant.titles import Titles
 from chatmemory.assistant.tools import OnToolError, Tool, Toolbox
+from chatmemory.assistant.turn import Turn
 from chatmemory.assistant.turns.base import Added
-from chatmemory.assistant.turns.opening import before_turn, open_turn
+from chatmemory.assistant.turns.opening import before_turn, open_lease
 from chatmemory.core.asynchronous import as_async_change, in_thread_for_functions
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, SystemMessage, UserMessage
@@ -83,12 +82,12 @@ class Assistant:
                 default any time. After that the model reads that the call did not end in time. An async tool is
                 cancelled. A sync tool runs in a thread of its own, and cannot be stopped: it goes on there, and what it
                 returns is dropped.
-            turn_timeout: seconds that one call of the model, a pause between two pieces of its answer, or a tool may
+            turn_timeout: seconds that one call of the model, a pause between two deltas of its answer, or a tool may
                 take at most. After that time without a sign of life, a waiting turn takes over: a killed process
                 blocks its conversations no longer than this.
             wait_timeout: seconds that a turn waits for the one before it.
             summarizer: a function, sync or async, of messages and of the summary before them or None, such as a
-                :class:`ChatModelSummarizer`. It is for memories in Django's database only.
+                :class:`~chatmemory.assistant.ChatModelSummarizer`. It is for memories in Django's database only.
             title: whether the model names conversations in Django's database that have no title, after the answer.
 
         Raises:
@@ -131,10 +130,10 @@ class Assistant:
         self._max_invocations = max_sequential_tools_invocations
         self._turn_timeout = turn_timeout
         self._wait_timeout = wait_timeout
-        kinds: list[Afterwork] = [] if summarizer is None else [Summaries(summarizer)]
+        kinds: list[BackgroundTask] = [] if summarizer is None else [Summaries(summarizer)]
         if title:
             kinds.append(Titles(self._model))
-        self._afterwards = Afterwards(kinds)
+        self._background = BackgroundTasks(kinds)
 
     def missing_key(self) -> str:
         """Return that of the model or of the summarizer's model, see :meth:`ChatModel.missing_key`."""
@@ -189,8 +188,8 @@ class Assistant:
             RuntimeError: the caller is within a transaction.
             Exception: what the model raised.
         """
-        driver = self._driver(memory_id, message, idempotency_key, context, wait_timeout, streaming=False)
-        with closing(driver.run()) as events:
+        turn = self._turn(memory_id, message, idempotency_key, context, wait_timeout, streaming=False)
+        with closing(turn.events()) as events:
             for event in events:
                 last = event
         assert isinstance(last, AiMessage)
@@ -205,14 +204,14 @@ class Assistant:
         context: Any = None,
         wait_timeout: float | None = None,
     ) -> Generator[str | Thinking | Added, None, None]:
-        """Take a turn like :meth:`chat`, and yield the answer's text in pieces, and an ``Added`` for what was stored.
+        """Take a turn like :meth:`chat`, and yield the answer's text in deltas, and an ``Added`` for what was stored.
 
-        Thinking comes in pieces as well, as ``Thinking``, if the model gives it out. Text may come before calls of
+        Thinking comes in deltas as well, as ``Thinking``, if the model gives it out. Text may come before calls of
         tools, too: then these are in the next ``Added``. An answer whose generator is closed before it is whole is not
-        stored. If there is an answer already, its text is the only piece.
+        stored. If there is an answer already, its text is the only delta.
         """
-        driver = self._driver(memory_id, message, idempotency_key, context, wait_timeout, streaming=True)
-        with closing(driver.run()) as events:
+        turn = self._turn(memory_id, message, idempotency_key, context, wait_timeout, streaming=True)
+        with closing(turn.events()) as events:
             for event in events:
                 if not isinstance(event, AiMessage):
                     yield event
@@ -226,11 +225,11 @@ class Assistant:
         context: Any = None,
         wait_timeout: float | None = None,
     ) -> AiMessage:
-        """Async twin of :meth:`chat`. A cancelled task leaves what was added before, and releases its turn."""
-        driver = await as_async_change(self._driver)(
+        """Async version of :meth:`chat`. A cancelled task leaves what was added before, and releases its turn."""
+        turn = await as_async_change(self._turn)(
             memory_id, message, idempotency_key, context, wait_timeout, streaming=False
         )
-        async with aclosing(driver.arun()) as events:
+        async with aclosing(turn.aevents()) as events:
             async for event in events:
                 last = event
         assert isinstance(last, AiMessage)
@@ -245,11 +244,11 @@ class Assistant:
         context: Any = None,
         wait_timeout: float | None = None,
     ) -> AsyncGenerator[str | Thinking | Added, None]:
-        """Async twin of :meth:`stream`. Close it if you leave it early: ``contextlib.aclosing``."""
-        driver = await as_async_change(self._driver)(
+        """Async version of :meth:`stream`. Close it if you leave it early: ``contextlib.aclosing``."""
+        turn = await as_async_change(self._turn)(
             memory_id, message, idempotency_key, context, wait_timeout, streaming=True
         )
-        async with aclosing(driver.arun()) as events:
+        async with aclosing(turn.aevents()) as events:
             async for event in events:
                 if not isinstance(event, AiMessage):
                     yield event
@@ -262,14 +261,15 @@ class Assistant:
         idempotency_key: str | None = None,
         context: Any = None,
         wait_timeout: float | None = None,
-    ) -> BegunTurn:
+    ) -> Turn:
         """Take a turn and add the message, and return before the model is asked.
 
         It is for views: whether the conversation is free, and the message was added, is known before the response
         begins. Arguments and errors are those of :meth:`chat`. Run the turn to its end, or release it.
         """
-        driver = self._driver(memory_id, message, idempotency_key, context, wait_timeout, streaming=True)
-        return BegunTurn(driver, driver.begin())
+        turn = self._turn(memory_id, message, idempotency_key, context, wait_timeout, streaming=True)
+        turn.begin()
+        return turn
 
     async def abegin(
         self,
@@ -279,8 +279,8 @@ class Assistant:
         idempotency_key: str | None = None,
         context: Any = None,
         wait_timeout: float | None = None,
-    ) -> BegunTurn:
-        """Async twin of :meth:`begin`."""
+    ) -> Turn:
+        """Async version of :meth:`begin`."""
         begin = as_async_change(self.begin)
         return await begin(
             memory_id, message, idempotency_key=idempotency_key, context=context, wait_timeout=wait_timeout
@@ -290,13 +290,13 @@ class Assistant:
         """End the turn that is under way, in whatever process, for a button to stop, say.
 
         The conversation is free at once. The turn itself ends with a ``TurnLostError``, whose ``interrupted`` is True:
-        a stream at a piece some seconds later, any other turn when it next adds something. What it added before stays.
+        a stream within seconds, any other turn when it next adds something. What it added before stays.
         """
         before_turn()
-        open_turn(self.memory(memory_id), self._turn_timeout).interrupt()
+        open_lease(self.memory(memory_id), self._turn_timeout).interrupt()
 
     async def ainterrupt(self, memory_id: Any) -> None:
-        """Async twin of :meth:`interrupt`."""
+        """Async version of :meth:`interrupt`."""
         await as_async_change(self.interrupt)(memory_id)
 
     def wait_for_summaries(self, timeout: float | None = None) -> bool:
@@ -308,13 +308,13 @@ class Assistant:
         Args:
             timeout: seconds; by default for ever.
         """
-        return self._afterwards.wait(timeout)
+        return self._background.wait(timeout)
 
     async def await_for_summaries(self, timeout: float | None = None) -> bool:
-        """Async twin of :meth:`wait_for_summaries`."""
+        """Async version of :meth:`wait_for_summaries`."""
         return await in_thread_for_functions(partial(self.wait_for_summaries, timeout), of_caller=False)
 
-    def _driver(
+    def _turn(
         self,
         memory_id: Any,
         message: str | UserMessage | None,
@@ -323,7 +323,7 @@ class Assistant:
         wait_timeout: float | None,
         *,
         streaming: bool,
-    ) -> Driver:
+    ) -> Turn:
         said = UserMessage(message) if isinstance(message, str) else message
         if said is not None and not isinstance(said, UserMessage):
             raise TypeError(f"message must be a text or a UserMessage, but is: {type(said).__name__}")
@@ -334,7 +334,7 @@ class Assistant:
         before_turn()
         memory = self.memory(memory_id)
         system = self._system_message(memory_id) if callable(self._system_message) else self._system_message
-        turn = open_turn(memory, self._turn_timeout)
+        lease = open_lease(memory, self._turn_timeout)
         plan = Plan(
             system_message=None if system is None else SystemMessage(system),
             message=said,
@@ -344,4 +344,4 @@ class Assistant:
             needs_context=self._tools.needs_context,
             context=context,
         )
-        return Driver(turn, plan, self._model, self._tools, streaming=streaming, afterwards=self._afterwards)
+        return Turn(lease, plan, self._model, self._tools, streaming=streaming, tasks=self._background)

@@ -6,10 +6,9 @@ import logging
 import sys
 import time
 
+from chatmemory.assistant.deltas import Answered, Usage, usage_told_by
 from chatmemory.assistant.model import ChatModel, name_of
-from chatmemory.assistant.pieces import Answered
-from chatmemory.assistant.turns.base import Turn
-from chatmemory.assistant.usage import Usage, usage_told_by
+from chatmemory.assistant.turns.base import Lease
 
 __all__ = ["Call"]
 
@@ -19,9 +18,9 @@ _logger = logging.getLogger("chatmemory.assistant")
 class Call:
     """One call of a model, from the moment at which this object is made."""
 
-    def __init__(self, model: ChatModel, turn: Turn) -> None:
+    def __init__(self, model: ChatModel, lease: Lease) -> None:
         self._model = name_of(model)
-        self._turn = turn
+        self._lease = lease
         self._begun = time.monotonic()
         self._seconds = 0.0
 
@@ -45,10 +44,10 @@ class Call:
 
         usage = (self.usage or usage_told_by(error)) if answered is None else answered.usage
         try:
-            self._turn.wake()
+            self._lease.wake()
             model_called.send_robust(
                 _sender(),
-                conversation=self._turn.conversation(),
+                conversation=self._lease.conversation(),
                 usage=usage,
                 model=self._model,
                 seconds=self._seconds,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from chatmemory.assistant.usage import Usage
+from typing import Any
+
+from chatmemory.assistant.deltas import Usage
+from chatmemory.core.exceptions import CodedError
 
 __all__ = [
     "AnswerDeletedError",
@@ -47,22 +50,26 @@ class TooManyToolInvocationsError(AssistantError):
     """The model called tools more often in a row than ``max_sequential_tools_invocations`` allows."""
 
 
-class WindowTooSmallError(AssistantError):
+class WindowTooSmallError(CodedError, AssistantError):
     """The message that the model is to answer does not fit the window, or left it, so the model would not see it."""
+
+    code = "window_too_small"
 
 
 class NothingSaidError(AssistantError, ValueError):
     """The turn has no message, and the memory has none that could be answered."""
 
 
-class ModelError(AssistantError):
+class ModelError(CodedError, AssistantError):
     """The model's answer broke off, was empty, or cannot be understood."""
+
+    code = "model_failed"
 
     usage: Usage | None
     """The tokens of the call, as far as the model's server told them."""
 
-    def __init__(self, *args: object, usage: Usage | None = None) -> None:
-        super().__init__(*args)
+    def __init__(self, message: str = "", /, *, usage: Usage | None = None, **params: Any) -> None:
+        super().__init__(message, **params)
         self.usage = usage
 
 

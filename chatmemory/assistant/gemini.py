@@ -7,13 +7,12 @@ from contextlib import aclosing, closing
 from functools import cached_property
 from typing import Any
 
+from chatmemory.assistant.deltas import Answered, Thinking, told_by_errors
 from chatmemory.assistant.gemini_answer import StreamedAnswer, read_response, understood
 from chatmemory.assistant.loop_clients import LoopClients
 from chatmemory.assistant.model import ChatModel, unset_key
-from chatmemory.assistant.pieces import Answered, Thinking
 from chatmemory.assistant.read_ahead import read_ahead
 from chatmemory.assistant.tools import ToolSpecification
-from chatmemory.assistant.usage import told_by_errors
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
 from chatmemory.formats.gemini import to_gemini

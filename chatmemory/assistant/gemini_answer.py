@@ -16,9 +16,9 @@ from chatmemory.assistant.answers import (
     unbroken,
     whole_answer,
 )
+from chatmemory.assistant.deltas import Answered, Thinking, Usage, told_by_errors
 from chatmemory.assistant.errors import ModelError
-from chatmemory.assistant.pieces import Answered, Thinking
-from chatmemory.assistant.usage import Usage, told_by_errors
+from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import AiMessage
 from chatmemory.formats.gemini import from_gemini
@@ -52,6 +52,9 @@ _CUT_OFF = {
 }
 """The finish reasons that leave an answer incomplete, in words."""
 
+_BROKEN_JSON = _("%(name)s answered with broken JSON: %(answer)s")
+_NOT_UNDERSTOOD = _("%(name)s gave an answer that cannot be understood: %(answer)s")
+
 
 @contextmanager
 def understood(name: str) -> Iterator[None]:
@@ -59,16 +62,16 @@ def understood(name: str) -> Iterator[None]:
     try:
         yield
     except json.JSONDecodeError as error:
-        raise ModelError(f"{name} answered with broken JSON: {as_it_came(error.doc)}") from error
+        raise ModelError(_BROKEN_JSON, name=name, answer=as_it_came(error.doc)) from error
     except errors.UnknownApiResponseError as error:
-        raise ModelError(f"{name} answered with broken JSON: {as_it_came(str(error))}") from error
+        raise ModelError(_BROKEN_JSON, name=name, answer=as_it_came(str(error))) from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise ModelError(f"{name} gave an answer that cannot be understood: {place}: {first['msg']}") from error
+        raise ModelError(_NOT_UNDERSTOOD, name=name, answer=f"{place}: {first['msg']}") from error
     except (AttributeError, TypeError, UnicodeDecodeError) as error:
         # The package takes for granted that there are objects and lists where there should be.
-        raise ModelError(f"{name} gave an answer that cannot be understood: {as_it_came(str(error))}") from error
+        raise ModelError(_NOT_UNDERSTOOD, name=name, answer=as_it_came(str(error))) from error
 
 
 def read_response(name: str, response: Any) -> Answered:
@@ -137,9 +140,13 @@ class StreamedAnswer:
             ModelError: the answer is not whole.
         """
         if not self._has_begun:
-            raise ModelError(f"{self._name} did not answer as a stream of responses.")
+            raise ModelError(_("%(name)s did not answer as a stream of responses."), name=self._name)
         if self._blocked and not self._parts:
-            raise ModelError(f"{self._name} returned an empty answer: the request was blocked ({self._blocked}).")
+            raise ModelError(
+                _("%(name)s returned an empty answer: the request was blocked (%(reason)s)."),
+                name=self._name,
+                reason=self._blocked,
+            )
         if is_stream and not self._finish_reason:
             raise broken_off(self._name)
         with readable(self._name, self._parts):

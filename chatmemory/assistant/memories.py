@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from chatmemory.assistant.turns.local import LocalTurn
-from chatmemory.assistant.turns.opening import memory_of_row, open_turn
+from chatmemory.assistant.turns.local import LocalLease
+from chatmemory.assistant.turns.opening import memory_of_row, open_lease
 from chatmemory.core.memory import ChatMemory
 
 __all__ = ["Memories", "MemoryProvider"]
@@ -65,7 +65,7 @@ class Memories:
         memory = self._given(memory_id)
         if not isinstance(memory, ChatMemory):
             raise TypeError(f"the memory of {memory_id!r} must be a ChatMemory, but is: {_kind_of(memory)}")
-        if not isinstance(open_turn(memory, self._turn_timeout), LocalTurn):
+        if not isinstance(open_lease(memory, self._turn_timeout), LocalLease):
             return memory
         with self._lock:
             return self._by_id.setdefault(memory_id, memory)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from asgiref.sync import async_to_sync
 
-from chatmemory.assistant.pieces import Answered, Thinking, as_answered
+from chatmemory.assistant.deltas import Answered, Thinking, as_answered
 from chatmemory.assistant.tools import ToolSpecification
 from chatmemory.core.asynchronous import in_thread_for_functions
 from chatmemory.core.messages import AiMessage, ChatMessage
@@ -44,22 +44,22 @@ class ChatModel(ABC):
     def stream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
     ) -> Iterator[str | Thinking | AiMessage | Answered]:
-        """Yield the thinking and the text of the answer in pieces as they come, and at last the whole answer.
+        """Yield the thinking and the text of the answer in deltas as they come, and at last the whole answer.
 
-        An empty piece is a sign of life: yield some while there is no text yet, and the turn is not taken over.
+        An empty delta is a sign of life: yield some while there is no text yet, and the turn is not taken over.
         """
-        yield from _in_pieces(self.chat(messages, tools))
+        yield from _in_deltas(self.chat(messages, tools))
 
     async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage | Answered:
-        """Async twin of :meth:`chat`; here in a thread of its own."""
+        """Async version of :meth:`chat`; here in a thread of its own."""
         return await in_thread_for_functions(partial(self.chat, messages, tools), of_caller=False)
 
     async def astream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
     ) -> AsyncIterator[str | Thinking | AiMessage | Answered]:
-        """Async twin of :meth:`stream`; here the text of :meth:`achat` in one piece."""
-        for piece in _in_pieces(await self.achat(messages, tools)):
-            yield piece
+        """Async version of :meth:`stream`; here the text of :meth:`achat` as one delta."""
+        for delta in _in_deltas(await self.achat(messages, tools)):
+            yield delta
 
     def missing_key(self) -> str:
         """Return the environment variable of the API key if it is not set; empty if it is, or if none is needed.
@@ -90,7 +90,7 @@ class _AsyncFunction(ChatModel):
         return await self._function(messages, tools)
 
 
-def _in_pieces(answer: AiMessage | Answered) -> Iterator[str | Thinking | AiMessage | Answered]:
+def _in_deltas(answer: AiMessage | Answered) -> Iterator[str | Thinking | AiMessage | Answered]:
     message = as_answered(answer).message
     if message.thinking:
         yield Thinking(message.thinking)

@@ -8,12 +8,11 @@ from functools import cached_property
 from typing import Any
 
 from chatmemory.assistant.answers import understood
+from chatmemory.assistant.deltas import Answered, Thinking, told_by_errors
 from chatmemory.assistant.loop_clients import LoopClients
 from chatmemory.assistant.model import ChatModel, unset_key
 from chatmemory.assistant.openai_answer import StreamedAnswer, read_completion
-from chatmemory.assistant.pieces import Answered, Thinking
 from chatmemory.assistant.tools import ToolSpecification
-from chatmemory.assistant.usage import told_by_errors
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import ChatMessage
 from chatmemory.formats.openai import to_openai

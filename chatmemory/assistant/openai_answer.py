@@ -17,10 +17,10 @@ from chatmemory.assistant.answers import (
     understood,
     whole_answer,
 )
+from chatmemory.assistant.deltas import Answered, Thinking, Usage, told_by_errors
 from chatmemory.assistant.errors import ModelError
-from chatmemory.assistant.pieces import Answered, Thinking
-from chatmemory.assistant.usage import Usage, told_by_errors
 from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.extras import extra
 from chatmemory.core.messages import AiMessage
 from chatmemory.core.serialization.storable import require_json
@@ -54,8 +54,9 @@ def read_completion(name: str, completion: Any) -> Answered:
         choices = getattr(completion, "choices", None)  # a web page comes as text
         if not choices or not isinstance(choices, list):
             raise ModelError(
-                f"{name} did not answer with a chat completion. Check OPENAI_BASE_URL. It answered: "
-                f"{as_it_came(completion)}"
+                _("%(name)s did not answer with a chat completion. Check OPENAI_BASE_URL. It answered: %(answer)s"),
+                name=name,
+                answer=as_it_came(completion),
             )
         said = choices[0].message.model_dump(warnings=False)
         calls = [call.model_dump(warnings=False) for call in choices[0].message.tool_calls or ()]
@@ -119,7 +120,9 @@ class StreamedAnswer:
             ModelError: the answer is not whole.
         """
         if not self._has_begun:  # such as a web page, which the package reads as no events
-            raise ModelError(f"{self._name} did not answer as a stream of chat completions. Check OPENAI_BASE_URL.")
+            raise ModelError(
+                _("%(name)s did not answer as a stream of chat completions. Check OPENAI_BASE_URL."), name=self._name
+            )
         if not self._finish_reason:
             raise broken_off(self._name)
         known = {name: said for name, said in (self._text | self._thinking).items() if said}

@@ -1,4 +1,4 @@
-"""The steps of a turn, which :mod:`chatmemory.assistant.driver` does in sync or async code."""
+"""The steps of a turn, which :mod:`chatmemory.assistant.turn` does in sync or async code."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, TypeAlias
 
+from chatmemory.assistant.deltas import Answered
 from chatmemory.assistant.errors import (
     ConversationBusyError,
     ModelError,
@@ -18,9 +19,9 @@ from chatmemory.assistant.errors import (
     TooManyToolInvocationsError,
     WindowTooSmallError,
 )
-from chatmemory.assistant.pieces import Answered
 from chatmemory.assistant.tool_context import ToolContext
-from chatmemory.assistant.turns.base import Added, Turn
+from chatmemory.assistant.turns.base import Added, Lease
+from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -37,7 +38,6 @@ _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.5
 
 _INTERRUPTED = "The call was interrupted. Whether it had an effect is not known."
-_SAY_AGAIN = "then say it again; if it had an idempotency key, with a new one."
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Plan:
     """The data that the caller has for tools."""
 
 
-def turn_steps(turn: Turn, plan: Plan, runs_together: Callable[[], bool]) -> Steps:
+def turn_steps(turn: Lease, plan: Plan, runs_together: Callable[[], bool]) -> Steps:
     """Yield the steps from waiting for the turn to the answer. The caller releases the turn, however they end.
 
     Args:
@@ -119,7 +119,7 @@ def turn_steps(turn: Turn, plan: Plan, runs_together: Callable[[], bool]) -> Ste
         if not isinstance(answer, AiMessage):
             raise TypeError(f"the model must return an AiMessage, but returned: {type(answer).__name__}")
         if not (answer.text or answer.tool_execution_requests):
-            raise ModelError("The model returned an empty answer: neither text nor a call of a tool.")
+            raise ModelError(_("The model returned an empty answer: neither text nor a call of a tool."))
         if answer.tool_execution_requests and invocations == plan.max_invocations:
             break
         if not answer.tool_execution_requests:
@@ -148,7 +148,7 @@ def turn_steps(turn: Turn, plan: Plan, runs_together: Callable[[], bool]) -> Ste
     )
 
 
-def _take(turn: Turn, patience: float) -> Generator[Do | Pause, Any, None]:
+def _take(turn: Lease, patience: float) -> Generator[Do | Pause, Any, None]:
     until = time.monotonic() + patience
     longest = _FIRST_PAUSE
     while not (yield Do(turn.try_take)):
@@ -175,7 +175,7 @@ class _Opening:
     """The idempotency key that the question was added with."""
 
 
-def _open(turn: Turn, plan: Plan) -> Generator[Do | Added, Any, _Opening]:
+def _open(turn: Lease, plan: Plan) -> Generator[Do | Added, Any, _Opening]:
     """Add the messages that come before the model is asked."""
     memory: list[ChatMessage] = yield Do(turn.messages)
     opening: list[ChatMessage] = [*_interrupted(memory)]
@@ -251,20 +251,28 @@ def _require_answerable(
         calls = {request.id for one in memory if isinstance(one, AiMessage) for request in one.tool_execution_requests}
         if result.id not in calls or not (result in memory or type(result) is type(last)):
             raise WindowTooSmallError(
-                "The window is too small for a tool call and its results, so the model would not see both. "
-                f"Make the window larger, {_SAY_AGAIN}"
+                _(
+                    "The window is too small for a tool call and its results, so the model would not see both. Make "
+                    "the window larger, then say it again; if it had an idempotency key, with a new one."
+                )
             )
     asked = _opener(memory) if question is None else question
     if asked is not None and _is_in(memory, asked):
         return asked
     if result is not None:
         raise WindowTooSmallError(
-            "The window is too small for this turn: the message that it answers left the memory while tools ran, so "
-            f"the model would not see what it was asked. Make the window larger, {_SAY_AGAIN}"
+            _(
+                "The window is too small for this turn: the message that it answers left the memory while tools ran, "
+                "so the model would not see what it was asked. Make the window larger, then say it again; if it had "
+                "an idempotency key, with a new one."
+            )
         )
     raise WindowTooSmallError(
-        "The window is too small for the last message: it left the memory, and the model would not see it. "
-        f"Make the window larger or the message shorter, {_SAY_AGAIN}"
+        _(
+            "The window is too small for the last message: it left the memory, and the model would not see it. Make "
+            "the window larger or the message shorter, then say it again; if it had an idempotency key, with a new "
+            "one."
+        )
     )
 
 

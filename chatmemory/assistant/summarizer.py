@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from chatmemory.assistant.deltas import as_answered
 from chatmemory.assistant.model import ChatModel, ModelFunction, as_chat_model
-from chatmemory.assistant.pieces import as_answered
 from chatmemory.assistant.transcript import SO_FAR, framed, transcripts
 from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, UserMessage
@@ -136,19 +136,24 @@ def _summary_in(answer: Any) -> str:
         UnusableSummaryError: there is none.
     """
     if not isinstance(answer, AiMessage):
-        raise UnusableSummaryError(f"the model must return an AiMessage, but returned: {type(answer).__name__}")
+        raise UnusableSummaryError(
+            "the model must return an AiMessage, but returned: %(got)s", got=type(answer).__name__
+        )
     if answer.tool_execution_requests:
         raise UnusableSummaryError("the model called a tool, though none was offered, instead of writing a summary")
     if reason := answer.attributes.get("cut_off"):
-        raise UnusableSummaryError(f"the summary is not whole: {reason}")
+        raise UnusableSummaryError("the summary is not whole: %(why)s", why=str(reason))
     if _has_refusal(answer.attributes):
         raise UnusableSummaryError("the model refused to write a summary")
     text = without_thinking(answer.text or "")
     if found := _IN_TAGS.fullmatch(text):
         text = found[1]
     if not text.strip():
-        thought = ", only thinking" if answer.thinking or answer.text else ""
-        raise UnusableSummaryError(f"the model wrote no summary{thought}")
+        raise UnusableSummaryError(
+            "the model wrote no summary, only thinking"
+            if answer.thinking or answer.text
+            else "the model wrote no summary"
+        )
     return text.strip()
 
 

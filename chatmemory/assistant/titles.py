@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable, Sequence
 
-from chatmemory.assistant.afterwards import Afterwork
+from chatmemory.assistant.background import BackgroundTask
 from chatmemory.assistant.calls import Call
+from chatmemory.assistant.deltas import as_answered
 from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.model import ChatModel
-from chatmemory.assistant.pieces import as_answered
 from chatmemory.assistant.summarizer import without_thinking
 from chatmemory.assistant.transcript import transcripts
-from chatmemory.assistant.turns.base import Turn
+from chatmemory.assistant.turns.base import Lease
 from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, UserMessage
 from chatmemory.core.serialization.storable import with_replacements
 
@@ -36,27 +36,27 @@ _AROUND = " \t\"'`*#_.。:：“”„«»‹›「」『』《》"
 _logger = logging.getLogger("chatmemory.assistant")
 
 
-class Titles(Afterwork):
+class Titles(BackgroundTask):
     """The titles that an assistant gives, each by one call of its model after a turn."""
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model
 
-    def key_of(self, turn: Turn) -> Hashable | None:
-        return turn.title_key()
+    def key_of(self, lease: Lease) -> Hashable | None:
+        return lease.title_key()
 
-    def do(self, turn: Turn) -> None:
+    def do(self, lease: Lease) -> None:
         def write(messages: Sequence[ChatMessage]) -> str:
             texts = transcripts(messages, tool_result_chars=_CHARS_OF_TOOL_RESULT, most=_CHARS_OF_TRANSCRIPT, count=len)
-            return _title_in(self._ask(turn, [SystemMessage(_PROMPT), UserMessage(f"{texts[0]}{_TASK}")]))
+            return _title_in(self._ask(lease, [SystemMessage(_PROMPT), UserMessage(f"{texts[0]}{_TASK}")]))
 
-        turn.entitle(write)
+        lease.entitle(write)
 
-    def note_failure(self, turn: Turn) -> None:
-        _logger.info("Conversation %s got no title; the next turn tries again", turn.name, exc_info=True)
+    def note_failure(self, lease: Lease) -> None:
+        _logger.info("Conversation %s got no title; the next turn tries again", lease.name, exc_info=True)
 
-    def _ask(self, turn: Turn, messages: list[ChatMessage]) -> AiMessage:
-        call = Call(self._model, turn)
+    def _ask(self, lease: Lease, messages: list[ChatMessage]) -> AiMessage:
+        call = Call(self._model, lease)
         answered, failed = None, None
         try:
             answered = as_answered(self._model.chat(messages, ()))

@@ -151,7 +151,7 @@ class Tool:
         timeout: float | None = None,
         begin: Callable[[], object] | None = None,
     ) -> ToolExecutionResultMessage:
-        """Async twin of :meth:`run`. A sync function runs in a thread in which it may use the database.
+        """Async version of :meth:`run`. A sync function runs in a thread in which it may use the database.
 
         Args:
             request: the call.
@@ -271,7 +271,7 @@ class Toolbox:
         *,
         begin: Callable[[], object] | None = None,
     ) -> ToolExecutionResultMessage:
-        """Async twin of :meth:`run`; ``begin`` as in :meth:`Tool.arun`."""
+        """Async version of :meth:`run`; ``begin`` as in :meth:`Tool.arun`."""
         tool = self._tools.get(request.name or "")
         if tool is None:
             return self._bounded(self._unknown(request))

@@ -198,7 +198,7 @@ def look() -> str:
 
 class TestWhere:
     def test_a_window_memory_in_the_database(self, settings: Any) -> None:
-        settings.CHATMEMORY = {"DEFAULT_COMPACT_AT": 50}
+        settings.CHATMEMORY = {"WINDOW": {"compact_at": 50}}
         memory = TokenWindowChatMemory(
             id="help",
             max_tokens=1000,

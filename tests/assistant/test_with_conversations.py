@@ -16,10 +16,12 @@ from chatmemory.assistant import (
     Added,
     Answered,
     Assistant,
+    BegunTurn,
     ChatModel,
     ConversationBusyError,
     Thinking,
     ToolSpecification,
+    Turn,
     TurnLostError,
     Usage,
 )
@@ -254,4 +256,9 @@ class TestBegunTurn:
             return [event async for event in turn.aevents()]
 
         assert run(chat())[-1] == AiMessage("Green.")
+
+    def test_its_earlier_name_is_of_the_same_class(self, conversation: Conversation) -> None:
+        turn = Assistant(ScriptedModel("Green.")).begin(conversation, "Which tea?")
+        turn.release()
+        assert type(turn) is Turn is BegunTurn
         assert running_turn(conversation) is None

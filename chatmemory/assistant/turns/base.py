@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from chatmemory.assistant.deltas import Usage
 from chatmemory.assistant.tool_context import ToolContext
-from chatmemory.assistant.usage import Usage
 from chatmemory.core.messages import AiMessage, ChatMessage
 from chatmemory.core.summaries import Summarizer
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from chatmemory.database.change import Change
     from chatmemory.models import Conversation
 
-__all__ = ["Added", "Turn"]
+__all__ = ["Added", "Lease"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Added:
     """The tokens of the model's call whose answer this is; None for other messages, or if the model did not say."""
 
 
-class Turn(ABC):
+class Lease(ABC):
     """The right to speak in one conversation. It is tried for, held, and released; nothing here waits."""
 
     name: str

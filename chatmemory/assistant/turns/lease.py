@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,28 +13,21 @@ from django.db.models import F, Q, QuerySet
 
 from chatmemory.assistant.errors import AnswerDeletedError, TurnLostError
 from chatmemory.assistant.tool_context import ToolContext
-from chatmemory.assistant.turns.base import Added, Turn
+from chatmemory.assistant.turns.base import Added, Lease
+from chatmemory.compaction import compact_due
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
 from chatmemory.core.summaries import Summarizer
-from chatmemory.core.window import Window
-from chatmemory.database import operations
-from chatmemory.database.batches import pages, rows_of
 from chatmemory.database.change import Change
-from chatmemory.database.clock import UtcNow
-from chatmemory.database.connections import close_all, close_if_dead, give_back
+from chatmemory.database.connections import UtcNow, close_all, close_if_dead, give_back
 from chatmemory.database.conversation_memory import ConversationMemory
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.database.idempotency import note_answer, places
-from chatmemory.database.key import Key
-from chatmemory.database.operations.compaction import compact, due_conversations
-from chatmemory.database.operations.compaction.due import is_full
-from chatmemory.database.operations.new_messages import NewMessages
+from chatmemory.database.reading import pages, rows_of
 from chatmemory.database.retry import retry
-from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Origin
+from chatmemory.stores import DjangoChatMemoryStore
 
-__all__ = ["ConversationTurn"]
+__all__ = ["ConversationLease"]
 
 # The messages, from the first on, that a title is made of.
 _TITLED_BY = 6
@@ -43,7 +35,7 @@ _TITLED_BY = 6
 _logger = logging.getLogger("chatmemory.assistant")
 
 
-class ConversationTurn(Turn):
+class ConversationLease(Lease):
     """A turn in two columns: ``turn``, which each taking increments, and ``turn_until``, when it may be taken over.
 
     A turn adds messages under the lock of the row, and only if the number is still its own: a process that was taken
@@ -59,7 +51,7 @@ class ConversationTurn(Turn):
         self.name = repr(memory.id)
         self._memory = memory
         self.timeout = timeout
-        self._key: Key = self._target().key
+        self._key = self._target().key
         self._number = 0
         """The number of this turn; 0 while it is not held."""
         self._held_since = -float("inf")
@@ -70,7 +62,7 @@ class ConversationTurn(Turn):
         self._has_answered = False
 
     @classmethod
-    def of(cls, memory: ChatMemory, timeout: float) -> ConversationTurn | None:
+    def of(cls, memory: ChatMemory, timeout: float) -> ConversationLease | None:
         """Return a turn for a memory; None if the memory is not in Django's database."""
         if isinstance(memory, ConversationMemory):
             return cls(memory, timeout)
@@ -177,9 +169,7 @@ class ConversationTurn(Turn):
             if ends:  # a transaction of its own would be one more write to the disk
                 self._row().update(turn_until=None)
 
-        target = replace(self._target(), precondition=check)
-        new = NewMessages(messages, copy_of=copy_of)
-        change = operations.add(target, new, window=self._window(), idempotency_key=idempotency_key)
+        change = self._add(messages, copy_of=copy_of, idempotency_key=idempotency_key, precondition=check)
         if ends:
             self._number = 0
         # Only a test case has a transaction here.
@@ -218,7 +208,7 @@ class ConversationTurn(Turn):
 
     def summary_key(self) -> Hashable | None:
         row = self._added_to
-        if row is None or row.compact_at is None or not (is_full(row) or row.next_position > row.retained_count):
+        if row is None or row.compact_at is None or not (row.is_full or row.next_position > row.retained_count):
             return None
         return self._key.database, row.pk
 
@@ -226,11 +216,9 @@ class ConversationTurn(Turn):
         assert self._added_to is not None
         rows = Conversation.objects.using(self._key.database).filter(pk=self._added_to.pk)
         try:
-            row = retry(self._key.database, due_conversations(rows).first)
-            if row is not None:
-                compact(row, summarizer, if_due=True)
-        except Conversation.DoesNotExist:
-            pass  # it has been erased meanwhile
+            for account in compact_due(rows, summarizer):
+                if account.error is not None:
+                    raise account.error
         finally:
             close_all()
 
@@ -258,22 +246,25 @@ class ConversationTurn(Turn):
                 if rows_of(change.conversation).filter(pk__in=[row.pk for row in rows]).count() == len(rows):
                     untitled.update(title=title)
 
-            Target(Key.of(self._added_to, database)).change(give)
+            self._added_to.memory.under_lock(give)
         except Conversation.DoesNotExist:
             pass  # it has been erased meanwhile
         finally:
             close_all()
 
-    def _target(self) -> Target:
+    def _add(self, messages: Sequence[ChatMessage], **terms: Any) -> Change:
         memory = self._memory
         if isinstance(memory, ConversationMemory):
-            return Target.of(memory.conversation)
+            return memory.add_all(messages, **terms)
         assert isinstance(memory.store, DjangoChatMemoryStore)
-        return memory.store.target(memory.id, self._window())
+        return memory.store.add(memory.id, messages, memory.window(), **terms)
 
-    def _window(self) -> Window | None:
-        """Return the window of the memory; None for the one in the row."""
-        return self._memory.window() if isinstance(self._memory, WindowChatMemory) else None
+    def _target(self) -> Any:
+        memory = self._memory
+        if isinstance(memory, ConversationMemory):
+            return memory.target()
+        assert isinstance(memory.store, DjangoChatMemoryStore)
+        return memory.store.target(memory.id, memory.window())
 
     def _require_own(self, conversation: Conversation) -> None:
         known = self._memory.conversation if isinstance(self._memory, ConversationMemory) else conversation

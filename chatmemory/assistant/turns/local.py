@@ -9,19 +9,19 @@ from weakref import WeakValueDictionary
 
 from chatmemory.assistant.errors import TurnLostError
 from chatmemory.assistant.tool_context import ToolContext
-from chatmemory.assistant.turns.base import Added, Turn
+from chatmemory.assistant.turns.base import Added, Lease
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage
 from chatmemory.core.summaries import Summarizer
 
-__all__ = ["LocalTurn"]
+__all__ = ["LocalLease"]
 
 _SLOTS: WeakValueDictionary[Any, _Slot] = WeakValueDictionary()
 
 _SLOTS_LOCK = threading.Lock()
 
 
-class LocalTurn(Turn):
+class LocalLease(Lease):
     """A turn of a memory that only this process has, or whose store has no turns: a note in this process."""
 
     timeout = float("inf")  # no process is left that could take it over
@@ -109,4 +109,4 @@ class _Slot:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.holder: LocalTurn | None = None
+        self.holder: LocalLease | None = None

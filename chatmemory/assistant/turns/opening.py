@@ -1,18 +1,18 @@
-"""The choice of the kind of turn for a memory."""
+"""The choice of the kind of lease for a memory."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any
 
-from chatmemory.assistant.turns.base import Turn
-from chatmemory.assistant.turns.local import LocalTurn
+from chatmemory.assistant.turns.base import Lease
+from chatmemory.assistant.turns.local import LocalLease
 from chatmemory.core.memory import ChatMemory
 
 if TYPE_CHECKING:
     from chatmemory.models import Conversation
 
-__all__ = ["before_turn", "memory_of_row", "open_turn", "running_turn"]
+__all__ = ["before_turn", "memory_of_row", "open_lease", "running_turn"]
 
 
 def before_turn() -> None:
@@ -38,21 +38,21 @@ def running_turn(conversation: Conversation) -> int | None:
 
     The number is another for each turn of the conversation. A turn whose process was killed runs until its time is up.
     """
-    from chatmemory.assistant.turns.lease import ConversationTurn
+    from chatmemory.assistant.turns.lease import ConversationLease
 
-    return ConversationTurn(conversation.memory, timeout=0).running()
+    return ConversationLease(conversation.memory, timeout=0).running()
 
 
-def open_turn(memory: ChatMemory, timeout: float) -> Turn:
-    """Return a turn for a memory of any kind, not taken yet.
+def open_lease(memory: ChatMemory, timeout: float) -> Lease:
+    """Return a lease on the turn of a memory of any kind, not taken yet.
 
     Args:
         memory: the memory.
-        timeout: the seconds after which another may take over, unless the turn is renewed.
+        timeout: the seconds after which another may take over, unless the lease is renewed.
     """
     if "chatmemory.models" in sys.modules:
-        from chatmemory.assistant.turns.lease import ConversationTurn
+        from chatmemory.assistant.turns.lease import ConversationLease
 
-        if (turn := ConversationTurn.of(memory, timeout)) is not None:
-            return turn
-    return LocalTurn(memory)
+        if (lease := ConversationLease.of(memory, timeout)) is not None:
+            return lease
+    return LocalLease(memory)

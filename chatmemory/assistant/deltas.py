@@ -1,4 +1,4 @@
-"""The tokens that a call of a model really used."""
+"""What a model gives beside plain text: its thinking, its whole answer, and the tokens that the call used."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-__all__ = ["Usage", "told_by_errors", "usage_told_by"]
+from chatmemory.core.messages import AiMessage
+
+__all__ = ["Answered", "Thinking", "Usage", "as_answered", "told_by_errors", "usage_told_by"]
 
 _ATTRIBUTE = "usage"
 
@@ -42,6 +44,28 @@ class Usage:
     def to_data(self) -> dict[str, int | None]:
         """Return the figures as JSON has them, under the names of the fields."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class Thinking:
+    """A delta of the model's thinking, as it comes."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A whole answer of a model, with the tokens that the call used."""
+
+    message: AiMessage
+
+    usage: Usage | None = None
+    """None if the model does not say what it used."""
+
+
+def as_answered(answer: AiMessage | Answered) -> Answered:
+    """Return ``answer`` with its usage, which is unknown if the model gave none."""
+    return answer if isinstance(answer, Answered) else Answered(answer)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The driver of a turn's steps, in a thread that waits or in a task."""
+"""A turn in progress, whose steps are done in a thread that waits or in a task."""
 
 from __future__ import annotations
 
@@ -7,122 +7,147 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from chatmemory.assistant.afterwards import Afterwards
+from chatmemory.assistant.background import BackgroundTasks
 from chatmemory.assistant.calls import Call
+from chatmemory.assistant.deltas import Answered, Thinking, Usage, as_answered, usage_told_by
 from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.model import ChatModel
-from chatmemory.assistant.pieces import Answered, Thinking, as_answered
 from chatmemory.assistant.steps import Ask, Do, Pause, Plan, RunTools, ToolCall, turn_steps
 from chatmemory.assistant.tools import Toolbox
-from chatmemory.assistant.turns.base import Added, Turn
-from chatmemory.assistant.usage import Usage, usage_told_by
+from chatmemory.assistant.turns.base import Added, Lease
 from chatmemory.core.asynchronous import run_to_the_end
+from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
 
-__all__ = ["Driver"]
+if TYPE_CHECKING:
+    from chatmemory.database.change import Change
+
+__all__ = ["Turn", "TurnEvent"]
+
+TurnEvent: TypeAlias = "str | Thinking | Added | AiMessage"
+"""A delta of text or thinking, what was stored, or at last the answer."""
 
 _LONGEST_DEAFNESS = 3.0
-"""Seconds after which an interrupted turn stops reading the model's pieces, in whatever process it is."""
+"""Seconds after which an interrupted turn stops reading the model's deltas, in whatever process it is."""
 
 
-class Driver:
-    """A loop that does the steps of one turn, and releases the turn however they end.
+class Turn:
+    """One request to an assistant and its answer, in progress.
 
-    It yields text and thinking in pieces, an ``Added`` for each addition, and at last the answer. After that others may
-    summarise, and find a title.
+    :meth:`~chatmemory.assistant.Assistant.begin` returns it when the user's message is stored, before the model is
+    asked. Run it to its end by :meth:`events` or :meth:`aevents`, in any thread, or :meth:`release` it. After that
+    others may summarise, and find a title.
     """
 
     def __init__(
         self,
-        turn: Turn,
+        lease: Lease,
         plan: Plan,
         model: ChatModel,
         tools: Toolbox,
         *,
         streaming: bool,
-        afterwards: Afterwards,
+        tasks: BackgroundTasks,
     ) -> None:
-        self._turn = turn
-        self._steps = turn_steps(turn, plan, lambda: self._is_async)
+        self._lease = lease
+        self._steps = turn_steps(lease, plan, lambda: self._is_async)
         self._model = model
         self._tools = tools
         self._streaming = streaming
-        self._afterwards = afterwards
+        self._background = tasks
         self._has_asked = False
         self._is_async = False
         self._begun: Ask | None = None
         self._renewing = threading.Lock()
 
+        self.added: list[Added] = []
+        """What was stored before the model is asked, such as the user's message."""
+
         self.answer: AiMessage | None = None
-        """The answer that was there before, if :meth:`begin` found one."""
+        """The answer, if there was one already: then the model is not asked."""
 
-    def begin(self) -> list[Added]:
-        """Do the steps before the model is asked, in this thread, and return the additions.
+    @property
+    def changes(self) -> list[Change]:
+        """The changes of :attr:`added`; none if the memory is not in Django's database."""
+        return [added.change for added in self.added if added.change is not None]
 
-        :meth:`run` or :meth:`arun` go on from there; until then the turn is held, unless there is an answer already.
+    @property
+    def question(self) -> int | None:
+        """The position of the user's message; None if the turn goes on from where the conversation stands."""
+        positions = [row.position for change in self.changes for row in change.added if row.type == "USER"]
+        return positions[-1] if positions else None
+
+    def begin(self) -> None:
+        """Do the steps before the model is asked, in this thread.
+
+        :meth:`events` or :meth:`aevents` go on from there. Until then the turn is held, unless there is an answer
+        already.
         """
-        added: list[Added] = []
         try:
             while True:
                 match self._advance(None):
                     case Pause(seconds):
-                        self._turn.rest()
+                        self._lease.rest()
                         time.sleep(seconds)
                     case Added() as one:
-                        added.append(one)
+                        self.added.append(one)
                     case Ask() as ask:
                         self._begun = ask
-                        self._turn.rest()
-                        return added
+                        self._lease.rest()
+                        return
                     case answer:
                         self.answer = answer
-                        self._turn.release()
-                        return added
+                        self._lease.release()
+                        return
         except BaseException:
-            self._turn.release()
+            self._lease.release()
             raise
 
     def release(self) -> None:
-        """Release the turn without asking the model."""
-        self._turn.release()
+        """End the turn without asking the model."""
+        self._lease.release()
 
     def interrupt(self) -> None:
-        """End this turn, and no other, while another thread or task runs it."""
-        self._turn.interrupt_own()
+        """End this turn, if it is still under way, while another thread or task runs it; a turn after it goes on."""
+        self._lease.interrupt_own()
 
-    def run(self) -> Generator[str | Thinking | Added | AiMessage, None, None]:
-        """Do each step in this thread."""
+    def events(self) -> Generator[TurnEvent, None, None]:
+        """Run the turn to its end in this thread, and yield what happens; the answer comes last.
+
+        Raises:
+            Exception: as :meth:`~chatmemory.assistant.Assistant.chat` raises it.
+        """
         outcome: Any = None  # of the step before; those without one do not look at it
         try:
             try:
                 while True:
                     match self._take_begun() or self._advance(outcome):
                         case Pause(seconds):
-                            self._turn.rest()
+                            self._lease.rest()
                             time.sleep(seconds)
                         case RunTools(calls):
-                            self._turn.rest()
+                            self._lease.rest()
                             outcome = [self._tools.run(request, context) for request, context in calls]
                         case Ask(messages):
                             self._has_asked = True
-                            self._turn.rest()
+                            self._lease.rest()
                             outcome = yield from self._ask(messages)
                         case Added() as added:
-                            self._turn.rest()  # whoever gets it may take their time
+                            self._lease.rest()  # whoever gets it may take their time
                             yield added
                         case answer:
                             break
             finally:
-                self._turn.release()
+                self._lease.release()
             yield from self._said_before(answer)
             yield answer
         finally:
-            self._afterwards.add(self._turn)  # it is released, and its caller had all of it or left
+            self._background.add(self._lease)  # it is released, and its caller had all of it or left
 
-    async def arun(self) -> AsyncGenerator[str | Thinking | Added | AiMessage, None]:
-        """Async twin of :meth:`run`."""
+    async def aevents(self) -> AsyncGenerator[TurnEvent, None]:
+        """Async version of :meth:`events`."""
         outcome: Any = None  # of the step before; those without one do not look at it
         is_released = False
         self._is_async = True
@@ -136,8 +161,8 @@ class Driver:
                             outcome = await self._run_together(calls)
                         case Ask(messages):
                             self._has_asked = True
-                            async with aclosing(self._aask(messages)) as pieces:
-                                async for outcome in pieces:
+                            async with aclosing(self._aask(messages)) as deltas:
+                                async for outcome in deltas:
                                     if not isinstance(outcome, Answered):
                                         yield outcome
                         case Added() as added:
@@ -147,12 +172,12 @@ class Driver:
                             break
             finally:
                 if not is_released:
-                    await run_to_the_end(self._turn.release)
-            for piece in self._said_before(answer):
-                yield piece
+                    await run_to_the_end(self._lease.release)
+            for delta in self._said_before(answer):
+                yield delta
             yield answer
         finally:
-            self._afterwards.add(self._turn)  # it is released, and its caller had all of it or left
+            self._background.add(self._lease)  # it is released, and its caller had all of it or left
 
     def _take_begun(self) -> Ask | None:
         """Return the step that :meth:`begin` left to do, once."""
@@ -170,16 +195,16 @@ class Driver:
         def advance_and_rest() -> Any:
             step = self._advance(outcome)
             if isinstance(step, AiMessage):
-                self._turn.release()  # here and now: another thread would take another connection
+                self._lease.release()  # here and now: another thread would take another connection
             else:
-                self._turn.rest()
+                self._lease.rest()
             return step
 
         # To the end: a step that went on after the turn was released could take it again.
         return await run_to_the_end(advance_and_rest)
 
     def _do(self, work: Callable[[], Any]) -> Any:
-        self._turn.wake()
+        self._lease.wake()
         return work()
 
     async def _run_together(self, calls: Sequence[ToolCall]) -> list[ToolExecutionResultMessage]:
@@ -195,12 +220,12 @@ class Driver:
 
     def _renew(self) -> None:
         with self._renewing:  # tools in several threads begin when they like
-            self._do(self._turn.renew)
-            self._turn.rest()
+            self._do(self._lease.renew)
+            self._lease.rest()
 
     def _renewal(self) -> Callable[[], None]:
         """Return a function for a tool's thread to call first, so that the tool's time of waiting is not counted."""
-        pulse = _Pulse(self._turn.timeout)
+        pulse = _Pulse(self._lease.timeout)
         return lambda: self._renew() if pulse.is_due() else None
 
     def _said_before(self, answer: AiMessage) -> Sequence[str]:
@@ -208,7 +233,7 @@ class Driver:
         return [answer.text] if self._streaming and not self._has_asked and answer.text else []
 
     def _ask(self, messages: list[ChatMessage]) -> Generator[str | Thinking, None, Answered]:
-        call = Call(self._model, self._turn)
+        call = Call(self._model, self._lease)
         answered, failed = None, None
         try:
             answered = yield from self._answer(messages, call)
@@ -221,16 +246,16 @@ class Driver:
         return answered
 
     async def _aask(self, messages: list[ChatMessage]) -> AsyncGenerator[str | Thinking | Answered, None]:
-        call = Call(self._model, self._turn)
+        call = Call(self._model, self._lease)
         answered, failed = None, None
         try:
             # Closed here and now: the event loop would close the generator later, and in another task.
-            async with aclosing(self._aanswer(messages, call)) as pieces:
-                async for piece in pieces:
-                    if isinstance(piece, Answered):
-                        answered = piece
+            async with aclosing(self._aanswer(messages, call)) as deltas:
+                async for delta in deltas:
+                    if isinstance(delta, Answered):
+                        answered = delta
                     else:
-                        yield piece
+                        yield delta
         except BaseException as error:
             failed = error
             raise
@@ -243,18 +268,18 @@ class Driver:
     def _answer(self, messages: list[ChatMessage], call: Call) -> Generator[str | Thinking, None, Answered]:
         if not self._streaming:
             return as_answered(self._model.chat(messages, self._tools.specifications))
-        pieces = self._model.stream(messages, self._tools.specifications)
-        pulse = _Pulse(self._turn.timeout)
+        deltas = self._model.stream(messages, self._tools.specifications)
+        pulse = _Pulse(self._lease.timeout)
         last: Any = None
         try:
-            for last in pieces:
+            for last in deltas:
                 if isinstance(last, (str, Thinking)):
                     if pulse.is_due():
                         self._renew()
                     if _is_something(last):
                         yield last
         finally:
-            call.usage = _leave(pieces)
+            call.usage = _leave(deltas)
         return _whole(last)
 
     async def _aanswer(
@@ -263,23 +288,23 @@ class Driver:
         if not self._streaming:
             yield as_answered(await self._model.achat(messages, self._tools.specifications))
             return
-        pieces = self._model.astream(messages, self._tools.specifications)
-        pulse = _Pulse(self._turn.timeout)
+        deltas = self._model.astream(messages, self._tools.specifications)
+        pulse = _Pulse(self._lease.timeout)
         last: Any = None
         try:
-            async for last in pieces:
+            async for last in deltas:
                 if isinstance(last, (str, Thinking)):
                     if pulse.is_due():
                         await run_to_the_end(self._renew)
                     if _is_something(last):
                         yield last
         finally:
-            call.usage = await _aleave(pieces)
+            call.usage = await _aleave(deltas)
         yield _whole(last)
 
 
 class _Pulse:
-    """A clock for the renewals of a turn while an answer comes in pieces.
+    """A clock for the renewals of a turn while an answer comes in deltas.
 
     A renewal also shows whether the turn was interrupted, which somebody waits for.
     """
@@ -296,37 +321,37 @@ class _Pulse:
         return True
 
 
-def _is_something(piece: str | Thinking) -> bool:
-    return bool(piece.text if isinstance(piece, Thinking) else piece)
+def _is_something(delta: str | Thinking) -> bool:
+    return bool(delta.text if isinstance(delta, Thinking) else delta)
 
 
-def _leave(pieces: Any) -> Usage | None:
+def _leave(deltas: Any) -> Usage | None:
     """End a stream that is not at its end, and return the usage that it tells then."""
     leaving = GeneratorExit()
     try:
-        if hasattr(pieces, "throw"):
-            pieces.throw(leaving)  # close() would throw one of its own, and let nobody see it
+        if hasattr(deltas, "throw"):
+            deltas.throw(leaving)  # close() would throw one of its own, and let nobody see it
     except (GeneratorExit, StopIteration):
         return usage_told_by(leaving)
-    if (close := getattr(pieces, "close", None)) is not None:
+    if (close := getattr(deltas, "close", None)) is not None:
         close()
     return None
 
 
-async def _aleave(pieces: Any) -> Usage | None:
+async def _aleave(deltas: Any) -> Usage | None:
     """Async version of :func:`_leave`."""
     leaving = GeneratorExit()
     try:
-        if hasattr(pieces, "athrow"):
-            await pieces.athrow(leaving)
+        if hasattr(deltas, "athrow"):
+            await deltas.athrow(leaving)
     except (GeneratorExit, StopAsyncIteration):
         return usage_told_by(leaving)
-    if (close := getattr(pieces, "aclose", None)) is not None:
+    if (close := getattr(deltas, "aclose", None)) is not None:
         await close()
     return None
 
 
 def _whole(last: Any) -> Answered:
     if isinstance(last, (str, Thinking)) or last is None:
-        raise ModelError("The model's stream ended before the answer was whole.")
+        raise ModelError(_("The model's stream ended before the answer was whole."))
     return as_answered(last)

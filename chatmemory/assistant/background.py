@@ -11,10 +11,10 @@ from collections.abc import Callable, Hashable, Sequence
 from contextvars import copy_context
 from functools import partial
 
-from chatmemory.assistant.turns.base import Turn
+from chatmemory.assistant.turns.base import Lease
 from chatmemory.core.summaries import Summarizer
 
-__all__ = ["Afterwards", "Afterwork", "Summaries"]
+__all__ = ["BackgroundTask", "BackgroundTasks", "Summaries"]
 
 _logger = logging.getLogger("chatmemory.assistant")
 
@@ -70,85 +70,85 @@ class _Threads:
 _threads = _Threads()
 
 
-class Afterwork(ABC):
+class BackgroundTask(ABC):
     """A kind of work that is done after a turn."""
 
     @abstractmethod
-    def key_of(self, turn: Turn) -> Hashable | None:
+    def key_of(self, lease: Lease) -> Hashable | None:
         """Return the key of the work if a turn may have left some; no database is asked.
 
         Work with a key that waits already is not added.
         """
 
     @abstractmethod
-    def do(self, turn: Turn) -> None:
+    def do(self, lease: Lease) -> None:
         """Do the work. This thread gives all its connections back."""
 
     @abstractmethod
-    def note_failure(self, turn: Turn) -> None:
+    def note_failure(self, lease: Lease) -> None:
         """Log the exception that is handled now."""
 
 
-class Summaries(Afterwork):
+class Summaries(BackgroundTask):
     """The summaries that are made after the turns of one assistant."""
 
     def __init__(self, summarizer: Summarizer) -> None:
         self._summarizer = summarizer
 
-    def key_of(self, turn: Turn) -> Hashable | None:
-        return turn.summary_key()
+    def key_of(self, lease: Lease) -> Hashable | None:
+        return lease.summary_key()
 
-    def do(self, turn: Turn) -> None:
-        turn.summarize(self._summarizer)
+    def do(self, lease: Lease) -> None:
+        lease.summarize(self._summarizer)
 
-    def note_failure(self, turn: Turn) -> None:
-        _logger.exception("No summary of conversation %s could be made; its memory stays as it is", turn.name)
+    def note_failure(self, lease: Lease) -> None:
+        _logger.exception("No summary of conversation %s could be made; its memory stays as it is", lease.name)
 
 
-class Afterwards:
+class BackgroundTasks:
     """The work that one assistant has left after its turns."""
 
-    def __init__(self, kinds: Sequence[Afterwork]) -> None:
+    def __init__(self, kinds: Sequence[BackgroundTask]) -> None:
         self._kinds = kinds
         self._changed = threading.Condition()
-        self._waiting: set[tuple[Afterwork, Hashable]] = set()
+        self._waiting: set[tuple[BackgroundTask, Hashable]] = set()
         """The kinds and keys of what has not begun."""
         self._left = 0
 
-    def add(self, turn: Turn) -> None:
+    def add(self, lease: Lease) -> None:
         """Start the work that a turn has left, if any, without waiting for it.
 
         If very much is waiting already, the work is left to a later turn.
         """
         for kind in self._kinds:
-            key = kind.key_of(turn)
+            key = kind.key_of(lease)
             if key is not None:
-                self._add(kind, key, turn)
+                self._add(kind, key, lease)
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until all work is done or has failed, and return whether that is so."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._left, timeout)
 
-    def _add(self, kind: Afterwork, key: Hashable, turn: Turn) -> None:
+    def _add(self, kind: BackgroundTask, key: Hashable, lease: Lease) -> None:
         with self._changed:
             if (kind, key) in self._waiting:
                 return
             self._waiting.add((kind, key))
             self._left += 1
         # A database router, for example, may read from the context whose conversation it is.
-        if not _threads.add(partial(copy_context().run, self._do, kind, key, turn)):
+        if not _threads.add(partial(copy_context().run, self._do, kind, key, lease)):
             with self._changed:
                 self._waiting.discard((kind, key))
             self._end()
 
-    def _do(self, kind: Afterwork, key: Hashable, turn: Turn) -> None:
+    def _do(self, kind: BackgroundTask, key: Hashable, lease: Lease) -> None:
         with self._changed:
             self._waiting.discard((kind, key))  # from here on, what a further turn adds may need more
         try:
-            kind.do(turn)
+            kind.do(lease)
         except BaseException:  # tiktoken and other packages have exceptions that are no Exception
-            kind.note_failure(turn)
+            kind.note_failure(lease)
         finally:
             self._end()
 
