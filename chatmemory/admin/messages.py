@@ -27,7 +27,7 @@ from chatmemory.admin.owner_filter import MessageOwnerFilter
 from chatmemory.admin.sites import conversation_admin
 from chatmemory.admin.styles import SCRIPTS, STYLES
 from chatmemory.admin.views.base import record_list
-from chatmemory.database.operations.compaction.due import UNCOVERED
+from chatmemory.database.operations.compaction import UNCOVERED
 from chatmemory.models import PINNED, Conversation, Message, MessageQuerySet
 
 if TYPE_CHECKING:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
+from chatmemory.core.entries import EvictionReason
+
 __all__ = ["connection_words", "words"]
 
 _ONE_AND_MANY = (1, 2)
@@ -31,13 +33,7 @@ def _reasons() -> dict[str, str | list[str]]:
         "forgotten": _("Forgotten"),
         "forgotten-why": _("Forgotten: %(reason)s"),
         "summarised": _("Summarised"),
-        "window": _("no room left"),
-        "orphan": _("its tool call was forgotten"),
-        "tool_cleared": _("old tool result, a note took its place"),
-        "replaced": _("new instructions"),
-        "rewritten": _("memory was rewritten"),
-        "summarized": _("a summary stands for it"),
-        "cleared": _("memory was cleared"),
+        **{reason.value: _(reason.chat_label) for reason in EvictionReason},
     }
 
 

@@ -19,7 +19,7 @@ from django.utils import timezone, translation
 
 from chatmemory import AiMessage, CustomMessage, UserMessage
 from chatmemory.admin import ConversationAdmin
-from chatmemory.database import batches, operations
+from chatmemory.database import operations, reading
 from chatmemory.database.target import Target
 from chatmemory.models import ORDER_STEP, Conversation, Message
 from tests.admin.test_conversation import LIST, conversation, html, page, staff, words  # noqa: F401
@@ -206,7 +206,7 @@ class TestClearingSeveral:
         assert len(logged()) == 2
 
     def test_more_than_a_statement_names(self, admin_client, monkeypatch):
-        monkeypatch.setattr("chatmemory.database.batches.ROWS_AT_ONCE", 2)
+        monkeypatch.setattr("chatmemory.database.reading.ROWS_AT_ONCE", 2)
         made = [ConversationFactory() for _ in range(5)]
         for found in made:
             found.memory.add(UserMessage("x"))
@@ -456,21 +456,21 @@ class TestExport:
     )
     def test_no_more_is_read_at_once_than_a_bounded_number_of_characters(self, monkeypatch, sizes, statements):
         """Four rows are measured at once; of rows of three characters two fit into seven."""
-        monkeypatch.setattr(batches, "_ROWS", 4)
-        monkeypatch.setattr(batches, "_CHARS", 7)
+        monkeypatch.setattr(reading, "_ROWS", 4)
+        monkeypatch.setattr(reading, "_CHARS", 7)
         made = ConversationFactory()
         Message.objects.bulk_create(row(made, position, size) for position, size in enumerate(sizes))
         with CaptureQueriesContext(connection) as captured:
-            read = [len(found.text) for found in batches.read_in_parts(made.messages.all())]
+            read = [len(found.text) for found in reading.read_in_parts(made.messages.all())]
         assert read == sizes
         assert len(captured) == statements
 
     def test_media_count_as_well(self, monkeypatch):
-        monkeypatch.setattr(batches, "_CHARS", 100)
+        monkeypatch.setattr(reading, "_CHARS", 100)
         made = ConversationFactory()
         made.memory.add(*(UserMessage("x", attributes={"note": "n" * 90}) for _ in range(3)))
         with CaptureQueriesContext(connection) as captured:
-            assert len(list(batches.read_in_parts(made.messages.all()))) == 3
+            assert len(list(reading.read_in_parts(made.messages.all()))) == 3
         assert len(captured) == 1 + 3
 
 

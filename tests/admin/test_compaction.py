@@ -451,9 +451,7 @@ class TestTheSetting:
         admin_client.post(page(conversation, "window"), {**wanted, "seen": seen})
         conversation.refresh_from_db()
         assert conversation.compact_at == 70
-        assert logged()[0].startswith(
-            "The window was changed to at most 9 messages. A summary is now due at 70% of the limit."
-        )
+        assert logged()[0].startswith("The window was changed to at most 9 messages. Now: a summary is due at 70%.")
         assert "at most 9 messages a summary is due at 70%" in words(html(admin_client, page(conversation)))
 
     def test_can_be_taken_away(self, admin_client, conversation) -> None:
@@ -463,7 +461,7 @@ class TestTheSetting:
         admin_client.post(address, {"1-window": "messages", "1-limit": "9", "1-compact_at": "", "seen": seen})
         conversation.refresh_from_db()
         assert conversation.compact_at is None
-        assert "No summary is made by itself any more." in logged()[0]
+        assert "Now: no summary is due by itself." in logged()[0]
 
     def test_stays_where_it_is_not_named(self, admin_client, conversation) -> None:
         shown = html(admin_client, page(conversation, "window") + "?1-window=messages&1-limit=5")

@@ -63,22 +63,24 @@ def test_asks_does_says_and_logs_it(admin_client: Client, conversation: Conversa
 
 def test_applies_every_setting(admin_client: Client, conversation: Conversation) -> None:
     query = "?1-window=messages&1-limit=3&1-low_water=70&1-whole_turns=yes&1-keep_tool_results=2&1-compact_at=90"
+    query += "&1-always_keep_system_message_first=yes"
     fields = asked(admin_client, conversation, query)
     said = (
-        "The window was changed to at most 3 messages. It now evicts down to 70% of the limit. It now evicts whole "
-        "turns. It now clears old tool results, but keeps the last 2. A summary is now due at 90% of the limit. "
-        "2 messages were evicted."
+        "The window was changed to at most 3 messages. Now: a new system message comes first, evicts down to 70%, "
+        "whole turns, keeps only the last 2 tool results, a summary is due at 90%. 2 messages were evicted."
     )
     assert said in apply(admin_client, conversation, fields)
     assert settings_of(conversation) == ("messages", 3, 70, True, 2, 90)
+    assert conversation.always_keep_system_message_first
     query = "?1-window=tokens&1-limit=4000&1-low_water=100&1-whole_turns=no&1-keep_tool_results=&1-compact_at="
+    query += "&1-always_keep_system_message_first=no"
     apply(admin_client, conversation, asked(admin_client, conversation, query))
     assert settings_of(conversation) == ("tokens", 4000, 100, False, None, None)
+    assert not conversation.always_keep_system_message_first
     assert logged() == [
         said,
-        "The window was changed to at most 4000 tokens. It now evicts down to 100% of the limit. It now evicts message "
-        "by message. It no longer clears old tool results. No summary is made by itself any more. "
-        "0 messages were evicted.",
+        "The window was changed to at most 4000 tokens. Now: a new system message comes last, evicts down to 100%, "
+        "message by message, clears no tool results, no summary is due by itself. 0 messages were evicted.",
     ]
 
 

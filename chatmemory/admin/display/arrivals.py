@@ -11,18 +11,13 @@ from typing import Any
 
 from django.db.models import Min
 
-from chatmemory.core.entries import EvictionReason
+from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.models import Conversation, Message, Origin
 
 __all__ = ["Arrival", "arrivals", "came_when", "last_position", "placeholders"]
 
 # Reasons of messages that made room for another message, or were evicted together with one that did.
-_PUSHED_OUT = {
-    EvictionReason.WINDOW.value,
-    EvictionReason.ORPHAN.value,
-    EvictionReason.TOOL_CLEARED.value,
-    EvictionReason.REPLACED.value,
-}
+_PUSHED_OUT = EvictionReason.of(Cause.ROOM, Cause.PLACEHOLDER, Cause.SUCCESSOR)
 
 # Messages that one statement looks at to find where a version begins.
 _PROBES = 500
@@ -49,7 +44,7 @@ class Arrival:
 
 def came_when(conversation: Conversation, rows: list[Message]) -> dict[int, Arrival]:
     """Return the messages added in each version in which a row left to make room, or for a summary."""
-    reasons = {*_PUSHED_OUT, EvictionReason.SUMMARIZED.value}
+    reasons = {*_PUSHED_OUT, *EvictionReason.of(Cause.SUMMARY)}
     versions = {row.evicted_in for row in rows if row.eviction_reason in reasons and row.evicted_in}
     if not versions:
         return {}

@@ -7,7 +7,7 @@ from django.db.models.functions import Left
 
 from chatmemory.admin.display.message import LONGEST_SHOWN
 from chatmemory.conf import setting
-from chatmemory.database.batches import CHARS
+from chatmemory.database.reading import CHARS
 from chatmemory.models import Message
 
 __all__ = ["are_too_long", "read_bounded", "without_text"]

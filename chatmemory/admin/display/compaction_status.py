@@ -9,9 +9,8 @@ from typing import Any
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from chatmemory.admin.display.summaries import uses_summaries
-from chatmemory.database.clock import UtcNow
-from chatmemory.database.operations.compaction.due import is_full
-from chatmemory.database.operations.compaction.plan import uncovered
+from chatmemory.database.connections import UtcNow
+from chatmemory.database.operations.compaction import uncovered
 from chatmemory.models import Compaction, Conversation, Message, Origin
 
 __all__ = ["CompactionStatus"]
@@ -61,7 +60,7 @@ class CompactionStatus:
         return cls(
             is_used=conversation.compact_at is not None,
             latest=_latest(conversation),
-            may_be_due=conversation.compact_at is not None and (lacking > 0 or is_full(conversation)),
+            may_be_due=conversation.compact_at is not None and (lacking > 0 or conversation.is_full),
             uncovered=lacking,
             **_attempts(conversation, with_text=with_text),
         )

@@ -25,7 +25,7 @@ from chatmemory.admin.display.summaries import (
 )
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessageType
-from chatmemory.database.request import is_answer
+from chatmemory.database.reading import is_answer
 from chatmemory.models import Conversation, Message
 
 __all__ = ["TimelineEntry", "history_entries", "memory_entries"]

@@ -20,7 +20,7 @@ from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.position_ranges import position_ranges
 from chatmemory.admin.display.short_day import local_time, short_day
-from chatmemory.core.entries import EvictionReason
+from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.models import Conversation
 
 __all__ = ["EvictedGroup", "EvictedLast"]
@@ -31,7 +31,7 @@ _MOST_GROUPS = 4
 _FOR_ROOM = (EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value)
 
 # Each such change is an event of its own; messages that make room for others leave all day long.
-_IN_ONE_CHANGE = (EvictionReason.SUMMARIZED.value, EvictionReason.REWRITTEN.value, EvictionReason.CLEARED.value)
+_IN_ONE_CHANGE = EvictionReason.of(Cause.SUMMARY, Cause.SOMEBODY)
 
 
 @dataclass(frozen=True, kw_only=True)

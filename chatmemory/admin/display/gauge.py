@@ -9,7 +9,7 @@ from django.db.models import Case, F, PositiveBigIntegerField, When
 from django.utils.formats import number_format
 from django.utils.translation import gettext, ngettext
 
-from chatmemory.conf import default_model
+from chatmemory.conf import window_default
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.estimators import estimator_for, window_of
 from chatmemory.models import Conversation
@@ -22,7 +22,7 @@ def used_in_window() -> Case:
 
     The request overhead is that of the default model; other models differ by a token.
     """
-    request = Window(kind=WindowKind.TOKENS, limit=1, estimator=estimator_for(default_model())).overhead
+    request = Window(kind=WindowKind.TOKENS, limit=1, estimator=estimator_for(window_default("model"))).overhead
     return Case(
         When(window=WindowKind.TOKENS.value, retained_count__gt=0, then=F("retained_tokens") + request),
         When(window=WindowKind.TOKENS.value, then=F("retained_tokens")),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from chatmemory.core.messages import ChatMessageType
-from chatmemory.models import Conversation, Origin
+from chatmemory.models import STAND_INS, Conversation
 
 __all__ = ["MemoryMap"]
 
@@ -60,8 +60,6 @@ class MemoryMap:
         columns = ("position", "type", "token_count", "origin", "covers_to")
         rows = list(conversation.messages.retained().values_list(*columns))
         placeholders = {
-            position: stand
-            for position, *_, origin, stand in rows
-            if origin in (Origin.CLEARED, Origin.SUMMARY) and stand is not None
+            position: stand for position, *_, origin, stand in rows if origin in STAND_INS and stand is not None
         }
         return cls.of((row[:3] for row in rows), placeholders)

@@ -10,9 +10,7 @@ from chatmemory.admin.display.asked_memory import AskedMemory
 from chatmemory.admin.display.bounded_rows import are_too_long, read_bounded, without_text
 from chatmemory.admin.display.gauge import Gauge
 from chatmemory.admin.display.message import UNREADABLE
-from chatmemory.database.operations.try_window import fit_rows
-from chatmemory.database.prefix import fresh_rows, prefix_version_at
-from chatmemory.database.request import fresh_rows_of_request
+from chatmemory.database.reading import fresh_rows, fresh_rows_of_request, prefix_version_at
 from chatmemory.models import ORDER_STEP, Message, MessageQuerySet
 
 __all__ = ["PastRows", "found_once"]
@@ -45,7 +43,7 @@ class PastRows:
         if is_long or not (asked.is_now and Gauge.of(asked.conversation).is_over):
             return cls(asked=asked, rows=rows, is_long=is_long)
         try:
-            fit = {row.pk for row in fit_rows(asked.conversation).retained}
+            fit = {row.pk for row in asked.conversation.memory.fitted().retained}
         except UNREADABLE:
             return cls(asked=asked, rows=rows)  # it cannot be written in any format, and the page says why
         got = [row for row in rows if row.pk in fit]

@@ -18,7 +18,7 @@ from chatmemory.admin.display.past_rows import PastRows
 from chatmemory.admin.display.position_ranges import position_ranges
 from chatmemory.admin.display.strip import MOST_BARS, Strip
 from chatmemory.admin.display.timeline import MOST_SHOWN
-from chatmemory.database.request import ANSWERS, lost_with_answer
+from chatmemory.database.reading import ANSWERS, lost_with_answer
 from chatmemory.models import Conversation, Message, MessageQuerySet
 
 __all__ = ["AnswersAround", "answers_around", "shown_memory"]

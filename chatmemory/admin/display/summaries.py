@@ -14,9 +14,9 @@ from django.db.models.functions import Left
 from chatmemory.admin.display.message import ShownMessage, shown
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessageType
-from chatmemory.database.batches import CHARS
-from chatmemory.database.operations.compaction.plan import COVERABLE, EVICTED
-from chatmemory.models import Conversation, Message, Origin
+from chatmemory.database.operations.compaction import COVERABLE, EVICTED, TAKEN_IN
+from chatmemory.database.reading import CHARS
+from chatmemory.models import STAND_INS, Conversation, Message, Origin
 
 __all__ = ["MOST_COUNTED", "SummaryCard", "is_uncovered", "standing_for", "summary_cards", "uses_summaries"]
 
@@ -121,7 +121,7 @@ def _card(conversation: Conversation, row: Any, *, with_text: bool) -> SummaryCa
     covered = Q(
         position__range=(first, last),
         evicted_in__lte=row.added_in,
-        eviction_reason__in=[*EVICTED, EvictionReason.SUMMARIZED.value],
+        eviction_reason__in=TAKEN_IN,
     )
     covered &= COVERABLE
     counts: dict[str, Any] = {}
@@ -149,7 +149,7 @@ def _is_summary(row: Message) -> bool:
 
 def _is_coverable(row: Message) -> bool:
     """Return whether a row fulfils the condition ``COVERABLE``."""
-    return row.origin not in (Origin.CLEARED, Origin.SUMMARY) and row.type != ChatMessageType.SYSTEM.value
+    return row.origin not in STAND_INS and row.type != ChatMessageType.SYSTEM.value
 
 
 def _first_summaries(conversation: Conversation, rows: list[Message]) -> list[Message]:

@@ -15,7 +15,7 @@ from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.page_bounds import PER_PAGE, PageBounds
 from chatmemory.admin.display.summaries import uses_summaries
 from chatmemory.core.numbers import whole_number
-from chatmemory.database.operations.compaction.plan import uncovered
+from chatmemory.database.operations.compaction import uncovered
 from chatmemory.models import MAX_LIMIT, Conversation, Message, MessageQuerySet
 
 __all__ = ["MOST_SHOWN", "PER_PAGE", "Timeline", "place_to_go"]

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext, ngettext
 
 from chatmemory.admin.display.gauge import grouped
-from chatmemory.admin.display.window_words import SETTINGS
+from chatmemory.admin.display.window_words import SHOWN
 from chatmemory.conf import default_limit
 from chatmemory.core.entries import RESULTS_KEPT
 from chatmemory.core.window import WindowKind
@@ -31,7 +31,7 @@ class Preset:
 
 def present_settings(conversation: Conversation) -> dict[str, Any]:
     """Return the window that a conversation has: every setting that staff may change."""
-    return {name: getattr(conversation, name) for name in SETTINGS}
+    return {name: getattr(conversation, name) for name in SHOWN}
 
 
 def presets(conversation: Conversation) -> list[Preset]:

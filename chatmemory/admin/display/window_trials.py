@@ -16,10 +16,10 @@ from chatmemory.admin.display.window_presets import present_settings
 from chatmemory.admin.display.window_words import window_words
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import WindowKind
+from chatmemory.database.change import WindowTrial
 from chatmemory.database.estimators import window_of
-from chatmemory.database.operations.replay import MOST_AT_ONCE, Replay, replay
-from chatmemory.database.operations.try_window import WindowTrial
 from chatmemory.models import Conversation, Message
+from chatmemory.replaying import MOST_AT_ONCE, REPLAYED, Replay
 
 __all__ = ["ComparedWindow", "Evicted", "Outcome", "replayed"]
 
@@ -61,7 +61,7 @@ class ComparedWindow:
         """Return the window that a conversation has; ``cache`` is what was recorded."""
         return cls(
             name=gettext("Now"),
-            words=window_words(**present_settings(conversation)),
+            words=window_words(present_settings(conversation)),
             gauge=Gauge.of(conversation),
             messages=conversation.retained_count,
             tokens=conversation.retained_tokens,
@@ -77,7 +77,7 @@ class ComparedWindow:
         window = replace(window_of(conversation), kind=WindowKind(trial.window), limit=trial.limit)
         return cls(
             name=name,
-            words=window_words(**settings),
+            words=window_words(settings),
             gauge=Gauge.with_messages(window, len(trial.retained), trial.tokens),
             messages=len(trial.retained),
             tokens=trial.tokens,
@@ -171,11 +171,8 @@ def replayed(conversation: Conversation, windows: Sequence[dict[str, Any]]) -> l
     """
     if conversation.next_position > MOST_AT_ONCE:
         return [None] * (len(windows) + 1)
-    # A replay has the summaries that were made, and makes none.
-    variants: list[Any] = [
-        {name: value for name, value in settings.items() if name != "compact_at"} for settings in windows
-    ]
-    return [*replay(conversation, [None, *variants])]
+    variants: list[Any] = [{name: settings[name] for name in REPLAYED} for settings in windows]
+    return [*conversation.memory.replays([None, *variants])]
 
 
 def _by_reason(rows: list[Message]) -> list[Evicted]:

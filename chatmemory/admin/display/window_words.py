@@ -8,20 +8,33 @@ from django.utils.translation import gettext, ngettext
 
 from chatmemory.admin.display.gauge import Gauge, grouped
 from chatmemory.core.exceptions import PinnedTooMuchError
-from chatmemory.core.window import WindowKind
+from chatmemory.core.window import RULES, WindowKind
+from chatmemory.core.window_settings import SETTINGS
 
-__all__ = ["SETTINGS", "WAY", "bound_words", "pins_problem", "way_words", "window_words"]
+__all__ = [
+    "BOUND",
+    "SHOWN",
+    "WAY",
+    "bound_words",
+    "pins_problem",
+    "setting_words",
+    "way_words",
+    "window_words",
+]
 
-WAY = ("low_water", "whole_turns", "keep_tool_results")
-"""The names of the settings that say how a window evicts."""
+BOUND = ("window", "limit")
+"""The names of the settings that say how much fits."""
 
-SETTINGS = ("window", "limit", *WAY, "compact_at")
+SHOWN = tuple(name for name in SETTINGS if name != "model")
 """The names of the settings that staff may change."""
 
+WAY = tuple(name for name in SHOWN if name in RULES and name not in BOUND)
+"""The names of the settings that say what a window evicts."""
 
-def window_words(*, window: str, limit: int, **way: Any) -> str:
-    """Return the limit, and what is unusual about the way in which the window evicts, as a list in one line."""
-    return gettext(", ").join([bound_words(window, limit), *way_words(**way)])
+
+def window_words(settings: dict[str, Any]) -> str:
+    """Return the limit, and what is unusual about the other settings of :data:`SHOWN`, as a list in one line."""
+    return gettext(", ").join([bound_words(settings["window"], settings["limit"]), *way_words(settings)])
 
 
 def bound_words(window: str, limit: int) -> str:
@@ -33,27 +46,29 @@ def bound_words(window: str, limit: int) -> str:
     return words % {"limit": grouped(limit)}
 
 
-def way_words(
-    *, low_water: int, whole_turns: bool, keep_tool_results: int | None, compact_at: int | None = None
-) -> list[str]:
-    """Return what is unusual about the way in which messages leave; nothing if they leave as LangChain4j has them."""
-    words = []
-    if low_water != 100:
-        words.append(gettext("evicts down to %(percent)s%%") % {"percent": low_water})
-    if whole_turns:
-        words.append(gettext("whole turns"))
-    if keep_tool_results == 0:
-        words.append(gettext("clears old tool results"))
-    elif keep_tool_results is not None:
-        said = ngettext(
-            "keeps only the last tool result",
-            "keeps only the last %(count)s tool results",
-            keep_tool_results,
-        )
-        words.append(said % {"count": grouped(keep_tool_results)})
-    if compact_at is not None:
-        words.append(gettext("a summary is due at %(percent)s%%") % {"percent": compact_at})
-    return words
+def way_words(settings: dict[str, Any]) -> list[str]:
+    """Return what is unusual about the settings but for the bound; nothing if messages leave as in LangChain4j."""
+    return [
+        setting_words(name, settings[name])
+        for name in SHOWN
+        if name not in BOUND and settings[name] != SETTINGS[name].default
+    ]
+
+
+def setting_words(name: str, value: Any) -> str:
+    """Return what a setting makes a window do."""
+    setting = SETTINGS[name]
+    words = setting.words_for.get(value, setting.words)
+    shown = _value_words(value)
+    return gettext(words) % {"value": shown} if words else f"{gettext(setting.label)}: {shown}"
+
+
+def _value_words(value: Any) -> str:
+    if value is None:
+        return gettext("none")
+    if isinstance(value, bool):
+        return gettext("yes") if value else gettext("no")
+    return grouped(value) if isinstance(value, int) else str(value)
 
 
 def pins_problem(error: PinnedTooMuchError) -> str:

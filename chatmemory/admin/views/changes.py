@@ -37,7 +37,7 @@ def clear_memory(model_admin: Any, request: HttpRequest, object_id: str) -> Http
 
 
 def _clear(model_admin: Any, request: HttpRequest, conversation: Conversation) -> Change:
-    return logged(model_admin, request, conversation, conversation.memory.clear, _say_cleared)
+    return conversation.memory.clear(also=logged(model_admin, request, conversation, _say_cleared))
 
 
 def _say_cleared(change: Change) -> str:

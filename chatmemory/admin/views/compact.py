@@ -11,13 +11,10 @@ from functools import partial
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections, router, transaction
+from django.db import connections, transaction
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
-from django.utils import translation
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -25,13 +22,11 @@ from chatmemory.admin.display.compaction_status import CompactionStatus
 from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.message import UNREADABLE, unreadable
 from chatmemory.admin.views.base import conversation_or_404, conversation_page
-from chatmemory.admin.views.logged_change import back_to_timeline
+from chatmemory.admin.views.logged_change import back_to_timeline, logged
 from chatmemory.compaction import project_summarizer
 from chatmemory.core.summaries import Summarizer
 from chatmemory.database.change import Change
-from chatmemory.database.operations.compaction.lease import error_text
-from chatmemory.database.operations.compaction.plan import USUAL_KEEP, CompactionPlan, is_summarizable, uncovered
-from chatmemory.database.retry import retry
+from chatmemory.database.operations.compaction import USUAL_KEEP, CompactionPlan, error_text, is_summarizable, uncovered
 from chatmemory.models import Conversation, Message
 
 __all__ = ["compact", "without_transaction"]
@@ -137,17 +132,16 @@ def _summarise(
 
 
 def _log(model_admin: Any, request: HttpRequest, conversation: Conversation, say: Callable[[], str]) -> None:
-    database = router.db_for_write(Conversation, instance=conversation)
+    def log(change: Change) -> None:
+        # The log names it by its title, which may have been erased while the model worked.
+        row = change.conversation
+        row.refresh_from_db(using=row._state.db)
+        logged(model_admin, request, row, lambda _change: say())(change)
 
-    def log() -> None:
-        with transaction.atomic(using=database):
-            # The log names it by its title, which may have been erased while the model worked.
-            row = get_object_or_404(Conversation.objects.using(database).select_for_update(), pk=conversation.pk)
-            # All staff read the log, so it is not written in the language of the one who acts.
-            with translation.override(settings.LANGUAGE_CODE):
-                model_admin.log_change(request, row, say())
-
-    retry(database, log)
+    try:
+        conversation.memory.under_lock(log)
+    except Conversation.DoesNotExist as error:
+        raise Http404 from error
 
 
 def _say(change: Change, plan: CompactionPlan) -> str:

@@ -13,7 +13,8 @@ from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.memory_view import MemoryView
 from chatmemory.admin.display.strip import Strip
 from chatmemory.admin.display.timeline import Timeline, place_to_go
-from chatmemory.admin.display.window_words import WAY, bound_words, way_words
+from chatmemory.admin.display.window_presets import present_settings
+from chatmemory.admin.display.window_words import bound_words, way_words
 from chatmemory.admin.views.base import record_read
 from chatmemory.models import Conversation
 
@@ -46,7 +47,6 @@ def context(model_admin: Any, request: HttpRequest, conversation: Conversation) 
     # Bars have first words, also around a page whose own messages were not kept.
     if with_text and (has_messages or strip.bars):
         record_read(request, conversation)
-    way = {name: getattr(conversation, name) for name in (*WAY, "compact_at")}
     return {
         "title": str(conversation),
         "subtitle": None,
@@ -56,7 +56,7 @@ def context(model_admin: Any, request: HttpRequest, conversation: Conversation) 
         "gauge": Gauge.of(conversation),
         "strip": strip,
         "bound_words": bound_words(conversation.window, conversation.limit),
-        "way_words": way_words(**way),
+        "way_words": way_words(present_settings(conversation)),
         "status": CompactionStatus.read(conversation, with_text=with_text),
         "tools": Tools.of(model_admin, request, conversation),
         "may_pin": model_admin.has_act_permission(request, conversation),

@@ -18,9 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from chatmemory.admin.views.selection import MOST_LISTED, Selection
-from chatmemory.database import operations
 from chatmemory.database.retry import retry
-from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
 
 if TYPE_CHECKING:
@@ -56,7 +54,7 @@ class Erasing(ModelAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Conversation) -> None:
         """Erase a conversation, locked first, so that nobody adds to one that is half deleted."""
-        operations.erase(Target.of(obj))
+        obj.memory.erase()
 
     def delete_queryset(self, request: HttpRequest, queryset: Iterable[Conversation]) -> None:
         for conversation in queryset:

@@ -8,14 +8,11 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.db import router, transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import translation
 
 from chatmemory.database.change import Change
-from chatmemory.database.retry import retry
-from chatmemory.database.target import Target
 from chatmemory.models import WINDOW_SETTINGS, Conversation
 
 __all__ = ["ChangedMeanwhileError", "as_seen", "back_to_timeline", "logged", "state_of"]
@@ -31,13 +28,13 @@ def state_of(conversation: Conversation) -> str:
     return " ".join(map(str, (conversation.version, conversation.retained_tokens, *window)))
 
 
-def as_seen(conversation: Conversation, seen: str | None) -> Target:
-    """Return the target of a change that happens only if the conversation still is as it was ``seen``.
+def as_seen(seen: str | None) -> Callable[[Conversation], None]:
+    """Return the precondition of a change, that the conversation still is as it was ``seen``.
 
     Raises:
         ChangedMeanwhileError: raised by the change, if it is not.
     """
-    return Target.of(conversation, partial(_require_unchanged, seen))
+    return partial(_require_unchanged, seen)
 
 
 def _require_unchanged(seen: str | None, conversation: Conversation) -> None:
@@ -46,25 +43,17 @@ def _require_unchanged(seen: str | None, conversation: Conversation) -> None:
 
 
 def logged(
-    model_admin: Any,
-    request: HttpRequest,
-    conversation: Conversation,
-    act: Callable[[], Change],
-    say: Callable[[Change], str],
-) -> Change:
-    """Change a conversation and log the sentence of ``say``, if it is not empty: both, or neither."""
-    database = router.db_for_write(Conversation, instance=conversation)
+    model_admin: Any, request: HttpRequest, conversation: Conversation, say: Callable[[Change], str]
+) -> Callable[[Change], None]:
+    """Return what logs the sentence of ``say`` about a change in its transaction, if the sentence is not empty."""
 
-    def transact() -> Change:
-        with transaction.atomic(using=database):
-            change = act()
-            # All staff read the log, so it is not written in the language of the one who acts.
-            with translation.override(settings.LANGUAGE_CODE):
-                if said := say(change):
-                    model_admin.log_change(request, conversation, said)
-            return change
+    def log(change: Change) -> None:
+        # All staff read the log, so it is not written in the language of the one who acts.
+        with translation.override(settings.LANGUAGE_CODE):
+            if said := say(change):
+                model_admin.log_change(request, conversation, said)
 
-    return retry(database, transact)
+    return log
 
 
 def back_to_timeline(

@@ -17,9 +17,7 @@ from chatmemory.admin.views.base import conversation_or_404
 from chatmemory.admin.views.logged_change import back_to_timeline, logged
 from chatmemory.core.exceptions import PinnedTooMuchError
 from chatmemory.core.numbers import whole_number
-from chatmemory.database import operations
 from chatmemory.database.change import Change
-from chatmemory.database.target import Target
 from chatmemory.models import MAX_LIMIT, Conversation
 
 __all__ = ["change_pin"]
@@ -38,10 +36,10 @@ def change_pin(model_admin: Any, request: HttpRequest, object_id: str, *, act: L
     problem = _obstacle(conversation, position)
     if problem:
         return back(problem, level=messages.ERROR)
-    target = Target.of(conversation)
-    change = partial(operations.pin if act == "pin" else operations.unpin, target, position)
+    log = logged(model_admin, request, conversation, partial(_say, act=act, position=position))
+    change = conversation.memory.pin if act == "pin" else conversation.memory.unpin
     try:
-        done = logged(model_admin, request, conversation, change, partial(_say, act=act, position=position))
+        done = change(position, also=log)
     except Conversation.DoesNotExist as error:
         raise Http404 from error
     except PinnedTooMuchError as error:

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.translation import ngettext
 
-from chatmemory.database.batches import chunks
+from chatmemory.database.reading import chunks
 from chatmemory.models import Conversation
 
 __all__ = ["MOST_LISTED", "Selection"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from django import forms
@@ -21,10 +20,7 @@ from chatmemory.admin.views.logged_change import ChangedMeanwhileError, as_seen,
 from chatmemory.conf import setting
 from chatmemory.core.entries import RESULTS_KEPT, EvictionReason
 from chatmemory.core.messages import ChatMessageType, ToolExecutionResultMessage
-from chatmemory.database import operations
 from chatmemory.database.change import Change
-from chatmemory.database.operations.clear_tool_results import plan_clearing
-from chatmemory.database.sql.raw_rows import place_columns
 from chatmemory.models import MAX_LIMIT, Conversation
 
 __all__ = ["clear_tool_results"]
@@ -78,13 +74,12 @@ def clear_tool_results(model_admin: Any, request: HttpRequest, object_id: str) -
             context["form"] = form = ClearingForm.of(conversation, data, with_text=with_text)
             if form.is_valid():
                 if request.method == "POST":
-                    act = partial(
-                        operations.clear_tool_results,
-                        as_seen(conversation, request.POST.get("seen")),
-                        **form.cleaned_data,
-                    )
                     try:
-                        change = logged(model_admin, request, conversation, act, _say)
+                        change = conversation.memory.clear_tool_results(
+                            **form.cleaned_data,
+                            precondition=as_seen(request.POST.get("seen")),
+                            also=logged(model_admin, request, conversation, _say),
+                        )
                     except ChangedMeanwhileError:
                         conversation = conversation_or_404(model_admin, request, object_id, also="act")
                         context["has_changed"] = True
@@ -115,15 +110,14 @@ def _tools(conversation: Conversation) -> list[str]:
 
 
 def _outcome(conversation: Conversation, wanted: dict[str, Any], *, with_text: bool) -> dict[str, Any]:
-    planned = plan_clearing(conversation, **wanted)
-    tokens = {place_columns(entry.row)[0]: entry.cost for entry, _reason in planned.evicted}
+    tokens, freed = conversation.memory.try_clearing(**wanted)
     leaving = conversation.messages.filter(position__in=list(tokens)[:MOST_SHOWN]).order_by("position")
     rows = read_bounded(leaving) if with_text else list(without_text(leaving))
     for row in rows:
         row.eviction_reason = EvictionReason.TOOL_CLEARED.value
     return {
         "leaving": len(tokens),
-        "freed": sum(tokens.values()) - sum(entry.cost for entry in planned.placeholders),
+        "freed": freed,
         "entries": memory_entries(rows, MemoryMap.of(()), with_text=with_text),
         "left_out": len(tokens) - len(rows),
         "seen": state_of(conversation) if tokens else "",

@@ -22,9 +22,10 @@ from chatmemory.admin.views.window_change import apply_window
 from chatmemory.admin.views.window_form import WindowForm, as_fields, window_forms
 from chatmemory.conf import setting
 from chatmemory.core.exceptions import PinnedTooMuchError
-from chatmemory.database.operations.replay import MOST_AT_ONCE
-from chatmemory.database.operations.try_window import MemoryToTry, WindowTrial
+from chatmemory.database.change import WindowTrial
+from chatmemory.database.operations.try_window import MemoryToTry
 from chatmemory.models import Conversation, WindowSettings
+from chatmemory.replaying import MOST_AT_ONCE
 
 __all__ = ["show"]
 
@@ -170,8 +171,8 @@ def _outcome(
     return {
         "outcome": outcome,
         "tried": wanted.name,
-        "before": window_words(**present_settings(conversation)),
-        "after": window_words(**wanted.settings),
+        "before": window_words(present_settings(conversation)),
+        "after": window_words(wanted.settings),
         "is_same": is_same,
         "may_apply": not is_same and model_admin.has_act_permission(request, conversation),
         "keeps_history": setting("KEEP_HISTORY"),

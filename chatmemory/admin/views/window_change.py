@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from chatmemory.admin.display.window_presets import present_settings
+from chatmemory.admin.display.window_words import BOUND, SHOWN, setting_words
 from chatmemory.admin.views.logged_change import as_seen, back_to_timeline, logged
 from chatmemory.core.window import WindowKind
-from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.models import Conversation
 
@@ -31,8 +31,8 @@ def apply_window(
         TypeError, ValueError: a message cannot be read.
     """
     say = partial(_say_window, before=present_settings(conversation), wanted=wanted)
-    act = partial(operations.set_window, as_seen(conversation, request.POST.get("seen")), **wanted)
-    change = logged(model_admin, request, conversation, act, say)
+    log = logged(model_admin, request, conversation, say)
+    change = conversation.memory.set_window(precondition=as_seen(request.POST.get("seen")), also=log, **wanted)
     return back_to_timeline(model_admin, request, conversation, say(change))
 
 
@@ -51,28 +51,9 @@ def _say_window(change: Change, *, before: dict[str, Any], wanted: dict[str, Any
             wanted["limit"],
         )
     said = [changed % {"limit": wanted["limit"]}]
-    said += [
-        _say_way(name, value)
-        for name, value in wanted.items()
-        if name not in ("window", "limit") and value != before[name]
-    ]
+    new = [setting_words(name, wanted[name]) for name in SHOWN if name not in BOUND and wanted[name] != before[name]]
+    if new:
+        said.append(_("Now: %(words)s.") % {"words": _(", ").join(new)})
     count = len(change.evicted)
     evicted = ngettext("%(count)s message was evicted.", "%(count)s messages were evicted.", count)
     return " ".join([*said, evicted % {"count": count}])
-
-
-def _say_way(name: str, value: Any) -> str:
-    match name, value:
-        case "low_water", percent:
-            return _("It now evicts down to %(percent)s%% of the limit.") % {"percent": percent}
-        case "whole_turns", True:
-            return _("It now evicts whole turns.")
-        case "whole_turns", _:
-            return _("It now evicts message by message.")
-        case "compact_at", None:
-            return _("No summary is made by itself any more.")
-        case "compact_at", percent:
-            return _("A summary is now due at %(percent)s%% of the limit.") % {"percent": percent}
-        case _, None:
-            return _("It no longer clears old tool results.")
-    return _("It now clears old tool results, but keeps the last %(count)s.") % {"count": value}

@@ -6,62 +6,25 @@ from typing import Any
 
 from django import forms
 from django.http import QueryDict
+from django.utils.text import capfirst
 from django.utils.translation import gettext
-from django.utils.translation import gettext_lazy as _
 
 from chatmemory.admin.display.window_presets import present_settings
-from chatmemory.admin.display.window_words import WAY
-from chatmemory.models import MAX_LIMIT, WINDOWS, Conversation
+from chatmemory.admin.display.window_words import BOUND, SHOWN, WAY, setting_words
+from chatmemory.core.window_settings import SETTINGS, Kind, Setting
+from chatmemory.models import MAX_LIMIT, Conversation
 
 __all__ = ["WindowForm", "as_fields", "window_forms"]
 
 _MOST_WINDOWS = 3
-_BOUND = ("window", "limit")
-
-# Not a box to tick: one that is not ticked cannot be told from one that the address does not name.
-_UNITS = [("no", _("message by message")), ("yes", _("whole turns"))]
 
 
 class WindowForm(forms.Form):
     """A window. Its number on the page is the prefix of its fields."""
 
-    window = forms.ChoiceField(label=_("Window"), choices=WINDOWS)
-    limit = forms.IntegerField(label=_("Limit"), min_value=1, max_value=MAX_LIMIT)
-    low_water = forms.IntegerField(
-        label=_("Low-water mark, in percent"),
-        min_value=1,
-        max_value=100,
-        help_text=_(
-            "A full window evicts down to this percent of its limit, so that it is a while until it is full again. "
-            "100: it evicts only as much as needed."
-        ),
-    )
-    whole_turns = forms.TypedChoiceField(
-        label=_("Evict"),
-        choices=_UNITS,
-        coerce=lambda value: value == "yes",
-        help_text=_("A turn is a user message with everything that follows it before the next one."),
-    )
-    keep_tool_results = forms.IntegerField(
-        label=_("Keep tool results"),
-        required=False,
-        min_value=0,
-        max_value=MAX_LIMIT,
-        help_text=_(
-            "How many tool results stay when the window is full. Older ones give way to short placeholders, if that "
-            "saves tokens. Empty: none does."
-        ),
-    )
-    compact_at = forms.IntegerField(
-        label=_("Summarise at, in percent"),
-        required=False,
-        min_value=1,
-        max_value=100,
-        help_text=_(
-            "From this percent of the limit on a summary of older turns is due. It takes their place in the memory. "
-            "Empty: none is made by itself."
-        ),
-    )
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields |= {name: _field(SETTINGS[name]) for name in SHOWN}
 
     @property
     def number(self) -> int:
@@ -76,22 +39,40 @@ class WindowForm(forms.Form):
     @property
     def bound(self) -> list[forms.BoundField]:
         """The fields that say how much fits."""
-        return [self[name] for name in _BOUND]
+        return [self[name] for name in BOUND]
 
     @property
     def way(self) -> list[forms.BoundField]:
-        """The fields that say how it evicts."""
+        """The fields that say what it evicts."""
         return [self[name] for name in WAY]
 
     @property
     def summaries(self) -> list[forms.BoundField]:
-        """The fields that say when older turns are summarised."""
-        return [self["compact_at"]]
+        """The other fields: when older turns are summarised."""
+        return [self[name] for name in SHOWN if name not in BOUND + WAY]
 
     @property
     def values(self) -> dict[str, Any]:
         """The values of the fields, by their names on the page."""
         return {field.html_name: "" if field.value() is None else field.value() for field in self}
+
+
+def _field(setting: Setting) -> forms.Field:
+    name = capfirst(gettext(setting.label))
+    if setting.kind is Kind.PERCENT:
+        name = gettext("%(label)s, in percent") % {"label": name}
+    told: dict[str, Any] = {"label": name, "help_text": gettext(setting.help), "required": not setting.null}
+    match setting.kind:
+        case Kind.CHOICE:
+            choices = [(value, gettext(label)) for value, label in setting.choices.items()]
+            return forms.ChoiceField(choices=choices, **told)
+        case Kind.FLAG:
+            # Not a box to tick: one that is not ticked cannot be told from one that the address does not name.
+            choices = [(_as_value(value), setting_words(setting.name, value)) for value in (False, True)]
+            return forms.TypedChoiceField(choices=choices, coerce=lambda value: value == _as_value(True), **told)
+        case Kind.TEXT:
+            return forms.CharField(max_length=setting.most, **told)
+    return forms.IntegerField(min_value=setting.least, max_value=setting.most or MAX_LIMIT, **told)
 
 
 def as_fields(settings: dict[str, Any], number: int) -> dict[str, str]:
@@ -118,7 +99,7 @@ def _window_form(conversation: Conversation, data: QueryDict, number: int) -> Wi
         present[limit] = ""
     prefix = str(number)
     if is_filled:
-        as_it_is = {name: value for name, value in present.items() if name.partition("-")[2] not in _BOUND}
+        as_it_is = {name: value for name, value in present.items() if name.partition("-")[2] not in BOUND}
         return WindowForm(as_it_is | data.dict(), prefix=prefix)
     form = WindowForm(initial={name.partition("-")[2]: value for name, value in present.items()}, prefix=prefix)
     if number > 1:
