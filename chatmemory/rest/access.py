@@ -7,13 +7,13 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.utils.module_loading import import_string
-from rest_framework.exceptions import NotAuthenticated, NotFound
+from rest_framework.exceptions import NotAuthenticated
 from rest_framework.request import Request
 
 from chatmemory import staff
 from chatmemory.conf import setting
 from chatmemory.models import Conversation, ConversationQuerySet
-from chatmemory.rest.problems import invalid
+from chatmemory.rest.problems import NotFound, invalid
 from chatmemory.staff import Act
 
 __all__ = [
@@ -53,7 +53,8 @@ def require(request: Request, *acts: Act) -> None:
     for act in acts:
         if not (getattr(user, "is_staff", False) and staff.may(user, act)):
             raise NotFound(
-                f"Not found. Here ?owner= needs a member of staff with the permission {staff.permission(act)}."
+                "Not found. Here ?owner= needs a member of staff with the permission %(permission)s.",
+                permission=staff.permission(act),
             )
 
 

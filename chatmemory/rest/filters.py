@@ -1,21 +1,29 @@
-"""The filters of the lists. The parameter ``owner`` is checked in :mod:`chatmemory.rest.access`."""
+"""The filters, orders and pages of the lists. The parameter ``owner`` is checked in :mod:`chatmemory.rest.access`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC
+from itertools import accumulate, takewhile
 from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db.models import Exists, OuterRef, Q
-from django.utils.timezone import make_naive
+from django.utils.dateparse import parse_datetime
+from django.utils.timezone import is_aware, make_naive
 from django_filters import rest_framework as filters
 from django_filters.fields import IsoDateTimeField
+from rest_framework.exceptions import NotFound
 from rest_framework.filters import OrderingFilter
+from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 
+from chatmemory.conf import setting
+from chatmemory.core.numbers import whole_number
 from chatmemory.database.operations.compaction import UNCOVERED
+from chatmemory.database.reading import CHARS
 from chatmemory.models import (
     EVICTION_REASONS,
     LONGEST_SEARCH,
@@ -29,11 +37,18 @@ from chatmemory.models import (
     MessageQuerySet,
     Origin,
 )
-from chatmemory.models.names import kept_names
+from chatmemory.models.conversation_names import kept_names
 from chatmemory.rest.access import one_owner
 from chatmemory.rest.problems import invalid
 
-__all__ = ["WORD_FILTERS", "ConversationFilter", "MessageFilter", "StrictOrderingFilter"]
+__all__ = [
+    "WORD_FILTERS",
+    "ConversationFilter",
+    "ConversationPagination",
+    "MessageFilter",
+    "MessagePagination",
+    "StrictOrderingFilter",
+]
 
 WORD_FILTERS = ("search", "metadata_key")
 """The filters whose results tell what messages or metadata say."""
@@ -76,7 +91,7 @@ class _FlagField(forms.Field):
         if value in self.empty_values:
             return None
         if str(value).lower() not in {"true", "false"}:
-            raise forms.ValidationError("expected true or false")
+            raise forms.ValidationError("expected true or false", code="invalid")
         return str(value).lower() == "true"
 
 
@@ -188,7 +203,73 @@ class StrictOrderingFilter(OrderingFilter):
         wanted = list(fields)
         for field in wanted:
             if field not in offered:
-                raise invalid(self.ordering_param, f"expected one of {', '.join(offered)}, got {field[:100]!r}")
+                raise invalid(
+                    self.ordering_param,
+                    "expected one of %(choices)s, got %(got)s",
+                    code="invalid_choice",
+                    choices=offered,
+                    got=repr(field[:100]),
+                )
         if "position" in view.ordering_fields or not wanted:
             return wanted
         return [*wanted, "-id" if wanted[0].startswith("-") else "id"]  # for those of the same moment
+
+
+class _Pagination(CursorPagination):
+    page_size_query_param = "page_size"
+    offset_cutoff = MAX_LIMIT  # any number of rows may have one timestamp, after an import say
+
+    def get_page_size(self, request: Request) -> int:
+        asked = request.query_params.get(self.page_size_query_param)
+        if asked is None:
+            return int(setting("PAGE_SIZE"))
+        size = whole_number(asked)
+        if not size:
+            raise invalid("page_size", "expected a whole number above zero")
+        most: int = setting("MAX_PAGE_SIZE")
+        return min(size, most)
+
+    def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
+        try:
+            return super().paginate_queryset(queryset, request, view)
+        except (NotFound, ValueError, OverflowError, ValidationError) as error:  # forged: the field cannot read it
+            if self.cursor_query_param not in request.query_params:
+                raise
+            raise invalid("cursor", "not a cursor of this list; follow next and previous, or leave it out") from error
+
+
+class ConversationPagination(_Pagination):
+    """Last active first."""
+
+    ordering = ("-updated_at", "-id")
+
+    def decode_cursor(self, request: Request) -> Any:
+        cursor = super().decode_cursor(request)
+        if cursor is not None and cursor.position is not None:
+            moment = parse_datetime(str(cursor.position))
+            if moment is None or is_aware(moment) != settings.USE_TZ:
+                raise ValueError("the position is no moment")
+        return cursor
+
+
+class MessagePagination(_Pagination):
+    """Messages in the order said, or with ``?ordering=-position`` newest first.
+
+    A page has at most ``MAX_PAGE_CHARS`` characters, however many messages were asked for, but at least one message.
+    """
+
+    ordering = "position"
+    _most_messages: int | None = None
+
+    def get_page_size(self, request: Request) -> int:
+        return self._most_messages or super().get_page_size(request)
+
+    def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
+        # The lengths say where the page ends, so the texts of other messages need not be read.
+        lengths = queryset.only("position", "conversation").annotate(chars=CHARS)
+        page = super().paginate_queryset(lengths, request, view)
+        if self.cursor is not None and self.cursor.reverse:
+            page = page[::-1]  # a previous page is read backwards, so it is cut at its beginning
+        fitting = takewhile(lambda total: total <= setting("MAX_PAGE_CHARS"), accumulate(row.chars for row in page))
+        self._most_messages = max(1, len([*fitting]))
+        return super().paginate_queryset(queryset.defer("native"), request, view)

@@ -85,7 +85,8 @@ def precondition(
         exists = conversation.version > 0 or not may_be_new
         if only_new and exists:
             raise PreconditionFailed(
-                "It exists already, and If-None-Match: * asks that it does not.", version=conversation.version
+                "It exists already, and If-None-Match: * asks that it does not.",
+                members={"version": conversation.version},
             )
         version = f'"{conversation.version}"'
         current = tag_of(conversation) if tag_of else version
@@ -93,9 +94,7 @@ def precondition(
             exists if tag == "*" else tag == version or (tag if tag_of else _version(tag)) == current for tag in tags
         ):
             raise PreconditionFailed(
-                "It was changed since you read it. Read it again, and decide whether you still want this.",
-                version=conversation.version,
-                etag=current,
+                members={"version": conversation.version, "etag": current},
             )
 
     return check

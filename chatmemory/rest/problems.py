@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from datetime import datetime
+from http import HTTPStatus
 from itertools import islice
 from typing import Any
 
@@ -13,39 +14,45 @@ from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
 from django.db import DatabaseError
 from django.db.models import ProtectedError, RestrictedError
 from django.http import Http404, UnreadablePostError
-from rest_framework import status
-from rest_framework.exceptions import APIException, NotFound, ParseError, PermissionDenied, ValidationError
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
+from rest_framework import exceptions, status
+from rest_framework.exceptions import APIException, ErrorDetail, ParseError, PermissionDenied, ValidationError
 from rest_framework.fields import DateTimeField
 from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import exception_handler
 
 from chatmemory.core.exceptions import (
+    CodedError,
     IdempotencyConflictError,
     InvalidMessageError,
+    MemoryTooLargeError,
     NotRetainedError,
     PinnedTooMuchError,
     UnusableSummaryError,
 )
-from chatmemory.database.errors import is_unavailable, lacks_migration
+from chatmemory.database.connections import is_unavailable, lacks_migration
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.models import Conversation
-from chatmemory.rest.status_titles import status_title
-from chatmemory.rest.translation import translated
 
 __all__ = [
     "PROBLEM_JSON",
+    "TITLES",
     "Conflict",
     "Covered",
     "IdempotencyConflict",
+    "InUse",
     "LengthRequired",
     "MemoryTooLarge",
     "NoSummarizer",
     "NotExpressible",
+    "NotFound",
     "NotMigrated",
     "NotRetained",
     "PinnedTooMuch",
     "PreconditionFailed",
+    "Problem",
     "SummarizerFailed",
     "TooLarge",
     "Unavailable",
@@ -56,161 +63,211 @@ __all__ = [
 
 PROBLEM_JSON = "application/problem+json"
 
+_TYPE = "urn:chatmemory:problem:"
+
 # Errors quote what was sent, which may be long. These lengths still show what it was and what is expected.
 _LONGEST_PLACE = 300
 _LONGEST_DETAIL = 600
 _MOST_PLACES = 50
 
+# The last two as RFC 9110 has them; Python has had them so since 3.13.
+TITLES = {each.value: each.phrase for each in HTTPStatus} | {413: "Content Too Large", 422: "Unprocessable Content"}
+
 _logger = logging.getLogger("chatmemory.rest")
 
 
+class _CodeOf(str):
+    """The code of an error, with that error. DRF makes new details of those that it is given, and keeps their codes."""
+
+    error: CodedError
+
+
 class Problem(APIException):
-    """An error with its own ``type``, so that a client can tell it from other errors with the same status."""
+    """An error of this API, with a message that is translated for the answer."""
 
-    type = "about:blank"
+    code: str
+    """Which error it is, for programs."""
 
-    def __init__(self, detail: str, **members: Any) -> None:
+    message = ""
+    """The template of what is wrong, and what to do, unless the error is raised with another."""
+
+    def __init__(
+        self, message: str | CodedError = "", /, *, members: dict[str, Any] | None = None, **params: Any
+    ) -> None:
         """
         Args:
-            detail: what is wrong, and what to do.
-            members: more of it, for programs.
+            message: another template; or an error that has one.
+            members: more members of the problem, for programs.
+            params: the values of the template's placeholders.
         """
-        super().__init__(detail)
-        self.members = members
+        error = message if isinstance(message, CodedError) else CodedError(message or self.message, **params)
+        self.members = members or {}
+        super().__init__(_detail(self.code, error))
+
+    @property
+    def type(self) -> str:
+        """The ``type`` of RFC 9457: the code as a URN."""
+        return _TYPE + self.code.replace("_", "-")
+
+
+class NotFound(Problem):
+    """There is none, or the user has no access to it."""
+
+    status_code = status.HTTP_404_NOT_FOUND
+    code = "not_found"
+    message = _("You have no such conversation.")
+    type = "about:blank"
 
 
 class NotRetained(Problem):
     """The message is not in the memory."""
 
     status_code = status.HTTP_400_BAD_REQUEST
-    type = "urn:chatmemory:problem:not-retained"
+    code = "not_retained"
 
 
 class PinnedTooMuch(Problem):
     """Pinned messages take, or would take, more than half of the window."""
 
     status_code = status.HTTP_400_BAD_REQUEST
-    type = "urn:chatmemory:problem:pinned-too-much"
+    code = "pinned_too_much"
 
 
 class Conflict(Problem):
     """The request conflicts with the stored data."""
 
     status_code = status.HTTP_409_CONFLICT
-    type = "urn:chatmemory:problem:memory-id-taken"
+    code = "memory_id_taken"
+    message = "There is a conversation with the memory_id %(memory_id)s already. Use it, or take another ID."
+
+
+class InUse(Problem):
+    """Other data of the site refer to the conversation, and keep it from being deleted."""
+
+    status_code = status.HTTP_409_CONFLICT
+    code = "in_use"
+    message = "Other data of this site need it: %(why)s"
+    type = "about:blank"
 
 
 class Covered(Problem):
     """A summary stands for these messages already."""
 
     status_code = status.HTTP_409_CONFLICT
-    type = "urn:chatmemory:problem:already-summarized"
+    code = "already_summarized"
 
 
 class NoSummarizer(Problem):
     """The project has nothing that writes summaries."""
 
     status_code = status.HTTP_409_CONFLICT
-    type = "urn:chatmemory:problem:no-summarizer"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "This site has no summarizer. Send a summary of your own, with through and text; or have "
-            'CHATMEMORY["SUMMARIZER"] set on the server.'
-        )
+    code = "no_summarizer"
+    message = (
+        "This site has no summarizer. Send a summary of your own, with through and text; or have "
+        'CHATMEMORY["SUMMARIZER"] set on the server.'
+    )
 
 
 class PreconditionFailed(Problem):
     """The resource is not what ``If-Match`` says."""
 
     status_code = status.HTTP_412_PRECONDITION_FAILED
-    type = "urn:chatmemory:problem:version-moved"
+    code = "version_moved"
+    message = "It was changed since you read it. Read it again, and decide whether you still want this."
 
 
 class LengthRequired(Problem):
     """The body comes in chunks."""
 
     status_code = status.HTTP_411_LENGTH_REQUIRED
+    code = "length_required"
+    message = "Send the body with a Content-Length, not in chunks."
+    type = "about:blank"
 
 
 class TooLarge(Problem):
     """The body is larger than a setting allows."""
 
     status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
-    type = "urn:chatmemory:problem:too-large"
+    code = "too_large"
+    message = "%(count)s messages; at most %(most)s are taken at once."
 
 
-class MemoryTooLarge(TooLarge):
+class MemoryTooLarge(Problem):
     """The memory is, or would be, larger than settings allow."""
 
-    type = "urn:chatmemory:problem:memory-too-large"
+    status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
+    code = "memory_too_large"
 
 
 class IdempotencyConflict(Problem):
     """The idempotency key came before, with another request."""
 
     status_code = status.HTTP_422_UNPROCESSABLE_ENTITY
-    type = "urn:chatmemory:problem:idempotency-key-reused"
+    code = "idempotency_key_reused"
 
 
 class SummarizerFailed(Problem):
     """The project's summarizer raised, or its text cannot take the place of the messages."""
 
     status_code = status.HTTP_502_BAD_GATEWAY
-    type = "urn:chatmemory:problem:summarizer-failed"
+    code = "summarizer_failed"
+    message = "The summarizer failed, and nothing was changed: %(why)s."
 
     def __init__(self, error: Exception, retry_at: datetime | None) -> None:
         # An exception of the project's may name hosts and keys.
-        why = str(error) if isinstance(error, UnusableSummaryError) else type(error).__name__
-        moment = None if retry_at is None else DateTimeField().to_representation(retry_at)
-        if moment is None:
-            detail = f"The summarizer failed, and nothing was changed: {why}."
-        else:
-            detail = (
-                f"The summarizer failed, and nothing was changed: {why}. "
-                f"Unless you ask for it, it is not tried again before {moment}."
-            )
-        super().__init__(detail, retry_at=moment)
+        params: dict[str, Any] = {"why": error if isinstance(error, UnusableSummaryError) else type(error).__name__}
+        message = self.message
+        moment = None
+        if retry_at is not None:
+            params["moment"] = moment = DateTimeField().to_representation(retry_at)
+            message += " Unless you ask for it, it is not tried again before %(moment)s."
+        super().__init__(message, members={"retry_at": moment}, **params)
 
 
 class NotExpressible(Problem):
     """The format that was asked for has no place for a message."""
 
     status_code = status.HTTP_406_NOT_ACCEPTABLE
-    type = "urn:chatmemory:problem:not-expressible"
+    code = "not_expressible"
+    message = "%(problem)s; ask for format=langchain4j"
 
 
 class Unavailable(Problem):
     """The database does not answer."""
 
     status_code = status.HTTP_503_SERVICE_UNAVAILABLE
-    type = "urn:chatmemory:problem:database-unavailable"
+    code = "database_unavailable"
+    # The connection may have been lost after the commit, so the change may have been made.
+    message = _(
+        "The database does not answer, or is too busy. Try again: if it made the change all the same, the same "
+        "Idempotency-Key does not make it twice."
+    )
     wait = 1
-
-    def __init__(self) -> None:
-        # The connection may have been lost after the commit, so the change may have been made.
-        super().__init__(
-            "The database does not answer, or is too busy. Try again: if it made the change all the same, the same "
-            "Idempotency-Key does not make it twice."
-        )
 
 
 class NotMigrated(Problem):
     """The database lacks a table or a column of this version of the app."""
 
     status_code = status.HTTP_500_INTERNAL_SERVER_ERROR
-    type = "urn:chatmemory:problem:not-migrated"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The database lacks a table or a column. On the server, run: python manage.py migrate. "
-            "The server's log says what is missing."
-        )
+    code = "not_migrated"
+    message = _(
+        "The database lacks a table or a column. On the server, run: python manage.py migrate. "
+        "The server's log says what is missing."
+    )
 
 
-def invalid(place: str, problem: str) -> ValidationError:
-    """Return a 400 about one place of the body, one parameter or one header."""
-    return ValidationError({place: [problem]})
+def invalid(place: str, problem: str | CodedError, /, *, code: str | None = None, **params: Any) -> ValidationError:
+    """Return a 400 about one value of the body, one parameter or one header.
+
+    Args:
+        place: the path to it. Empty for the whole, and for the field that a method of a serializer validates.
+        problem: the template of what is wrong, and what is expected; or an error that has one.
+        code: one of :data:`~chatmemory.core.exceptions.CODES`.
+        params: the values of the template's placeholders.
+    """
+    error = problem if isinstance(problem, CodedError) else CodedError(problem, code=code, **params)
+    return ValidationError({place: [_detail(error.code, error)]})
 
 
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
@@ -224,38 +281,52 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
 
 
 def problem_body(error: APIException) -> dict[str, Any]:
-    """Return the problem details of an error, in the active language."""
-    places = list(islice(_places(error.detail), _MOST_PLACES)) if isinstance(error, ValidationError) else []
-    return {
-        "type": getattr(error, "type", "urn:chatmemory:problem:invalid" if places else "about:blank"),
-        "title": status_title(error.status_code),
-        "status": error.status_code,
-        "detail": _detail(error, places),
-        **({"errors": places} if places else {}),
-        **getattr(error, "members", {}),
-    }
+    """Return the problem details of an error, in the active language.
+
+    Only errors of this app are translated here. Others have the text that they were raised with.
+    """
+    detail: Any = error.detail
+    members = getattr(error, "members", {})  # a project's errors may have them, and a type, too
+    if isinstance(error, ValidationError):
+        errors = [
+            {"place": _shown(place, _LONGEST_PLACE), **_told(each, error, _LONGEST_DETAIL)}
+            for place, each in islice(_places(detail), _MOST_PLACES)
+        ]
+        said = [f"{each['place']}: {each['detail']}" if each["place"] else each["detail"] for each in errors]
+        whole = "; ".join(said) or str(error.default_detail)
+        told = {"code": "invalid", "detail": _shown(whole, 2 * _LONGEST_DETAIL), "params": {}}
+        of = getattr(error, "type", f"{_TYPE}invalid")
+        return {"type": of, **_status(error), **told, "errors": errors, **members}
+    if isinstance(detail, dict) and "detail" in detail:  # as DRF answers it
+        detail = detail["detail"]
+    if isinstance(detail, (dict, list)):
+        detail = "; ".join(str(each) for _place, each in _places(detail)) or error.default_detail
+    told = _told(detail, error, 2 * _LONGEST_DETAIL)
+    return {"type": getattr(error, "type", "about:blank"), **_status(error), **told, **members}
 
 
 def _as_api_exception(error: Exception) -> Exception:
     match error:
         case InvalidMessageError():
-            return invalid(error.place, error.problem)
+            return invalid(error.place, error)
         case NotRetainedError():
-            return NotRetained(str(error))
+            return NotRetained(error)
         case PinnedTooMuchError():
-            return PinnedTooMuch(str(error))
+            return PinnedTooMuch(error)
+        case MemoryTooLargeError():
+            return MemoryTooLarge(error)
         case IdempotencyConflictError():
-            return IdempotencyConflict(str(error))
+            return IdempotencyConflict(error)
         case UnsupportedContentError():
-            return NotExpressible(f"{error}; ask for format=langchain4j")
+            return NotExpressible(problem=error)
         case Conversation.DoesNotExist():
-            return NotFound()
+            return exceptions.NotFound()
         case Http404():
-            return NotFound(str(error) or None)
+            return exceptions.NotFound(str(error) or None)
         case DjangoPermissionDenied():
             return PermissionDenied(str(error) or None)
         case ProtectedError() | RestrictedError():
-            return Conflict(f"Other data of this site need it: {error.args[0]}", type="about:blank")
+            return InUse(why=str(error.args[0]))
         case DatabaseError() if lacks_migration(error):
             _logger.error("A request failed because the database lacks a migration", exc_info=error)
             return NotMigrated()
@@ -263,34 +334,61 @@ def _as_api_exception(error: Exception) -> Exception:
             _logger.error("A request failed for the database", exc_info=error)
             return Unavailable()
         case RequestDataTooBig():
-            return TooLarge(str(error))
+            return TooLarge("%(why)s", why=str(error))
         case SuspiciousOperation() | BadRequest() | UnreadablePostError():
             return ParseError("The request cannot be read.")
     return error
 
 
-def _places(detail: Any, place: str = "") -> Iterator[dict[str, str]]:
+def _places(detail: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Return the paths and texts in the detail of DRF's ``ValidationError``."""
     if isinstance(detail, dict):
         for key, value in detail.items():
-            here = "" if key == api_settings.NON_FIELD_ERRORS_KEY else str(key)
-            yield from _places(value, f"{place}.{here}" if place and here else place or here)
+            if isinstance(key, int):  # of an item
+                here = f"{place}[{key}]"
+            elif key in ("", api_settings.NON_FIELD_ERRORS_KEY):
+                here = place
+            else:
+                here = f"{place}.{key}" if place else str(key)
+            yield from _places(value, here)
     elif isinstance(detail, list):
-        for value in detail:
-            yield from _places(value, place)
+        for index, value in enumerate(detail):  # of errors; or of the details of each item
+            yield from _places(value, f"{place}[{index}]" if isinstance(value, (dict, list)) else place)
     else:
-        yield {"place": _cut(place, _LONGEST_PLACE), "detail": translated(_cut(str(detail), _LONGEST_DETAIL))}
+        yield place, detail
 
 
-def _detail(error: APIException, places: list[dict[str, str]]) -> str:
-    if places:
-        whole = "; ".join(f"{each['place']}: {each['detail']}" if each["place"] else each["detail"] for each in places)
+def _detail(code: str, error: CodedError) -> ErrorDetail:
+    kept = _CodeOf(code)
+    kept.error = error
+    return ErrorDetail(str(error), kept)
+
+
+def _status(error: APIException) -> dict[str, Any]:
+    return {"title": TITLES.get(error.status_code, "Error"), "status": error.status_code}
+
+
+def _told(detail: Any, raised: APIException, most: int) -> dict[str, Any]:
+    code = getattr(detail, "code", None) or raised.default_code
+    if isinstance(code, _CodeOf):
+        text, params = code.error.text(gettext), code.error.params
     else:
-        detail = error.detail
-        said = str(detail.get("detail", detail) if isinstance(detail, dict) else detail)
-        whole = translated(_cut(said, 2 * _LONGEST_DETAIL))
-    return _cut(whole, 2 * _LONGEST_DETAIL)
+        text, params = str(detail), {}
+    return {
+        "code": _shown(str(code), _LONGEST_PLACE),
+        "detail": _shown(text, most),
+        "params": {name: _plain(value, most) for name, value in params.items()},
+    }
 
 
-def _cut(text: str, most: int) -> str:
-    """Return ``text``, without its middle if it is too long: mostly its end says what is expected."""
+def _plain(value: Any, most: int) -> Any:
+    """Return a parameter as JSON."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(each, most) for each in value[:_MOST_PLACES]]
+    return value if value is None or isinstance(value, (bool, int, float)) else _shown(str(value), most)
+
+
+def _shown(text: str, most: int) -> str:
+    """Return ``text`` as UTF-8 can have it, without its middle if it is too long: mostly its end says what to do."""
+    text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 2 + 1 :]}"

@@ -5,23 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-from django.db import transaction
 from rest_framework.request import Request
 
 from chatmemory import staff
 from chatmemory.database.change import Change
-from chatmemory.database.retry import retry
-from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from chatmemory.rest.access import is_for_others, may_read_words
 from chatmemory.rest.filters import WORD_FILTERS
 from chatmemory.staff import Act
 
-__all__ = ["change_and_read", "change_to_record", "record_change", "record_read", "recorded", "recorded_change"]
-
-T = TypeVar("T")
+__all__ = ["change_to_record", "record_change", "record_read", "recording"]
 
 _LONGEST_ENTRY = 2000
 
@@ -56,64 +51,11 @@ def change_to_record(change: Change) -> dict[str, Any]:
     return {"added": len(change.added), "evicted": len(change.gone), "version": change.memory.version}
 
 
-def recorded(request: Request, database: str, change: Callable[[], T]) -> T:
-    """Run ``change``; for another owner, in one transaction with the records that it writes.
-
-    Args:
-        request: the request.
-        database: the alias of the database.
-        change: makes the change, and its record.
-    """
+def recording(request: Request) -> Callable[[Change], None] | None:
+    """Return what records the figures of a change in its transaction; None if it is of the user's own conversation."""
     if not is_for_others(request):
-        return change()
-
-    def transact() -> T:
-        with transaction.atomic(using=database):
-            return change()
-
-    return retry(database, transact)
-
-
-def recorded_change(request: Request, target: Target, change_memory: Callable[[], Change]) -> Change:
-    """Change a memory, and record the figures of the change, as :func:`recorded` does.
-
-    Args:
-        request: the request.
-        target: the conversation.
-        change_memory: makes the change.
-    """
-
-    def change() -> Change:
-        made = change_memory()
-        record_change(request, made.conversation, change_to_record(made))
-        return made
-
-    return recorded(request, target.key.database, change)
-
-
-def change_and_read(
-    request: Request, target: Target, change_memory: Callable[[], Change], read: Callable[[Change], T]
-) -> tuple[Change, T]:
-    """Change a memory, record the figures of the change, and read what became of it, in one transaction.
-
-    Args:
-        request: the request.
-        target: the conversation.
-        change_memory: makes the change.
-        read: is called with the change; what it raises undoes the change.
-
-    Returns:
-        the change, and what ``read`` returned.
-    """
-
-    def transact() -> tuple[Change, T]:
-        with transaction.atomic(using=target.key.database):
-            made = change_memory()
-            found = read(made)
-            record_change(request, made.conversation, change_to_record(made))
-        return made, found
-
-    return retry(target.key.database, transact)
+        return None
+    return lambda change: record_change(request, change.conversation, change_to_record(change))
 
 
 def _call(request: Request) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import deepcopy
+from dataclasses import asdict
 from functools import cache
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 from rest_framework import serializers
 
@@ -13,17 +15,30 @@ from chatmemory.core.entries import EvictionReason
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps
 from chatmemory.core.serialization.storable import require_json
-from chatmemory.database.change import Change
-from chatmemory.database.operations.try_window import WindowTrial
-from chatmemory.database.plain_data import MESSAGE_FIELDS, MessageData, messages_to_data
-from chatmemory.database.prefix import fresh_rows
+from chatmemory.core.window_settings import SETTINGS
+from chatmemory.database.change import MESSAGE_FIELDS, MemorySize, WindowTrial, messages_to_data
+from chatmemory.database.reading import fresh_rows
 from chatmemory.formats.registry import MessageFormat
-from chatmemory.models import WINDOW_SETTINGS, Conversation, Message
-from chatmemory.rest.strict import StrictSerializer
+from chatmemory.models import DESCRIBED, EVICTION_REASONS, MAX_LIMIT, WINDOW_SETTINGS, WINDOWS, Conversation, Message
+from chatmemory.rest.fields import (
+    CountField,
+    MemoryMessagesField,
+    MessageField,
+    OwnerField,
+    StrictSerializer,
+    TokensField,
+)
+from chatmemory.rest.problems import invalid
 
 __all__ = [
+    "ChangeSerializer",
+    "ConversationChangeSerializer",
     "ConversationSerializer",
-    "MessageSerializer",
+    "HistoryItemSerializer",
+    "MemorySerializer",
+    "MemorySizeSerializer",
+    "NewConversationSerializer",
+    "PageSerializer",
     "WindowSerializer",
     "change_to_data",
     "memory_to_data",
@@ -34,20 +49,16 @@ __all__ = [
 # MariaDB takes JSON of 32 levels.
 _DEEPEST_METADATA = 30
 
+WINDOW_KWARGS = {name: {"required": False, "help_text": declared.help} for name, declared in SETTINGS.items()}
+"""Arguments of the fields. The model's texts are translated; the document and its answers are English."""
 
-class _WindowedSerializer(StrictSerializer, serializers.ModelSerializer[Conversation]):
+
+class _WindowedSerializer(serializers.ModelSerializer[Conversation]):
     """A serializer with the settings of a window."""
 
     def get_fields(self) -> dict[str, Any]:
         # To make them from the model takes as long as the rest of a request. None depends on the request.
         return deepcopy(_model_fields(type(self)))
-
-    def validate_limit(self, value: int) -> int:
-        most: int = setting("MAX_LIMIT")
-        # A larger limit may stay: the project's own code set it.
-        if value > most and value != getattr(self.instance, "limit", None):
-            raise serializers.ValidationError(f"expected at most {most}")
-        return value
 
 
 @cache
@@ -55,16 +66,42 @@ def _model_fields(serializer: type[_WindowedSerializer]) -> dict[str, Any]:
     return super(_WindowedSerializer, serializer()).get_fields()
 
 
+class _LimitedSerializer(StrictSerializer, _WindowedSerializer):
+    """A serializer that takes the settings of a window."""
+
+    def validate_limit(self, value: int) -> int:
+        most: int = setting("MAX_LIMIT")
+        # A larger limit may stay: the project's own code set it.
+        if value > most and value != getattr(self.instance, "limit", None):
+            raise invalid("", "expected at most %(most)s", code="max_value", most=most)
+        return value
+
+    def bounds(self) -> dict[str, Any]:
+        """Return what settings bound, by field."""
+        return {"limit": {"maximum": setting("MAX_LIMIT")}}
+
+
 class ConversationSerializer(_WindowedSerializer):
-    """A conversation: its window and counters."""
+    """A conversation: its settings and counters."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "id": "01935c5e-0000-7000-8000-000000000001",
+        **{"memory_id": "support-42", "title": "Support", "metadata": {"topic": "cats"}, "model": "gpt-4o"},
+        **{"limit": 20, "low_water": 100, "version": 2, "message_count": 3, "retained_count": 2},
+        "retained_tokens": 23,
+    }
+    sometimes = ("owner",)
+
+    owner = OwnerField(
+        source="owner_id", help_text="The primary key of its owner, null for nobody. Only with `?owner=`."
+    )
 
     class Meta:
         model = Conversation
         fields = [
             "id",
             "memory_id",
-            "title",
-            "metadata",
+            *DESCRIBED,
             *WINDOW_SETTINGS,
             "version",
             "message_count",
@@ -72,6 +109,7 @@ class ConversationSerializer(_WindowedSerializer):
             "retained_tokens",
             "created_at",
             "updated_at",
+            "owner",
         ]
         read_only_fields = ["version", "message_count", "retained_count", "retained_tokens"]
         extra_kwargs = {
@@ -85,23 +123,7 @@ class ConversationSerializer(_WindowedSerializer):
                 "help_text": f"Anything the application wants to keep; nested at most {_DEEPEST_METADATA} levels deep. "
                 "Empty for staff who may not read what messages say."
             },
-            "window": {"help_text": "What is bounded: the number of messages, or of their tokens."},
-            "limit": {"help_text": "At most so many messages or tokens. Each kind of window has a default of its own."},
-            "always_keep_system_message_first": {"help_text": "Puts a new system message in front."},
-            "low_water": {
-                "help_text": "A full window evicts down to this percent of its limit. 100: only as much as needed."
-            },
-            "whole_turns": {
-                "help_text": "Whether whole turns leave: a user message with all that follows it before the next one."
-            },
-            "keep_tool_results": {
-                "help_text": "How many tool results stay when the window is full and older ones give way to "
-                "placeholders. null: none gives way."
-            },
-            "compact_at": {
-                "help_text": "A summary of older turns is due when the memory has reached this percent of its limit, "
-                "or the window has evicted messages that no summary stands for. null: never."
-            },
+            **WINDOW_KWARGS,
             "version": {"help_text": "Of the memory: every change of it adds one."},
             "message_count": {"help_text": "Messages said."},
             "retained_count": {"help_text": "Messages in the memory."},
@@ -110,48 +132,74 @@ class ConversationSerializer(_WindowedSerializer):
 
     def to_representation(self, instance: Conversation) -> dict[str, Any]:
         data = super().to_representation(instance)
-        if self.context.get("with_owner"):
-            data["owner"] = instance.owner_id
+        if not self.context.get("with_owner"):
+            del data["owner"]
         return data if self.context.get("with_words", True) else {**data, "metadata": {}}
+
+
+class NewConversationSerializer(_LimitedSerializer, ConversationSerializer):
+    """The settings of a new conversation, or of one that changes."""
+
+    class Meta(ConversationSerializer.Meta):
+        fields = [name for name in ConversationSerializer.Meta.fields if name != "owner"]
 
     def validate_memory_id(self, value: str) -> str:
         if self.instance is not None and value != self.instance.memory_id:
-            raise serializers.ValidationError("cannot be changed; leave it out")
+            raise invalid("", "cannot be changed; leave it out")
         return value
 
     def validate_metadata(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise serializers.ValidationError("expected an object")
+            raise invalid("", "expected an object", code="invalid_type")
         try:
             require_json(value, "metadata", deepest=_DEEPEST_METADATA)
         except InvalidMessageError as error:
-            raise serializers.ValidationError(str(error)) from error
+            raise invalid(
+                "", "%(place)s: %(problem)s", code=error.code, place=error.place, problem=error.problem
+            ) from error
         length, most = len(dumps(value)), setting("MAX_METADATA_CHARS")
         if length > most:
-            raise serializers.ValidationError(f"has {length} characters as JSON; at most {most} are stored")
+            raise invalid(
+                "",
+                "has %(count)s characters as JSON; at most %(most)s are stored",
+                code="max_length",
+                count=length,
+                most=most,
+            )
         return value
 
 
-class WindowSerializer(_WindowedSerializer):
+class ConversationChangeSerializer(NewConversationSerializer):
+    """What changes of a conversation."""
+
+    undescribed = ("memory_id",)  # it is taken if it is the same
+
+
+class WindowSerializer(_LimitedSerializer):
     """The window of a memory."""
 
     class Meta:
         model = Conversation
         fields = WINDOW_SETTINGS
-        extra_kwargs = {name: {"required": False} for name in WINDOW_SETTINGS}
+        extra_kwargs = WINDOW_KWARGS
 
 
-class MessageSerializer(serializers.ModelSerializer[Message]):
-    """A message and what became of it, rendered from its plain data."""
+class HistoryItemSerializer(serializers.ModelSerializer[Message]):
+    """A message and what became of it."""
 
-    message = serializers.SerializerMethodField(
-        help_text="In the format that was asked for; null if that cannot express it, or for staff who may not read it."
+    example: ClassVar[dict[str, Any]] = {"type": "USER", "text": "Hello! My name is Ann.", "token_count": 11}
+
+    message = MessageField(
+        allow_null=True,
+        help_text="In the format that was asked for; null if that cannot express it, or for staff who may not read it.",
     )
-    state = serializers.SerializerMethodField(help_text="In the memory now, or no longer.")
-    reason = serializers.SerializerMethodField(
-        help_text="Why it was evicted: there was no room in the window; its tool call was evicted (orphan); a new "
-        "system message replaced it; a rewrite dropped it; the memory was cleared; a placeholder took the place of an "
-        "old tool result (tool_cleared); a summary stands for it (summarized)."
+    state = serializers.ChoiceField(["retained", "evicted"], help_text="In the memory now, or no longer.")
+    reason = serializers.ChoiceField(
+        EVICTION_REASONS,
+        allow_null=True,
+        help_text="Why it was evicted. "
+        + "; ".join(f"`{reason.value}`: {reason.explanation}" for reason in EvictionReason)
+        + ".",
     )
     synthetic = serializers.BooleanField(
         help_text="Nobody said it, so the history leaves it out: its origin is not said."
@@ -177,17 +225,50 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
             "evicted_in": {"help_text": "The version of the memory with which it left."},
         }
 
-    def get_message(self, item: MessageData) -> Any:
-        return item["message"]
 
-    def get_state(self, item: MessageData) -> Literal["retained", "evicted"]:
-        return item["state"]
-
-    def get_reason(self, item: MessageData) -> EvictionReason | None:
-        return item["reason"]
+class _BoundedSerializer(serializers.Serializer[Any]):
+    window = serializers.ChoiceField(WINDOWS, help_text="What is bounded: the number of messages, or of their tokens.")
+    limit = serializers.IntegerField(min_value=1, max_value=MAX_LIMIT, help_text="At most so many messages or tokens.")
 
 
-def message_items(rows: list[Message], format: MessageFormat, *, with_words: bool = True) -> Any:
+class MemorySizeSerializer(_BoundedSerializer):
+    """The size of a memory, and of its window."""
+
+    example: ClassVar[dict[str, Any]] = {"limit": 20, "messages": 2, "tokens": 23}
+
+    messages = CountField()
+    tokens = TokensField()
+
+
+class ChangeSerializer(serializers.Serializer[Any]):
+    """What a change did to the memory."""
+
+    example: ClassVar[dict[str, Any]] = {"version": 2}
+
+    added = HistoryItemSerializer(many=True, help_text="What is new in the memory.")
+    evicted = HistoryItemSerializer(many=True, help_text="What left the memory.")
+    memory = MemorySizeSerializer()
+    version = CountField(help_text="Of the memory: every change of it adds one.")
+
+
+class MemorySerializer(_BoundedSerializer):
+    """What the model gets."""
+
+    example: ClassVar[dict[str, Any]] = {"limit": 20, "tokens": 11, "version": 2}
+
+    messages: Any = MemoryMessagesField()
+    tokens = TokensField(help_text="Of these messages.")
+    version = CountField(help_text="Of the memory: every change of it adds one.")
+
+
+class PageSerializer(serializers.Serializer[Any]):
+    """One page."""
+
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True)
+
+
+def message_items(rows: Iterable[Message], format: MessageFormat, *, with_words: bool = True) -> list[Any]:
     """Return the history items of one conversation's rows. A message that the format cannot express is null.
 
     Args:
@@ -195,36 +276,36 @@ def message_items(rows: list[Message], format: MessageFormat, *, with_words: boo
         format: the format of the messages.
         with_words: whether the items have the text and the message.
     """
-    items = messages_to_data(rows, format)
-    if not with_words:
-        items = [{**item, "text": "", "message": None} for item in items]
-    return _rendered(items)
-
-
-def change_to_data(change: Change, format_name: str) -> dict[str, Any]:
-    """Return what a change did, with its messages as history items."""
-    data = change.to_data(format_name)
-    return {**data, "added": _rendered(data["added"]), "evicted": _rendered(data["evicted"])}
-
-
-def _rendered(items: Any) -> Any:
-    serializer = _message_serializer()
-    return [serializer.to_representation(item) for item in items]
+    hidden = {} if with_words else {"text": "", "message": None}
+    serializer: Any = _message_serializer()  # it reads dicts as well as rows
+    return [serializer.to_representation({**item, **hidden}) for item in messages_to_data(rows, format)]
 
 
 @cache
-def _message_serializer() -> MessageSerializer:
+def _message_serializer() -> HistoryItemSerializer:
     """Return the one serializer of all items: to make its fields takes far longer than to render an item."""
-    return MessageSerializer()
+    return HistoryItemSerializer()
 
 
-def memory_to_data(rows: list[Message], messages: Any, conversation: Conversation, version: int) -> dict[str, Any]:
+def change_to_data(
+    memory: MemorySize, added: Iterable[Message], evicted: Iterable[Message], format: MessageFormat
+) -> dict[str, Any]:
+    """Return what a change did, as :class:`ChangeSerializer` has it. ``memory`` is the size after it."""
+    size = asdict(memory)
+    version = size.pop("version")
+    items = {"added": message_items(added, format), "evicted": message_items(evicted, format)}
+    return {**items, "memory": size, "version": version}
+
+
+def memory_to_data(
+    rows: list[Message], messages: Any, memory: Conversation | WindowTrial, version: int
+) -> dict[str, Any]:
     """Return a memory. ``rows`` are its rows at ``version``, ``messages`` the same in the format of the answer."""
     return {
         "messages": messages,
         "tokens": sum(row.token_count for row in rows),
-        "window": conversation.window,
-        "limit": conversation.limit,
+        "window": memory.window,
+        "limit": memory.limit,
         "version": version,
     }
 
@@ -234,14 +315,10 @@ def trial_to_data(trial: WindowTrial, format: MessageFormat) -> dict[str, Any]:
     for row, reason in trial.evicted:
         row.evicted_in = trial.version + 1
         row.eviction_reason = reason.value
+    rows = trial.retained
+    written = format.write_memory([row.message for row in rows], fresh_rows(rows, trial.prefix_version))
     return {
-        "messages": format.write_memory(
-            [row.message for row in trial.retained], fresh_rows(trial.retained, trial.prefix_version)
-        ),
-        "tokens": trial.tokens,
-        "window": trial.window,
-        "limit": trial.limit,
-        "version": trial.version,
+        **memory_to_data(rows, written, trial, trial.version),
         "added": message_items(trial.added, format),
         "evicted": message_items([row for row, _ in trial.evicted], format),
     }

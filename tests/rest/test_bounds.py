@@ -100,7 +100,14 @@ class TestLimits:
             assert send(api, path, {"window": window, "limit": 2_000_000}).status_code in {200, 201}
             refused = send(api, path, {"window": window, "limit": 2_000_001})
             assert refused.status_code == 400
-            assert refused.json()["errors"] == [{"place": "limit", "detail": "expected at most 2000000"}]
+            assert refused.json()["errors"] == [
+                {
+                    "place": "limit",
+                    "code": "max_value",
+                    "detail": "expected at most 2000000",
+                    "params": {"most": 2_000_000},
+                }
+            ]
 
     def test_the_sites_own_limit_stays(self, api, user, window):
         conversation = said(user, window=window, limit=2**31 - 1)

@@ -632,7 +632,7 @@ class TestTheSetting:
     def test_comes_with_a_conversation(self, api: Client, settings: Any) -> None:
         assert post(api, "/api/conversations/", {}).json()["compact_at"] is None
         assert post(api, "/api/conversations/", {"compact_at": 80}).json()["compact_at"] == 80
-        settings.CHATMEMORY = {"DEFAULT_COMPACT_AT": 70}
+        settings.CHATMEMORY = {"WINDOW": {"compact_at": 70}}
         assert post(api, "/api/conversations/", {}).json()["compact_at"] == 70
         assert post(api, "/api/conversations/", {"compact_at": None}).json()["compact_at"] is None
 

@@ -87,6 +87,27 @@ def test_bad_openai_messages_are_refused_with_the_place(api: Client, user: Any, 
     assert ("leave out ?format=openai" in answer.json()["detail"]) is (body == USER)
 
 
+def test_what_a_format_ignores_may_have_what_no_database_holds(api: Client, user: Any) -> None:
+    message = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "Hello"}], "metadata": {"note": "\x00"}}
+    path = url(ConversationFactory(owner=user), "messages/?format=ai-sdk")
+    assert post(api, path, message).status_code == 201
+    assert post(api, path, {"messages": [message]}).status_code == 201
+
+
+@pytest.mark.parametrize("part", ["memory/preview/", "memory/replay/", "memory/clear-tool-results/", "compaction/"])
+@pytest.mark.parametrize("body", ["null", "[]", "5"])
+def test_a_body_that_is_no_object_is_refused(api: Client, user: Any, part: str, body: str) -> None:
+    answer = post(api, url(ConversationFactory(owner=user), part), body)
+    assert answer.status_code == 400
+    assert problem(answer)["detail"] == "expected an object"
+
+
+def test_metadata_nested_too_deep_are_refused_with_the_path(api: Client) -> None:
+    answer = post(api, "/api/conversations/", '{"metadata": {"deep": ' + "[" * 31 + "]" * 31 + "}}")
+    assert answer.status_code == 400
+    assert problem(answer)["detail"] == f"metadata: metadata.deep{'[0]' * 30}: nested more than 30 levels deep"
+
+
 BAD_CONVERSATIONS = [
     ({"window": "hours"}, "window"),
     ({"window": 1}, "window"),

@@ -1,4 +1,4 @@
-"""Errors in the language that a browser asks for: title, detail and places, in answers and in streams."""
+"""Errors in the language that a browser asks for, in answers and in streams. The matrix has each of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.utils import translation
 
 from chatmemory.models import Conversation
 from chatmemory.rest.openapi import openapi_document
-from tests.support.api import USER, patch, post, url
+from tests.support.api import post, url
 from tests.support.assistants import Speaker, choose
 from tests.support.factories import ConversationFactory
 from tests.support.turns import STREAM, Gate, ask, chunks_in, chunks_of, stream, turn_under_way
@@ -40,49 +40,36 @@ def fail(messages: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    ("language", "title", "problem"),
+    ("language", "problem"),
     [
-        ("ja", "リクエストが正しくありません", "文字列が必要です（実際：数値）"),
-        ("zh-hans", "请求有误", "应为：字符串；实际为：数字"),
-        ("zh-CN,zh;q=0.9,en;q=0.8", "请求有误", "应为：字符串；实际为：数字"),
-        ("en", "Bad Request", "expected a string, got a number"),
-        ("sw", "Bad Request", "expected a string, got a number"),
+        ("ja", "5文字あります。保存できるのは最大3文字です"),
+        ("zh-hans", "有 5 个字符；最多存储 3 个"),
+        ("zh-CN,zh;q=0.9,en;q=0.8", "有 5 个字符；最多存储 3 个"),
+        ("en", "has 5 characters; at most 3 are stored"),
+        ("sw", "has 5 characters; at most 3 are stored"),
     ],
 )
-def test_a_field_that_is_wrong(
-    api: Client, conversation: Conversation, language: str, title: str, problem: str
+def test_a_message_that_is_too_long(
+    api: Client, conversation: Conversation, settings: Any, language: str, problem: str
 ) -> None:
-    """Types and places are for programs, and the same in each language."""
-    body = {"type": "AI", "text": 5}
-    answer = post(api, url(conversation, "messages/"), body, accept_language=language)
+    """Only ``detail`` is for people: all others are for programs, and the same in each language."""
+    settings.CHATMEMORY = {**settings.CHATMEMORY, "MAX_MESSAGE_CHARS": 3}
+    answer = post(api, url(conversation, "messages/"), {"type": "AI", "text": "Hello"}, accept_language=language)
     assert answer.json() == {
         "type": "urn:chatmemory:problem:invalid",
-        "title": title,
+        "title": "Bad Request",
         "status": 400,
-        "detail": f"text: {problem}",
-        "errors": [{"place": "text", "detail": problem}],
+        "code": "invalid",
+        "detail": problem,
+        "params": {},
+        "errors": [{"place": "", "code": "max_length", "detail": problem, "params": {"count": 5, "most": 3}}],
     }
     assert "Accept-Language" in answer["Vary"]
 
 
-def test_others_in_japanese(api: Client, conversation: Conversation) -> None:
-    ja = {"accept-language": "ja"}
-    missing = api.get("/api/conversations/1/", headers=ja).json()
-    assert (missing["title"], missing["detail"]) == ("見つかりません", "会話のIDはUUIDです。")
-    unknown = api.get("/api/conversations/?colour=red", headers=ja).json()
-    assert unknown["errors"][0]["detail"].startswith("不明なパラメーターです。使えるもの：created_after, ")
-    moved = post(api, url(conversation, "messages/"), USER, accept_language="ja", if_match='"7"')
-    assert (moved.status_code, moved.json()["version"]) == (412, 0)
-    assert moved.json()["detail"].startswith("読み取った後に変更されています。")
-    limit = patch(api, url(conversation), {"limit": "many"}, accept_language="ja").json()
-    assert limit["errors"] == [{"place": "limit", "detail": "整数が必要です"}]
-    assert ask(api, conversation, None, accept_language="ja").json()["detail"].startswith("回答できる発言が")
-
-
-def test_who_is_nobody(client: Client, db: None) -> None:
-    answer = client.get("/api/conversations/", headers={"accept-language": "ja"})
-    assert answer.status_code in {401, 403}
-    assert answer.json()["title"] in {"認証が必要です", "アクセスが禁止されています"}
+def test_what_only_programmers_meet_is_english(api: Client, conversation: Conversation) -> None:
+    answer = post(api, url(conversation, "messages/"), {"type": "AI", "text": 5}, accept_language="ja").json()
+    assert answer["detail"] == "text: expected a string, got a number"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -134,8 +121,8 @@ def test_a_site_in_one_language(api: Client, conversation: Conversation, setting
     settings.MIDDLEWARE = project.MIDDLEWARE[:-1]
     settings.LANGUAGE_CODE = "ja"
     translation.deactivate()
-    answer = post(api, url(conversation, "messages/"), {"messages": []}, accept_language="en").json()
-    assert answer["detail"] == "messages: 少なくとも1件のメッセージが必要です"
+    answer = ask(api, conversation, None, accept_language="en").json()
+    assert answer["detail"].startswith("回答できる発言が")
 
 
 def test_the_description_of_the_api_stays_english(api: Client) -> None:

@@ -153,6 +153,47 @@ def test_links_lead_to_operations() -> None:
         assert set(link["parameters"]) <= known
 
 
+def test_what_was_made_leads_to_all_calls_on_it() -> None:
+    made = OPERATIONS["createConversation"]["responses"]["201"]["links"]
+    one = {"/conversations/{conversation_id}/", "/stores/{memory_id}/"}
+    calls = {
+        operation["operationId"]
+        for path, methods in DOCUMENT["paths"].items()
+        if path.count("{") == 1 and path.startswith(tuple(one))
+        for operation in methods.values()
+    }
+    assert set(made) == calls
+
+
+@pytest.mark.parametrize("pattern", ROUTES, ids=lambda pattern: pattern.name)
+def test_a_call_is_described_as_it_is_declared(pattern: URLPattern) -> None:
+    for action in set(pattern.callback.actions.values()):  # type: ignore[attr-defined]
+        method = getattr(pattern.callback.cls, action)  # type: ignore[attr-defined]
+        declared, described = method.call, OPERATIONS[method.call.id]
+        assert described["summary"] == method.__doc__.splitlines()[0].removesuffix(".")
+        assert ("requestBody" in described) == (declared.body is not None)
+        names = {parameter["name"] for parameter in described["parameters"]}
+        assert names >= {"owner", *declared.parameters}
+        for header, status in ("If-Match", "412"), ("Idempotency-Key", "422"), ("If-None-Match", "304"):
+            found = (header in names, status in described["responses"])
+            assert found == ((header in declared.headers,) * 2), header
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_no_body_has_fields_that_are_not_described(name: str) -> None:
+    """But for that of ``useChat``, which sends more than is read."""
+    body = OPERATIONS[name].get("requestBody")
+    if body is None:
+        return
+    schema = deref(body["content"]["application/json"]["schema"])
+    loose = [
+        each
+        for each in map(deref, schema.get("anyOf", [schema]))
+        if each.get("type") == "object" and each.get("additionalProperties") is not False
+    ]
+    assert [each["required"] for each in loose] == ([["messages"]] if name == "takeTurn" else [])
+
+
 def test_the_schema_is_served_with_the_place_of_the_api(api: Client) -> None:
     answer = api.get("/api/schema/")
     assert answer["Content-Type"] == "application/json"

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from chatmemory import UserMessage
-from chatmemory.assistant.turns.lease import ConversationTurn
+from chatmemory.assistant.turns.lease import ConversationLease
 from chatmemory.models import Conversation
 from chatmemory.personal_data import erase_user
 from chatmemory.retention import purge_evicted
@@ -127,7 +127,7 @@ def test_a_title_changed_meanwhile_is_not_overwritten(api: Client, conversation:
 
 def test_a_turn_that_is_under_way_is_no_change(api: Client, conversation: Conversation) -> None:
     before = [api.get(path)["ETag"] for path in paths(conversation)]
-    turn = ConversationTurn.of(conversation.memory, timeout=60)
+    turn = ConversationLease.of(conversation.memory, timeout=60)
     assert turn is not None
     assert turn.try_take()
     turn.renew()

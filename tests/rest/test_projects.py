@@ -11,6 +11,7 @@ from django.test import Client
 from django.urls import include, path
 from django.utils import timezone
 from rest_framework import authentication
+from rest_framework.exceptions import APIException
 from rest_framework.settings import api_settings
 
 from chatmemory import UserMessage
@@ -139,7 +140,38 @@ def test_djangos_own_refusals_are_problems_too(api: Client, settings: Any) -> No
         "type": "about:blank",
         "title": "Forbidden",
         "status": 403,
+        "code": "permission_denied",
         "detail": "Your plan has expired.",
+        "params": {},
+    }
+
+
+class PaymentDue(APIException):
+    """An error of the project's, with a type and members of its own."""
+
+    status_code = 402
+    default_detail = "Pay for 100% of it."
+    default_code = "payment_due"
+    type = "urn:shop:payment-due"
+    members = {"price": 5}
+
+
+class UnpaidPlan:
+    def has_permission(self, request: Any, view: Any) -> bool:
+        raise PaymentDue({} if request.query_params else None)
+
+
+@pytest.mark.parametrize("query", ["", "?owner=1"])
+def test_the_type_and_the_members_of_a_projects_error(api: Client, settings: Any, query: str) -> None:
+    settings.CHATMEMORY = {"PERMISSION_CLASSES": ["tests.rest.test_projects.UnpaidPlan"]}
+    assert api.get(f"/api/conversations/{query}").json() == {
+        "type": "urn:shop:payment-due",
+        "title": "Payment Required",
+        "status": 402,
+        "code": "payment_due",
+        "detail": "Pay for 100% of it.",
+        "params": {},
+        "price": 5,
     }
 
 

@@ -10,7 +10,7 @@ from django.test import Client
 
 from chatmemory import AiMessage, UserMessage
 from chatmemory.models import Conversation
-from chatmemory.rest import replays
+from chatmemory.rest.views import memory
 from tests.rest.test_isolation import everything
 from tests.support.api import post, url
 from tests.support.factories import ConversationFactory
@@ -20,7 +20,7 @@ FIGURES = {
     "requests", "input_tokens", "cacheable_tokens", "full_price_tokens", "hit_share", "prefix_breaks", "evictions",
     "mean_fill", "repairs", "missing",
 }  # fmt: skip
-SETTINGS = {"window", "limit", "low_water", "whole_turns", "keep_tool_results"}
+SETTINGS = {"window", "limit", "always_keep_system_message_first", "low_water", "whole_turns", "keep_tool_results"}
 
 
 @pytest.fixture
@@ -58,6 +58,7 @@ def test_each_window_has_its_figures(api: Client, conversation: Conversation) ->
         replay = conversation.memory.replay(**{"limit": 4, **variant})
         assert figures == {name: getattr(replay, name) for name in SETTINGS | FIGURES}
     assert [each["limit"] for each in shown] == [4, 4, 40, 100]
+    assert [each["always_keep_system_message_first"] for each in shown] == [False, False, False, True]
     assert shown[0]["hit_share"] < shown[1]["hit_share"] < shown[3]["hit_share"]
     assert shown[3]["prefix_breaks"] == 0
     assert everything() == before
@@ -91,7 +92,7 @@ def test_bad_windows(api: Client, conversation: Conversation, body: Any, place: 
 def test_a_long_conversation_is_not_replayed(
     api: Client, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replays, "MOST_AT_ONCE", 20)
+    monkeypatch.setattr(memory, "MOST_AT_ONCE", 20)
     assert post(api, url(conversation, "memory/replay/"), {}).status_code == 200
     conversation.memory.add(UserMessage("one more"))
     answer = post(api, url(conversation, "memory/replay/"), {})

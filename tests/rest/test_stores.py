@@ -155,7 +155,14 @@ def test_another_version_of_langchain4j_finds_the_same_message(api: Client, user
 def test_a_message_that_is_too_long_names_its_place(api: Client, settings: Any) -> None:
     settings.CHATMEMORY = {"MAX_MESSAGE_CHARS": 10}
     refused = put(api, "/api/stores/x/", [USER, ai("a" * 11)])
-    assert refused.json()["errors"] == [{"place": "[1]", "detail": "has 11 characters; at most 10 are stored"}]
+    assert refused.json()["errors"] == [
+        {
+            "place": "[1]",
+            "code": "max_length",
+            "detail": "has 11 characters; at most 10 are stored",
+            "params": {"count": 11, "most": 10},
+        }
+    ]
 
 
 def test_an_unknown_memory_is_empty_and_stays_unknown(api: Client) -> None:

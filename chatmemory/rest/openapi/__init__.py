@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from chatmemory.rest.openapi.inspector import ChatMemorySchema
-from chatmemory.rest.openapi.operations import TAGS
+from chatmemory.rest.openapi.routes import VIEWS
 from chatmemory.rest.openapi.views import DocsView, SchemaView, openapi_document
 
 __all__ = ["DocsView", "SchemaView", "openapi_document"]
 
-for _view in TAGS:
+for _view in VIEWS:
     _view.schema = ChatMemorySchema()

@@ -1,139 +1,275 @@
-"""drf-spectacular's description of one operation, made from the tables of this package."""
+"""drf-spectacular's description of one operation, made from the declaration of its call and from serializers."""
 
 from __future__ import annotations
 
+import inspect
 import re
 from copy import deepcopy
 from http import HTTPStatus
 from typing import Any
 
+from django.db.models import PositiveIntegerField
+from django.utils.translation import override
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentRegistry, ResolvedComponent
+from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS
 
-from chatmemory.formats.registry import message_formats, one_for_one
-from chatmemory.rest.formats import DEFAULT_FORMAT
-from chatmemory.rest.openapi.conversation_schemas import resource_schemas
-from chatmemory.rest.openapi.examples import EXAMPLES
-from chatmemory.rest.openapi.langchain4j_schemas import LANGCHAIN4J
-from chatmemory.rest.openapi.openai_schemas import OPENAI
-from chatmemory.rest.openapi.operation import Operation
-from chatmemory.rest.openapi.operations import OPERATIONS, TAGS
+from chatmemory.formats.json_schema import Schema, closed, list_of, or_null, text
+from chatmemory.formats.registry import BUILT_IN, message_formats, one_for_one
+from chatmemory.models import MAX_LIMIT
+from chatmemory.rest.calls import Call
+from chatmemory.rest.fields import StrictSerializer
 from chatmemory.rest.openapi.parameters import (
     ANSWER_HEADERS,
     PARAMETERS,
     filter_parameters,
     format_parameter,
     list_parameters,
+    parameter,
 )
-from chatmemory.rest.openapi.problem_schemas import PROBLEM, PROBLEM_RESPONSES
-from chatmemory.rest.openapi.sent_schemas import SENT
-from chatmemory.rest.openapi.shapes import Schema, ref
-from chatmemory.rest.views.stores import StoreViewSet
+from chatmemory.rest.openapi.problem_schemas import PROBLEM, problem_response
+from chatmemory.rest.openapi.routes import links
 
 __all__ = ["ChatMemorySchema"]
 
-_ALWAYS = {"Invalid", "NotSignedIn", "Forbidden", "NotFound", "NotExpressible", "TooOften", "DatabaseUnavailable"}
-_WITH_BODY = {"LengthRequired", "TooLarge", "NotJson"}
-_WITH_HEADER = {"If-Match": "VersionMoved", "Idempotency-Key": "IdempotencyKeyReused"}
+_EVENT_STREAM: Schema = {
+    "type": "object",
+    "description": "A server-sent event of the AI SDK's UI message stream, version 1. The last one has `[DONE]`. A "
+    "comment comes while nothing else does.",
+    "properties": {"data": text("A part as JSON: start, text-delta, data-memory, finish and so on.")},
+    "required": ["data"],
+}
+
+_PROBLEMS = {400, 401, 403, 404, 406, 429, 503}
+_WITH_BODY = {411, 413, 415}
+_WITH_HEADER = {"If-Match": 412, "Idempotency-Key": 422}
+
+_READ = {"format", "enum", "minimum", "maximum", "minLength", "maxLength", "maxItems", "items", "default"}
+
+# A character that REST framework does not take off. JavaScript's \S would be others: U+001D and U+FEFF, say.
+_NOT_TRIMMED = r"[^\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+
+_SAMPLES: Schema = {
+    "date-time": "2026-01-31T12:00:00Z",
+    "uri": "https://example.com/api/conversations/?cursor=cD0w",
+    "string": "",
+    "boolean": False,
+    "object": {},
+}
 
 
 class ChatMemorySchema(AutoSchema):
-    """Describes the views of this app, in its own document as in that of a project."""
+    """Describes the views of this app, in its own document as in that of a project.
+
+    In what a method ``openapi`` returns, ``{"$ref": "ChatMessage"}`` and a serializer's class stand for components.
+    """
 
     view: Any
-
-    @property
-    def _described(self) -> Operation:
-        return OPERATIONS[type(self.view), self._action]
-
-    @property
-    def _action(self) -> str:
-        return str(self.view.action)
 
     def get_operation(
         self, path: str, path_regex: str, path_prefix: str, method: str, registry: ComponentRegistry
     ) -> Any:
-        # Once for a document, for it takes a while; a project may have a component of a more common name.
-        if ResolvedComponent("OpenAiMessageList", ResolvedComponent.SCHEMA, object=ChatMemorySchema) not in registry:
-            self._register_components(registry)
-        # Copies, here and there: hooks of a project change what they get.
+        # A copy: hooks of a project change what they get.
         return deepcopy(super().get_operation(path, path_regex, path_prefix, method, registry))
 
-    def _register_components(self, registry: ComponentRegistry) -> None:
-        responses = {name: response for name, (_code, response) in PROBLEM_RESPONSES.items()}
-        schemas = {**LANGCHAIN4J, **OPENAI, **SENT, **resource_schemas(self), "Problem": PROBLEM}
-        for kind, components in ("schemas", schemas), ("responses", responses):
-            for name, component in deepcopy(components).items():
-                registry.register_on_missing(ResolvedComponent(name, kind, component, object=ChatMemorySchema))
+    @property
+    def _call(self) -> Call:
+        declared: Call = self.view.call
+        return declared
 
     def get_operation_id(self) -> str:
-        return self._described.id
+        return self._call.id
 
     def get_summary(self) -> str:
-        return self._described.summary
+        return self._documented()[0].removesuffix(".")
 
     def get_description(self) -> str:  # type: ignore[override]  # so has drf-spectacular
-        return self._described.description
+        return " ".join(self._documented()[1:])
 
     def get_tags(self) -> list[str]:
-        name, _description = TAGS[type(self.view)]
-        return [name]
+        return [self.view.tag]
+
+    def _documented(self) -> list[str]:
+        return text_of(getattr(self.view, self.view.action)).split("\n")
 
     def _get_parameters(self) -> list[Schema]:
-        path = re.findall(r"{(\w+)}", self.path)
-        query = sorted({"owner", *self.view.parameters.get(self._action, ())})
-        found = [PARAMETERS[name] for name in (*path, *query)]
-        if self._described.formatted:
+        call = self._call
+        found = [PARAMETERS[name] for name in (*re.findall(r"{(\w+)}", self.path), "owner")]
+        found += [parameter(name, "query", self._field(field)) for name, field in call.parameters.items()]
+        if call.streams or _has_messages(call.body) or _has_messages(call.answer):
             found.append(format_parameter(self._formats()))
-        if self._action == "list":
+        if self.view.action == "list":
             found += filter_parameters(self.view.filterset_class) + list_parameters(self.view)
-        return found + [PARAMETERS[name] for name in self._described.headers]
+        return found + [PARAMETERS[name] for name in call.headers if name in PARAMETERS]
 
     def _formats(self) -> list[str]:
-        if isinstance(self.view, StoreViewSet):
-            return [DEFAULT_FORMAT]
-        if self._action in self.view.whole_memory:
+        if self._call.whole_memory:
             return list(message_formats())
         return one_for_one(readable=self.method not in SAFE_METHODS)
 
     def _get_request_body(self, direction: str = "request") -> Schema | None:
-        name = self._described.body
-        if name is None:
+        body = self._call.body
+        if body is None:
             return None
-        schema = self.registry[name, ResolvedComponent.SCHEMA].schema
-        return {"required": not any(map(_takes_nothing, schema.get("anyOf", [schema]))), "content": _content(name)}
+        found = self.resolve_serializer(body, "response")  # type: ignore[arg-type]  # it takes any
+        example = self._call.example if self._call.example is not None else self._example(body())
+        schemas = found.schema.get("anyOf", [found.schema])
+        is_needed = all("required" in schema or "properties" not in schema for schema in schemas)
+        return {"required": is_needed, "content": _content(found.ref, example)}
 
     def _get_response_bodies(self, direction: str = "response") -> Schema:
-        described = self._described
-        status = HTTPStatus.OK if described.answer else HTTPStatus.NO_CONTENT
-        if self._action == "create":
+        call = self._call
+        status = HTTPStatus.OK if call.answer or call.streams else HTTPStatus.NO_CONTENT
+        if self.view.action == "create":
             status = HTTPStatus.CREATED
         answer: Schema = {"description": status.phrase}
-        if described.answer_headers:
-            answer["headers"] = {name: ANSWER_HEADERS[name] for name in described.answer_headers}
-        if described.answer:
-            answer["content"] = _content(described.answer)
-        if described.links:
-            answer["links"] = described.links
-        responses = {str(status.value): answer}
-        if described.stream:
-            streamed = responses.setdefault("200", {"description": HTTPStatus.OK.phrase})
-            streamed["content"] = {**streamed.get("content", {}), **_content(described.stream, "text/event-stream")}
-        if described.accepted:
-            responses["202"] = {**answer, "description": described.accepted}
-        if "If-None-Match" in described.headers:
-            responses["304"] = {"description": "There is nothing newer.", "headers": answer["headers"]}
-        problems = _ALWAYS | described.problems | (_WITH_BODY if described.body else set())
-        problems |= {problem for name, problem in _WITH_HEADER.items() if name in described.headers}
-        codes = {PROBLEM_RESPONSES[name][0]: name for name in problems}
-        return responses | {str(code): ref(codes[code], "responses") for code in sorted(codes)}
+        headers = {name: ANSWER_HEADERS[name] for name in call.headers if name in ANSWER_HEADERS}
+        if headers:
+            answer["headers"] = headers
+        if call.answer:
+            answer["content"] = _content(self._ref(call.answer), self._example(call.answer()))
+        if call.streams:
+            example = {"data": '{"type":"text-delta","id":"text-0","delta":"Hello, Ann!"}'}
+            streamed = _content(self._component("EventStream"), example, "text/event-stream")
+            answer["content"] = {**answer.get("content", {}), **streamed}
+        found = links(call, self.view.action)
+        responses = {str(status.value): {**answer, **({"links": found} if found else {})}}
+        for code, meaning in call.statuses.items():
+            responses[str(code)] = {**(answer if code != HTTPStatus.NO_CONTENT else {}), "description": meaning}
+        if "If-None-Match" in call.headers:
+            responses["304"] = {"description": "There is nothing newer.", "headers": headers}
+        problems = _PROBLEMS.union(call.problems, _WITH_BODY if call.body else ())
+        problems |= {code for name, code in _WITH_HEADER.items() if name in call.headers}
+        return responses | {str(code): self._problem(code) for code in sorted(problems)}
+
+    def _problem(self, status: int) -> Schema:
+        self._component("Problem")
+        name, response = problem_response(status)
+        component = ResolvedComponent(name, ResolvedComponent.RESPONSE, response, object=ChatMemorySchema)
+        self.registry.register_on_missing(component)
+        return {"$ref": f"#/components/responses/{name}"}
+
+    def _component(self, name: str) -> Schema:
+        component = ResolvedComponent(name, ResolvedComponent.SCHEMA, object=ChatMemorySchema)
+        if component not in self.registry:
+            self.registry.register(component)  # first, because it may refer to itself
+            known = {"Problem": PROBLEM, "EventStream": _EVENT_STREAM}
+            for format in (*BUILT_IN.values(), *message_formats().values()):
+                known |= format.schemas
+            component.schema = self._resolved(known[name])
+        return {"$ref": f"#/components/schemas/{name}"}
+
+    def _ref(self, serializer: Any) -> Schema:
+        found: Schema = self.resolve_serializer(serializer, "response").ref
+        return found
+
+    def _resolved(self, schema: Any) -> Any:
+        """Return a schema with the components that it refers to, which are registered."""
+        if isinstance(schema, dict):
+            if isinstance(schema.get("$ref"), str):
+                return self._component(schema["$ref"])
+            return {key: self._resolved(value) for key, value in schema.items()}
+        if isinstance(schema, list):
+            return [self._resolved(each) for each in schema]
+        return self._ref(schema) if isinstance(schema, type) else schema
+
+    def _map_serializer(self, serializer: Any, direction: str, bypass_extensions: bool = False) -> Schema:
+        """Return the schema of a serializer, whatever settings the project has for drf-spectacular."""
+        description = text_of(type(serializer))
+        if hasattr(serializer, "openapi"):
+            return {"description": description, **self._resolved(serializer.openapi())}
+        fields = _described(serializer)
+        with override("en"):  # some help texts are translated, the rest of the document is not
+            properties = {name: self._field(field) for name, field in fields.items()}
+        for name, bounds in serializer.bounds().items() if hasattr(serializer, "bounds") else ():
+            properties[name] |= bounds
+        if isinstance(serializer, StrictSerializer):
+            required = {name: properties[name] for name, field in fields.items() if field.required}
+        else:
+            sometimes = getattr(serializer, "sometimes", ())
+            required = {name: schema for name, schema in properties.items() if name not in sometimes}
+        optional = {name: schema for name, schema in properties.items() if name not in required}
+        return closed(required, optional, description)
+
+    def _field(self, field: Any) -> Schema:
+        description = {"description": str(field.help_text)} if field.help_text else {}
+        if hasattr(field, "openapi"):
+            schema = self._resolved(field.openapi())
+        elif isinstance(field, serializers.ListSerializer):
+            schema = list_of(self._ref(field.child))
+        elif isinstance(field, serializers.Serializer):
+            schema = or_null(self._ref(field)) if field.allow_null else self._ref(field)
+        elif isinstance(field, serializers.ListField):
+            schema = list_of(self._field(field.child), maxItems=field.max_length, default=[])
+        else:
+            read = self._map_serializer_field(field, "response")
+            self._insert_field_validators(field, read)
+            schema = _simple(field, read)
+        return {**description, **schema}
+
+    def _example(self, serializer: Any) -> Any:
+        given = getattr(serializer, "example", {})
+        if not isinstance(serializer, serializers.Serializer):
+            return given
+        fields = {name: field for name, field in _described(serializer).items() if name != "owner"}
+        return {name: given[name] if name in given else self._sample(field) for name, field in fields.items()}
+
+    def _sample(self, field: Any) -> Any:
+        if isinstance(field, serializers.ListSerializer):
+            return [self._example(field.child)]
+        if isinstance(field, serializers.Serializer) or hasattr(field, "example"):
+            return None if field.allow_null else self._example(field)
+        schema = self._field(field)
+        if "null" in schema["type"]:
+            return None
+        if "enum" in schema:
+            return schema["enum"][0]
+        return _SAMPLES.get(schema.get("format", ""), _SAMPLES.get(schema["type"], schema.get("minimum")))
 
 
-def _takes_nothing(schema: Schema) -> bool:
-    return schema.get("type") == "object" and not schema.get("required")
+def text_of(described: Any) -> str:
+    """Return the docstring of a view, a method or a serializer: each paragraph in a line."""
+    paragraphs = (inspect.getdoc(described) or "").split("\n\n")
+    return "\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-def _content(schema: str, media_type: str = "application/json") -> Schema:
-    examples = {name: {"value": value} for name, value in EXAMPLES[schema].items()}
-    return {media_type: {"schema": ref(schema), "examples": examples}}
+def _described(serializer: Any) -> dict[str, Any]:
+    is_body, hidden = isinstance(serializer, StrictSerializer), getattr(serializer, "undescribed", ())
+    return {
+        name: field
+        for name, field in serializer.fields.items()
+        if name not in hidden and not (is_body and field.read_only)
+    }
+
+
+def _has_messages(described: Any) -> bool:
+    """Return whether a serializer or a field has messages in a format that can be asked for."""
+    if described is None:
+        return False
+    field = described() if isinstance(described, type) else described
+    children = [field.child] if hasattr(field, "child") else getattr(field, "fields", {}).values()
+    return getattr(field, "in_format", False) or any(map(_has_messages, children))
+
+
+def _simple(field: Any, read: Schema) -> Schema:
+    types = read.get("type", "object")  # JSON may be anything to drf-spectacular
+    schema = {"type": types if isinstance(types, str) else types[0]}
+    schema |= {key: value for key, value in read.items() if key in _READ}
+    if "enum" in schema:
+        schema["enum"] = [value for value in schema["enum"] if value is not None]
+    if isinstance(field, serializers.JSONField):
+        schema["additionalProperties"] = True
+    if isinstance(field, serializers.IntegerField) and field.read_only:
+        # REST framework knows bounds only of what can be written.
+        serializer: Any = field.parent
+        column = serializer.Meta.model._meta.get_field(field.source)
+        schema |= {"minimum": 0, **({"maximum": MAX_LIMIT} if isinstance(column, PositiveIntegerField) else {})}
+    if isinstance(field, serializers.CharField) and not (field.read_only or field.allow_blank):
+        schema |= {"minLength": 1, **({"pattern": _NOT_TRIMMED} if field.trim_whitespace else {})}
+    # OpenAPI 3.0 and 3.1 say it in two ways; which one, is a setting.
+    return or_null(schema) if read.get("nullable") or "null" in types else schema
+
+
+def _content(schema: Schema, example: Any, media_type: str = "application/json") -> Schema:
+    return {media_type: {"schema": schema, "examples": {"Example": {"value": example}}}}

@@ -7,16 +7,20 @@ from typing import Any
 from django_filters import rest_framework as filters
 
 from chatmemory.conf import setting
-from chatmemory.rest.openapi.shapes import COUNT, MOMENT, Schema, list_of, text, whole
+from chatmemory.formats.json_schema import Schema, list_of, text
+from chatmemory.models import MAX_LIMIT
 
-__all__ = ["ANSWER_HEADERS", "PARAMETERS", "filter_parameters", "format_parameter", "list_parameters"]
+__all__ = ["ANSWER_HEADERS", "PARAMETERS", "filter_parameters", "format_parameter", "list_parameters", "parameter"]
 
+_COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_LIMIT}
 _TAGS = r'(W/)?"[^",]*"'  # Django takes a comma for the end of a tag
 
 
-def _parameter(name: str, place: str, schema: Schema, description: str, **more: Any) -> Schema:
+def parameter(name: str, place: str, schema: Schema, description: str = "", **more: Any) -> Schema:
+    """Return a parameter; its description may be that of the schema."""
     required = {"required": True} if place == "path" else {}
-    return {"name": name, "in": place, **required, "description": description, "schema": schema, **more}
+    said = {"description": description or schema.pop("description")}
+    return {"name": name, "in": place, **required, **said, "schema": schema, **more}
 
 
 def _header(schema: Schema, description: str) -> Schema:
@@ -24,22 +28,22 @@ def _header(schema: Schema, description: str) -> Schema:
 
 
 _PARAMETERS = [
-    _parameter(
+    parameter(
         "conversation_id",
         "path",
         {"type": "string", "format": "uuid"},
         "The `id` of the conversation.",
         example="01935c5e-0000-7000-8000-000000000001",
     ),
-    _parameter("position", "path", COUNT, "The position of the message.", example=0),
-    _parameter(
+    parameter("position", "path", _COUNT, "The position of the message.", example=0),
+    parameter(
         "memory_id",
         "path",
         text(minLength=1, maxLength=255),
         "The `memory_id` of the conversation, percent-encoded; it may hold slashes.",
         example="support-42",
     ),
-    _parameter(
+    parameter(
         "owner",
         "query",
         text(minLength=1),
@@ -47,21 +51,7 @@ _PARAMETERS = [
         "owners, except where a conversation is created or named by its memory ID. Reading what messages say needs "
         "`read_message_text`, and writing messages `write_message_text`, too. What staff read and change is recorded.",
     ),
-    _parameter("at", "query", COUNT, "A past version of the memory."),
-    _parameter(
-        "at_message",
-        "query",
-        COUNT,
-        "The position of a message: the memory right after it was added. Not together with `at`.",
-    ),
-    _parameter("before", "query", COUNT, "Only what was said before this position."),
-    _parameter(
-        "on_disconnect",
-        "query",
-        text(enum=["finish", "interrupt"], default="finish"),
-        "What becomes of a streamed turn whose client goes away: the assistant finishes the answer, or stops.",
-    ),
-    _parameter(
+    parameter(
         "Idempotency-Key",
         "header",
         text(minLength=1, maxLength=255, pattern="^[!-~]([ -~]*[!-~])?$"),
@@ -69,14 +59,14 @@ _PARAMETERS = [
         "lost: the same key never does the same twice, and is answered as it was the first time.",
         example="0b7a6a5e-6a43-4f3c-8d5c-0d9a1c9be5a1",
     ),
-    _parameter(
+    parameter(
         "If-Match",
         "header",
         text(pattern=rf"^(\*|{_TAGS}(, *{_TAGS})*)$"),
         'The `ETag` that you have seen, or the `version` in quotes: `"7"`. Nothing is changed if it moved since.',
         example='"7"',
     ),
-    _parameter(
+    parameter(
         "If-None-Match",
         "header",
         text(),
@@ -89,28 +79,28 @@ PARAMETERS = {each["name"]: each for each in _PARAMETERS}
 ANSWER_HEADERS = {
     "ETag": _header(text(pattern='^"[0-9]+[.][0-9a-f]{16}"$'), "Which state this is."),
     "Location": _header({"type": "string", "format": "uri"}, "Of the conversation."),
-    "Retry-After": _header(whole(0), "Seconds to wait."),
+    "Retry-After": _header({"type": "integer", "minimum": 0}, "Seconds to wait."),
 }
 
 
 def format_parameter(formats: list[str]) -> Schema:
     """Return the choice of a message format."""
     schema = text(enum=formats, default=formats[0])
-    return _parameter("format", "query", schema, "How messages are written, in the request as in the answer.")
+    return parameter("format", "query", schema, "How messages are written, in the request as in the answer.")
 
 
 def list_parameters(view: Any) -> list[Schema]:
     """Return the order and the pages of a list."""
     orders = [sign + name for name in view.ordering_fields for sign in ("", "-")]
     return [
-        _parameter(
+        parameter(
             "ordering", "query", text(enum=orders, default=view.ordering[0]), "By what; with `-` the largest first."
         ),
-        _parameter("cursor", "query", text(), "Where the page begins: follow `next` and `previous`, do not make one."),
-        _parameter(
+        parameter("cursor", "query", text(), "Where the page begins: follow `next` and `previous`, do not make one."),
+        parameter(
             "page_size",
             "query",
-            {**whole(1), "default": setting("PAGE_SIZE")},
+            {"type": "integer", "minimum": 1, "default": setting("PAGE_SIZE")},
             f"How many there are on a page; at most {setting('MAX_PAGE_SIZE')}, which is what larger numbers mean.",
         ),
     ]
@@ -129,15 +119,15 @@ def _filter(name: str, each: Any) -> Schema:
     elif isinstance(each, filters.BooleanFilter):
         schema = {"type": "boolean"}
     elif isinstance(each, filters.IsoDateTimeFilter):
-        schema = MOMENT
+        schema = text(format="date-time")
     elif isinstance(each, filters.NumberFilter):
-        schema = whole(each.extra["min_value"], each.extra["max_value"])
+        schema = _COUNT
     else:
         schema = text(maxLength=each.extra["max_length"])
     if isinstance(each, filters.BaseCSVFilter):
         schema = list_of(schema, minItems=1)
         more |= {"style": "form", "explode": False}
-    return _parameter(name, "query", schema, description, **more)
+    return parameter(name, "query", schema, description, **more)
 
 
 _BOUNDS = {"gte": "`{}` at this or later.", "lte": "`{}` at this or earlier.", "lt": "`{}` before this."}

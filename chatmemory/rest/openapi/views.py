@@ -22,11 +22,10 @@ from rest_framework.test import APIRequestFactory
 from rest_framework.views import APIView
 
 import chatmemory
-from chatmemory.rest.openapi.inspector import ChatMemorySchema
-from chatmemory.rest.openapi.operations import TAGS
-from chatmemory.rest.openapi.pruning import without_missing_calls
+from chatmemory.rest.openapi.inspector import ChatMemorySchema, text_of
+from chatmemory.rest.openapi.routes import VIEWS
 from chatmemory.rest.urls import api_urlpatterns
-from chatmemory.rest.views.problem_view import ProblemView
+from chatmemory.rest.views.base import ProblemView
 
 __all__ = ["DocsView", "SchemaView", "openapi_document"]
 
@@ -83,11 +82,10 @@ class _Generator(SchemaGenerator):
             "openapi": "3.1.1",
             "info": {"title": _TITLE, "version": chatmemory.__version__, "description": _DESCRIPTION},
             "servers": [{"url": mounted or "/"}],
-            "tags": [{"name": name, "description": description} for name, description in TAGS.values()],
+            "tags": [{"name": view.tag, "description": text_of(view)} for view in VIEWS],
             "paths": self.parse(request, public),
         }
-        described = {**document, "components": self.registry.build({})}
-        return normalize_result_object(without_missing_calls(described))
+        return normalize_result_object({**document, "components": self.registry.build({})})
 
 
 def openapi_document(request: Request | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""The delivery of a stream: the turn goes on in a thread or a task of its own, whoever reads it or leaves.
+"""The delivery of a stream: the turn goes on in a thread or a task of its own, even if its reader leaves.
 
 That is so for two reasons. While the model is silent the connection needs a sign of life, and a client that goes away
 must not take the answer along.
@@ -18,10 +18,10 @@ from django.utils.translation import get_language, override
 
 from chatmemory.database.connections import close_all
 
-__all__ = ["COMMENT", "SILENCE", "TurnInTask", "TurnInThread"]
+__all__ = ["COMMENT", "SILENCE", "TaskDelivery", "ThreadDelivery"]
 
 SILENCE = 15.0
-"""The seconds without a part after which a comment is sent, so that no proxy takes the connection for dead."""
+"""The seconds without an event after which a comment is sent, so that no proxy takes the connection for dead."""
 
 COMMENT = b": the turn goes on\n\n"
 
@@ -29,21 +29,34 @@ Leave = Callable[[], object]
 """A function that is called when the client has gone away before the end."""
 
 
-class TurnInThread:
-    """An iterator of a stream whose turn runs in a thread, for WSGI."""
+class _Delivery:
+    """What a reader and the turn of a stream know of each other."""
 
-    def __init__(self, parts: Iterator[bytes], on_leave: Leave | None) -> None:
-        """
-        Args:
-            parts: the stream; the thread runs it to its end.
-            on_leave: what to do if the client goes away before.
-        """
-        self._parts = parts
+    def __init__(self, on_leave: Leave | None) -> None:
         self._on_leave = on_leave
-        self._queue: SimpleQueue[bytes | None] = SimpleQueue()
         self._has_reader = True
         self._has_ended = False
         self._language = get_language()  # Django knows it for each thread by itself
+
+    def close(self) -> None:
+        """Note that nobody reads any more. Django calls it at the end of each response, in a thread of the request."""
+        self._has_reader = False
+        if self._on_leave is not None and not self._has_ended:
+            self._on_leave()
+
+
+class ThreadDelivery(_Delivery):
+    """An iterator of a stream whose turn runs in a thread, for WSGI."""
+
+    def __init__(self, events: Iterator[bytes], on_leave: Leave | None) -> None:
+        """
+        Args:
+            events: the stream; the thread runs it to its end.
+            on_leave: what to do if the client goes away before.
+        """
+        super().__init__(on_leave)
+        self._events = events
+        self._queue: SimpleQueue[bytes | None] = SimpleQueue()
         # Not a daemon: a process that ends in order lets the model finish.
         threading.Thread(target=copy_context().run, args=(self._run,), name="chatmemory-turn").start()
 
@@ -52,52 +65,42 @@ class TurnInThread:
 
     def __next__(self) -> bytes:
         try:
-            part = self._queue.get(timeout=SILENCE)
+            event = self._queue.get(timeout=SILENCE)
         except Empty:
             return COMMENT
-        if part is None:
+        if event is None:
             raise StopIteration
-        return part
-
-    def close(self) -> None:
-        """Note that nobody reads any more. Django calls it at the end of each response."""
-        self._has_reader = False
-        if self._on_leave is not None and not self._has_ended:
-            self._on_leave()
+        return event
 
     def _run(self) -> None:
         try:
             with override(self._language):
-                for part in self._parts:
-                    if self._has_reader and part:
-                        self._queue.put(part)
+                for event in self._events:
+                    if self._has_reader and event:
+                        self._queue.put(event)
         finally:
             self._has_ended = True
             self._queue.put(None)
             close_all()
 
 
-class TurnInTask:
+class TaskDelivery(_Delivery):
     """An async iterable of a stream whose turn runs in a task of the server's event loop, for ASGI."""
 
     _tasks: set[asyncio.Task[None]] = set()
     """The tasks that run: an event loop itself would let them be collected as garbage."""
 
-    def __init__(self, parts: AsyncIterator[bytes], on_leave: Leave | None) -> None:
+    def __init__(self, events: AsyncIterator[bytes], on_leave: Leave | None) -> None:
         """
         Args:
-            parts: the stream; the task runs it to its end.
+            events: the stream; the task runs it to its end.
             on_leave: what to do if the client goes away before.
         """
-        self._parts = parts
-        self._on_leave = on_leave
+        super().__init__(on_leave)
+        self._events = events
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._has_reader = True
-        self._has_ended = False
-        self._language = get_language()
         self._loop = async_to_sync(_running_loop)()
-        context = _context_of_its_own()
-        self._loop.call_soon_threadsafe(self._start, self._run, context)
+        self._loop.call_soon_threadsafe(self._start, self._run, _context_of_its_own())
 
     def _start(self, work: Callable[[], Coroutine[Any, Any, None]], context: Context) -> None:
         task = self._loop.create_task(work(), context=context)
@@ -105,32 +108,26 @@ class TurnInTask:
         task.add_done_callback(self._tasks.discard)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        part: asyncio.Task[bytes | None] = asyncio.ensure_future(self._queue.get())
+        event: asyncio.Task[bytes | None] = asyncio.ensure_future(self._queue.get())
         try:
             while True:
-                done, _ = await asyncio.wait({part}, timeout=SILENCE)
+                done, _ = await asyncio.wait({event}, timeout=SILENCE)
                 if not done:
                     yield COMMENT
                     continue
-                if (found := part.result()) is None:
+                if (found := event.result()) is None:
                     return
                 yield found
-                part = asyncio.ensure_future(self._queue.get())
+                event = asyncio.ensure_future(self._queue.get())
         finally:
-            part.cancel()
-
-    def close(self) -> None:
-        """Note that nobody reads any more. Django calls it at the end of each response, in a thread of the request."""
-        self._has_reader = False
-        if self._on_leave is not None and not self._has_ended:
-            self._on_leave()
+            event.cancel()
 
     async def _run(self) -> None:
         try:
             with override(self._language):
-                async for part in self._parts:
-                    if self._has_reader and part:
-                        self._queue.put_nowait(part)
+                async for event in self._events:
+                    if self._has_reader and event:
+                        self._queue.put_nowait(event)
         finally:
             self._has_ended = True
             self._queue.put_nowait(None)

@@ -1,22 +1,75 @@
-"""Turns that were had, as UI messages."""
+"""The rows of turns: where each begins and what answers it; and pages of turns as UI messages."""
 
 from __future__ import annotations
 
-from itertools import groupby
+from collections.abc import Sequence
+from itertools import groupby, takewhile
 from typing import Any
+
+from django.db.models import Q
 
 from chatmemory.assistant.turns.opening import running_turn
 from chatmemory.conf import setting
-from chatmemory.core.messages import ToolExecutionResultMessage
-from chatmemory.database.batches import CHARS
+from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
+from chatmemory.database.reading import CHARS, rows_of
 from chatmemory.formats.ai_sdk import to_ai_sdk
 from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
-from chatmemory.rest.turns.rows import is_answer, is_question, spoken_rows
 
-__all__ = ["turns_to_data"]
+__all__ = ["answer_rows", "awaited_turn", "is_answer", "last_question", "turns_to_data"]
 
 _TURNS_AT_ONCE = 50
 _ROWS_AT_ONCE = 1000
+_COPY = Q(type=UserMessage.type, origin=Origin.COPY)
+
+
+def _spoken_rows(conversation: Conversation) -> MessageQuerySet:
+    """Return what was said, without system messages, and the copies of user messages that were asked again."""
+    return rows_of(conversation).filter(Q(origin=Origin.SAID) | _COPY).exclude(type=SystemMessage.type)
+
+
+def _is_question(type: str) -> bool:
+    """Return whether a turn begins with a spoken row of this type."""
+    return type == UserMessage.type
+
+
+def is_answer(message: ChatMessage | None) -> bool:
+    """Return whether a message ends a turn: it is of the model, and calls no tool."""
+    return isinstance(message, AiMessage) and not message.tool_execution_requests
+
+
+def last_question(conversation: Conversation) -> int | None:
+    """Return the position of the message that the conversation's last turn answers; None if the user said nothing.
+
+    It may be a copy: one that was asked again after other turns.
+    """
+    asked = _spoken_rows(conversation).filter(type=UserMessage.type).order_by("-position")
+    found: int | None = asked.values_list("position", flat=True).first()
+    return found
+
+
+def answer_rows(conversation: Conversation, question: int | None) -> Sequence[Message]:
+    """Return what the assistant added to answer a message: its calls, their results and the answer, in order.
+
+    Args:
+        conversation: its row.
+        question: the position of the message; None for what came before anybody said anything.
+    """
+    rows = _spoken_rows(conversation).filter(position__gt=-1 if question is None else question)
+    end = rows.filter(type=UserMessage.type).order_by("position").values_list("position", flat=True).first()
+    if end is not None:
+        rows = rows.filter(position__lt=end)
+    # The next message may have been said between the two statements.
+    return list(takewhile(lambda row: row.type != UserMessage.type, rows.order_by("position")))
+
+
+def awaited_turn(conversation: Conversation) -> int | None:
+    """Return the number of the turn that runs now and has a message to answer; None if there is no such turn.
+
+    For a moment, between its beginning and its message, and between its answer and its end, a turn has none.
+    """
+    number = running_turn(conversation)
+    last = None if number is None else _spoken_rows(conversation).order_by("-position").first()
+    return None if last is None or is_answer(last.message) else number
 
 
 def turns_to_data(conversation: Conversation, before: int | None) -> dict[str, Any]:
@@ -35,14 +88,14 @@ def turns_to_data(conversation: Conversation, before: int | None) -> dict[str, A
         rows, start = _read(conversation, before)  # it has begun meanwhile, perhaps before the rows were read
     is_awaited = running is not None and before is None and bool(rows) and not is_answer(rows[-1].message)
     if is_awaited:
-        asked = [index for index, row in enumerate(rows) if is_question(row.type)]
+        asked = [index for index, row in enumerate(rows) if _is_question(row.type)]
         rows = rows[: asked[-1] + 1] if asked else []
     return {"messages": _to_ui_messages(rows, start), "before": start, "running": is_awaited}
 
 
 def _read(conversation: Conversation, before: int | None) -> tuple[list[Message], int | None]:
     """Return the rows of a page in order, and the position of the first if there are older ones, else None."""
-    rows = spoken_rows(conversation)
+    rows = _spoken_rows(conversation)
     if before is not None:
         rows = rows.filter(position__lt=before)
     first = _first_of_page(rows)
@@ -62,7 +115,7 @@ def _first_of_page(rows: MessageQuerySet) -> int | None:
         chars += length
         if index and (index == _ROWS_AT_ONCE or chars > setting("MAX_PAGE_CHARS")):
             return within if begins is None else begins
-        if is_question(type):
+        if _is_question(type):
             begins = position
             turns += 1
             if turns == _TURNS_AT_ONCE:
@@ -79,7 +132,7 @@ def _to_ui_messages(rows: list[Message], start: int | None) -> list[dict[str, An
 
     def number(row: Message) -> int:
         nonlocal turn
-        turn += is_question(row.type)
+        turn += _is_question(row.type)
         return turn
 
     for _, group in groupby(rows, number):

@@ -1,4 +1,4 @@
-"""The beginning of a turn that a request asks for, or the answer that was given before."""
+"""The turn that a request asks for, taken or found, and its answer."""
 
 from __future__ import annotations
 
@@ -6,71 +6,130 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chatmemory.assistant import Assistant
-from chatmemory.assistant.begun import BegunTurn
+from chatmemory.assistant import Added, Assistant, Turn, Usage
+from chatmemory.assistant.turn import TurnEvent
 from chatmemory.core.exceptions import IdempotencyConflictError
 from chatmemory.core.messages import AiMessage, UserMessage
 from chatmemory.core.numbers import whole_number
-from chatmemory.database.batches import rows_of
-from chatmemory.database.change import Change
+from chatmemory.database.change import Change, MemorySize
 from chatmemory.database.idempotency import keys_of
+from chatmemory.database.reading import rows_of
+from chatmemory.formats.registry import MessageFormat
 from chatmemory.models import MAX_LIMIT, Conversation, Message, Origin
-from chatmemory.rest.turns.bodies import AskedTurn
+from chatmemory.rest.serializers import change_to_data
+from chatmemory.rest.turns.history import answer_rows, is_answer, last_question
 from chatmemory.rest.turns.problems import AnswerDeleted, MessageEdited, Overtaken, problem_of_turn
-from chatmemory.rest.turns.rows import answer_rows, is_answer, last_question
 
-__all__ = ["TakenTurn", "take_turn"]
+__all__ = ["TurnAnswer", "take_turn"]
 
 _WAIT_FOR_TURN = 0.5
 """Seconds to wait for the turn before: a client that was told of its end may be faster than its end."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TakenTurn:
-    """A turn that is to be run, or one that ended before."""
+@dataclass(kw_only=True)
+class TurnAnswer:
+    """The answer of a turn, which is still to come or was given before, and what the turn changed."""
 
     question: int | None
-    """The position of the message that it answers; None if the user said nothing."""
+    """The position of the message that is answered; None if the user said nothing."""
 
-    changes: Sequence[Change]
-    """The accounts of the additions so far."""
+    changes: list[Change]
+    """The changes so far, from the user's message on."""
 
-    begun: BegunTurn | None = None
+    turn: Turn | None = None
     """The turn to run; None if there is an answer already."""
 
-    answer: AiMessage | None = None
-    """The answer that was there; None if the turn is to be run."""
+    message: AiMessage | None = None
+    """The answer; None until the turn has been run."""
 
     rows: Sequence[Message] = ()
-    """The rows of that answer: calls, their results, and itself; or what a turn that goes on has of it already."""
+    """What was stored of the answer before: calls, their results, and itself."""
+
+    usage: Usage | None = None
+    """The tokens of the calls of the model so far, as far as they are known."""
+
+    def wait(self, turn: Turn) -> None:
+        """Run the turn to its end."""
+        try:
+            for event in turn.events():
+                self._take(event)
+        except Exception as error:
+            raise problem_of_turn(error) from error
+
+    def read_again(self, conversation: Conversation) -> None:
+        """Tell of an answer that was given before: what was added as it is now, and the memory as it is now.
+
+        Which messages left the memory then is not told.
+        """
+        conversation.refresh_from_db(using=conversation._state.db)
+        positions = [row.position for change in self.changes for row in change.added]
+        added = rows_of(conversation).filter(position__in=positions).order_by("position") if positions else []
+        self.changes = [Change(conversation, added=[*added, *self.rows])]
+
+    def to_data(self, format: MessageFormat) -> dict[str, Any]:
+        """Return the answer, and what the turn changed."""
+        assert self.message is not None
+        assert format.write_each is not None
+        return {
+            "answer": format.write_each([self.message])[0],
+            **change_to_data(*self.changed(), format),
+            "usage": None if self.usage is None else self.usage.to_data(),
+        }
+
+    def changed(self) -> tuple[MemorySize, list[Message], list[Message]]:
+        """Return the size of the memory, what the turn added, and what it evicted.
+
+        A message that was evicted again is told as it is at the end.
+        """
+        evicted = [row for change in self.changes for row in change.evicted]
+        gone = {row.position: row for row in evicted}
+        added = [gone.get(row.position, row) for change in self.changes for row in change.added]
+        return self.changes[-1].memory, added, evicted
+
+    def _take(self, event: TurnEvent) -> None:
+        if isinstance(event, AiMessage):
+            self.message = event
+        elif isinstance(event, Added):
+            if event.change is not None:
+                self.changes.append(event.change)
+            if event.usage is not None:
+                self.usage = event.usage if self.usage is None else self.usage + event.usage
 
 
 def take_turn(
-    assistant: Assistant, conversation: Conversation, asked: AskedTurn, *, key: str | None, context: Any
-) -> TakenTurn:
+    assistant: Assistant,
+    conversation: Conversation,
+    message: UserMessage | None,
+    *,
+    key: str | None,
+    message_id: str | None,
+    context: Any,
+) -> TurnAnswer:
     """Begin a turn: add what the user says, unless it was said before, and find out whether it was answered.
 
     Args:
         assistant: who answers.
         conversation: its row.
-        asked: what the request asks for.
+        message: what the user says; None to go on from where the conversation stands.
         key: the idempotency key of the request.
+        message_id: the ID that ``useChat`` gave the message, which is the key of a request without one.
         context: for tools.
 
     Raises:
         APIException, Conversation.DoesNotExist: there is no such turn.
         RuntimeError, TypeError: a defect of the project, whose text says what to do.
     """
-    said_at = None if key is not None else _position_of(conversation, asked)
+    said_at = None if key is not None or message_id is None else _position_of(conversation, message, message_id)
     if said_at is not None and said_at != last_question(conversation):
-        return _said_before(conversation, said_at)
-    message = None if said_at is not None else asked.message
+        return _answer_before(conversation, said_at)
+    if said_at is not None:
+        message = None
     try:
         turn = assistant.begin(
             conversation,
             message,
             # To go on from where a conversation stands needs no key: it stands at the answer when there is one.
-            idempotency_key=None if message is None else key or asked.key,
+            idempotency_key=None if message is None else key or message_id,
             context=context,
             wait_timeout=_WAIT_FOR_TURN,
         )
@@ -81,32 +140,33 @@ def take_turn(
     except Exception as error:
         raise problem_of_turn(error) from error
     try:
-        return _taken(turn, conversation, said_at)
+        return _answer_of(turn, conversation, said_at)
     except BaseException:
         turn.release()
         raise
 
 
-def _taken(turn: BegunTurn, conversation: Conversation, said_at: int | None) -> TakenTurn:
+def _answer_of(turn: Turn, conversation: Conversation, said_at: int | None) -> TurnAnswer:
     question = turn.question if turn.question is not None else last_question(conversation)
     if said_at is not None and said_at != question:  # another message was said meanwhile
         turn.release()
-        return _said_before(conversation, said_at)
-    if turn.answer is None and _is_new(turn):
-        return TakenTurn(question=question, changes=turn.changes, begun=turn)
-    rows = answer_rows(conversation, question)
-    if turn.answer is None:
-        return TakenTurn(question=question, changes=turn.changes, begun=turn, rows=rows)
-    return TakenTurn(question=question, changes=turn.changes, answer=turn.answer, rows=rows)
+        return _answer_before(conversation, said_at)
+    return TurnAnswer(
+        question=question,
+        changes=turn.changes,
+        turn=turn if turn.answer is None else None,
+        message=turn.answer,
+        rows=() if turn.answer is None and _is_new(turn) else answer_rows(conversation, question),
+    )
 
 
-def _is_new(turn: BegunTurn) -> bool:
+def _is_new(turn: Turn) -> bool:
     """Return whether nothing was said after the question, so that no row is part of its answer yet."""
     last = turn.changes[-1] if turn.changes else None
     return last is not None and turn.question is not None and turn.question + 1 == last.conversation.next_position
 
 
-def _position_of(conversation: Conversation, asked: AskedTurn) -> int | None:
+def _position_of(conversation: Conversation, message: UserMessage | None, message_id: str) -> int | None:
     """Return where a message of ``useChat`` was said, if its ID is the one that ``GET turns/`` gave it.
 
     It may have been said without a key, so its position is all that is known of it.
@@ -115,14 +175,14 @@ def _position_of(conversation: Conversation, asked: AskedTurn) -> int | None:
         MessageEdited: it says something else than what was said there.
         AnswerDeleted: what was said there has been deleted.
     """
-    position = None if asked.key is None else whole_number(asked.key, most=MAX_LIMIT)
+    position = whole_number(message_id, most=MAX_LIMIT)
     if position is None or position >= conversation.next_position:
         return None
     row = rows_of(conversation).filter(position=position).first()
     if row is not None and (row.type, row.origin) != (UserMessage.type, Origin.SAID):
         return None
     said = None if row is None else row.message
-    if isinstance(said, UserMessage) and asked.message is not None and said.contents == asked.message.contents:
+    if isinstance(said, UserMessage) and message is not None and said.contents == message.contents:
         return position
     # A client that numbers its messages itself means no position. Longer numbers, such as times, are none of these.
     digits = len(str(conversation.next_position))
@@ -131,9 +191,9 @@ def _position_of(conversation: Conversation, asked: AskedTurn) -> int | None:
     raise AnswerDeleted if row is None else MessageEdited
 
 
-def _said_before(conversation: Conversation, question: int) -> TakenTurn:
+def _answer_before(conversation: Conversation, question: int) -> TurnAnswer:
     rows = answer_rows(conversation, question)
-    answer = rows[-1].message if rows else None
-    if not (isinstance(answer, AiMessage) and is_answer(answer)):
+    message = rows[-1].message if rows else None
+    if not (isinstance(message, AiMessage) and is_answer(message)):
         raise Overtaken
-    return TakenTurn(question=question, changes=(), answer=answer, rows=rows)
+    return TurnAnswer(question=question, changes=[], message=message, rows=rows)

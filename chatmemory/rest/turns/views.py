@@ -3,40 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from typing import Any
 
 from django.core.handlers.asgi import ASGIRequest
 from django.db import connections
 from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
-from rest_framework import status
-from rest_framework.exceptions import NotFound
+from django.utils.translation import gettext_noop as _
+from rest_framework import serializers, status
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle
 
-from chatmemory.assistant import Assistant
-from chatmemory.assistant.begun import BegunTurn
+from chatmemory.assistant import Assistant, Turn
 from chatmemory.assistant.project import has_assistant, project_assistant
 from chatmemory.assistant.turns.opening import running_turn
-from chatmemory.core.numbers import whole_number
+from chatmemory.core.messages import UserMessage
 from chatmemory.database.connections import give_back
 from chatmemory.formats.ai_sdk.stream import HEADERS
-from chatmemory.models import MAX_LIMIT, Conversation, Message
+from chatmemory.models import Conversation
+from chatmemory.rest.calls import call
+from chatmemory.rest.fields import WholeNumberField
 from chatmemory.rest.memory_bounds import require_room
-from chatmemory.rest.problems import invalid
+from chatmemory.rest.problems import NotFound
 from chatmemory.rest.records import record_change, record_read
-from chatmemory.rest.throttling import throttles
-from chatmemory.rest.turns.answers import TurnAnswer, stored_answer
-from chatmemory.rest.turns.bodies import AskedTurn, read_turn
-from chatmemory.rest.turns.delivery import TurnInTask, TurnInThread
-from chatmemory.rest.turns.following import LOOK_AGAIN, RunningTurn, afollowed, followed
-from chatmemory.rest.turns.history import turns_to_data
-from chatmemory.rest.turns.parts import TurnParts, aturn_parts, stored_parts, turn_parts
-from chatmemory.rest.turns.problems import problem_of_turn
-from chatmemory.rest.turns.rows import awaited_turn
-from chatmemory.rest.turns.taking import TakenTurn, take_turn
+from chatmemory.rest.requests import throttles
+from chatmemory.rest.turns.delivery import TaskDelivery, ThreadDelivery
+from chatmemory.rest.turns.history import awaited_turn, last_question, turns_to_data
+from chatmemory.rest.turns.serializers import NewTurnSerializer, TurnSerializer, UIMessagesSerializer, is_from_use_chat
+from chatmemory.rest.turns.stream import LOOK_AGAIN, TurnStream, apaced, arun, follow, paced, run, tell
+from chatmemory.rest.turns.taking import TurnAnswer, take_turn
 from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.staff import READ_WORDS, WRITE_WORDS
 
@@ -56,59 +53,103 @@ class EventStreamRenderer(BaseRenderer):
 
 
 class TurnViewSet(ChatMemoryViewSet):
-    """The turns of a conversation."""
+    """A user says something, and the site's assistant answers."""
 
     renderer_classes = [*ChatMemoryViewSet.renderer_classes, EventStreamRenderer]
-    acts = {"take": WRITE_WORDS, "retrieve": READ_WORDS, "stop": ("change",), "follow": READ_WORDS}
-    parameters = {"take": {"on_disconnect"}, "retrieve": {"before"}}
+    tag = "turns"
 
     def get_throttles(self) -> list[BaseThrottle]:
         if self.action == "take":
             return [*super(ChatMemoryViewSet, self).get_throttles(), *throttles("turns")]
         return super().get_throttles()
 
+    @call(
+        "takeTurn",
+        WRITE_WORDS,
+        body=NewTurnSerializer,
+        answer=TurnSerializer,
+        parameters={
+            "on_disconnect": serializers.ChoiceField(
+                ["finish", "interrupt"],
+                default="finish",
+                error_messages={"invalid_choice": "expected interrupt or finish, which is the default"},
+                help_text="What becomes of a streamed turn whose client goes away: the assistant finishes the answer, "
+                "or stops.",
+            )
+        },
+        headers=("Idempotency-Key",),
+        problems=(409, 502),
+        streams=True,
+        example={"message": "Hello! My name is Ann."},
+    )
     def take(self, request: Request, conversation_id: str, **kwargs: Any) -> HttpResponseBase:
-        """Take a turn: add what the user says, and return or stream the assistant's answer."""
+        """Say something, and have it answered.
+
+        The site's assistant answers. With `Accept: text/event-stream`, and by default for what `useChat` sends, the
+        answer is a stream of parts, the AI SDK's UI message stream; its `data-memory` says what was evicted. The
+        `Idempotency-Key`, else the ID of the message of `useChat`, makes a retry the same turn. 409 while another turn
+        of the conversation is under way.
+        """
         conversation, key = self.conversation(), self.idempotency_key()
-        interrupts = self._interrupts()
-        asked = read_turn(request.data, self.message_format)
-        if asked.said is not None:
-            require_room(conversation, asked.said)
+        interrupts = self.parameter("on_disconnect") == "interrupt"
+        said, message_id = self.asked()
+        if said is not None:
+            require_room(conversation, said)
         assistant = self._assistant()
         record_change(request, conversation, {})
-        turn = take_turn(assistant, conversation, asked, key=key, context=request)
-        streams = self._streams(asked)
-        if turn.begun is None:
-            return self._stored(turn, conversation, streams)
+        message = None if said is None else said[0]
+        assert message is None or isinstance(message, UserMessage)
+        answer = take_turn(assistant, conversation, message, key=key, message_id=message_id, context=request)
+        turn, streams = answer.turn, self._streams()
+        if turn is None:
+            answer.read_again(conversation)
+        elif not streams:
+            answer.wait(turn)
         if not streams:
-            return Response(self._answered(turn.begun))
-        parts = TurnParts(turn.question, self.format_name)
+            return Response(answer.to_data(self.message_format))
+        stream = TurnStream(answer.question, self.message_format)
+        if turn is None:
+            return self._stream(tell(stream, answer))
         try:
-            return self._streamed(turn.begun, turn.rows, parts, conversation, interrupts=interrupts)
+            return self._streamed(turn, answer, stream, conversation, interrupts=interrupts)
         except BaseException:
-            turn.begun.release()  # nobody runs it: the thread could not start, say
+            turn.release()  # nobody runs it: the thread could not start, say
             raise
 
+    @call(
+        "getTurns",
+        READ_WORDS,
+        answer=UIMessagesSerializer,
+        parameters={"before": WholeNumberField(help_text="Only what was said before this position.")},
+    )
     def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Return the latest turns as UI messages."""
+        """Get what was said, as the AI SDK's `useChat` shows it.
+
+        The latest turns; `before` for older ones. The answer of a turn that runs now is left out.
+        """
         conversation = self.conversation()
-        text = request.query_params.get("before")
-        before = None if text is None else whole_number(text, most=MAX_LIMIT)
-        if text is not None and before is None:
-            raise invalid("before", f"expected a whole number from 0 to {MAX_LIMIT}")
-        answer = turns_to_data(conversation, before)
+        answer = turns_to_data(conversation, self.parameter("before"))
         record_read(request, conversation)
         return Response(answer)
 
+    @call("stopTurn", ("change",))
     def stop(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Stop the turn that is under way, in whatever process."""
+        """Stop the turn that is under way.
+
+        What it has added stays. Nothing is done if none is under way.
+        """
         conversation = self.conversation()
         record_change(request, conversation, {})
         self._assistant().interrupt(conversation)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
+    @call("followTurn", READ_WORDS, statuses={204: "No turn is under way."}, streams=True)
     def follow(self, request: Request, conversation_id: str, **kwargs: Any) -> HttpResponseBase:
-        """Stream what a running turn has stored, and what it stores from now on; 204 if none runs."""
+        """Follow the stream of a turn that is under way.
+
+        What it has stored so far, and then what it stores: whole messages, for the deltas of a text went to whoever
+        began the turn. 204 if none is under way.
+        """
         conversation = self.conversation()
         number = _turn_to_follow(conversation)
         if number is None:
@@ -116,8 +157,10 @@ class TurnViewSet(ChatMemoryViewSet):
         record_read(request, conversation)
         if request.method == "HEAD":
             return HttpResponse(headers=HEADERS)
-        running = RunningTurn(conversation, number, self.format_name, self.message_format)
-        return self._stream(afollowed(running) if self._is_async else followed(running))
+        # Now: when the stream is read, another turn may run.
+        stream = TurnStream(last_question(conversation), self.message_format)
+        events = follow(stream, conversation, number)
+        return self._stream(apaced(events) if self._is_async else paced(events))
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(response, Response) and getattr(request, "accepted_media_type", None) == _EVENT_STREAM:
@@ -130,60 +173,31 @@ class TurnViewSet(ChatMemoryViewSet):
 
     def _assistant(self) -> Assistant:
         if not has_assistant():
-            raise NotFound('This site has no assistant: CHATMEMORY["ASSISTANT"] is not set on the server.')
+            raise NotFound(_('This site has no assistant: CHATMEMORY["ASSISTANT"] is not set on the server.'))
         return project_assistant(self.request)
 
-    def _interrupts(self) -> bool:
-        chosen = self.request.query_params.get("on_disconnect")
-        if chosen not in (None, "interrupt", "finish"):
-            raise invalid("on_disconnect", "expected interrupt or finish, which is the default")
-        return chosen == "interrupt"
-
-    def _streams(self, asked: AskedTurn) -> bool:
+    def _streams(self) -> bool:
         accepted: str = self.request.accepted_media_type or ""
         # fetch() accepts anything unless it is told otherwise, and useChat reads streams only.
-        by_default = asked.is_from_use_chat and "application/json" not in self.request.headers.get("Accept", "")
-        return accepted == _EVENT_STREAM or by_default
+        by_default = "application/json" not in self.request.headers.get("Accept", "")
+        return accepted == _EVENT_STREAM or (is_from_use_chat(self.request.data) and by_default)
 
     def _streamed(
-        self,
-        turn: BegunTurn,
-        rows: Sequence[Message],
-        parts: TurnParts,
-        conversation: Conversation,
-        *,
-        interrupts: bool,
+        self, turn: Turn, answer: TurnAnswer, stream: TurnStream, conversation: Conversation, *, interrupts: bool
     ) -> HttpResponseBase:
         if connections[conversation._state.db or "default"].in_atomic_block:
             # A test case: no other thread sees its transaction.
-            return self._stream(turn_parts(turn, rows, parts))
+            return self._stream(run(stream, answer, turn))
         leave = turn.interrupt if interrupts else None
         if self._is_async:
-            return self._stream(TurnInTask(aturn_parts(turn, rows, parts), leave))
-        return self._stream(TurnInThread(turn_parts(turn, rows, parts), leave))
+            return self._stream(TaskDelivery(arun(stream, answer, turn), leave))
+        return self._stream(ThreadDelivery(run(stream, answer, turn), leave))
 
-    def _answered(self, turn: BegunTurn) -> Any:
-        answer = TurnAnswer(turn.changes)
-        try:
-            for event in turn.events():
-                answer.take(event)
-        except Exception as error:
-            raise problem_of_turn(error) from error
-        return answer.to_data(self.format_name)
-
-    def _stored(self, turn: TakenTurn, conversation: Conversation, streams: bool) -> HttpResponseBase:
-        conversation.refresh_from_db(using=conversation._state.db)
-        data = stored_answer(turn, conversation).to_data(self.format_name)
-        if not streams:
-            return Response(data)
-        memory = {name: data[name] for name in ("added", "evicted", "memory", "version")}
-        return self._stream(stored_parts(turn, memory, TurnParts(turn.question, self.format_name)))
-
-    def _stream(self, parts: Iterable[bytes] | AsyncIterable[bytes]) -> StreamingHttpResponse:
-        if self._is_async and not isinstance(parts, AsyncIterable):
-            parts = _ready(list(parts))  # Django would say in a warning that it does this itself
-        # Or GZipMiddleware would compress it, which under WSGI keeps pieces until there are enough of them.
-        return StreamingHttpResponse(parts, headers={**HEADERS, "Content-Encoding": "identity"})
+    def _stream(self, events: Iterable[bytes] | AsyncIterable[bytes]) -> StreamingHttpResponse:
+        if self._is_async and not isinstance(events, AsyncIterable):
+            events = _ready(list(events))  # Django would say in a warning that it does this itself
+        # Or GZipMiddleware would compress it, which under WSGI keeps events until there are enough of them.
+        return StreamingHttpResponse(events, headers={**HEADERS, "Content-Encoding": "identity"})
 
 
 def _turn_to_follow(conversation: Conversation) -> int | None:
@@ -197,6 +211,6 @@ def _turn_to_follow(conversation: Conversation) -> int | None:
     return None
 
 
-async def _ready(parts: list[bytes]) -> AsyncIterator[bytes]:
-    for part in parts:
-        yield part
+async def _ready(events: list[bytes]) -> AsyncIterator[bytes]:
+    for event in events:
+        yield event

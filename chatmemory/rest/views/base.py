@@ -1,32 +1,40 @@
-"""The base of the views of conversations and messages."""
+"""The bases of the views."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
-from django.db import router
+from django.db import connections, router, transaction
 from django.utils.cache import patch_cache_control
-from rest_framework import viewsets
-from rest_framework.exceptions import NotFound
+from rest_framework import status, viewsets
+from rest_framework.exceptions import ValidationError
+from rest_framework.fields import empty
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.renderers import BaseRenderer, BrowsableAPIRenderer, JSONRenderer
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 
 from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.database.change import Change
 from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation, ConversationQuerySet
-from chatmemory.rest.access import is_for_others, may_read_words, reachable_conversations
-from chatmemory.rest.formats import MessageFormatNegotiation, asked_format
-from chatmemory.rest.parsers import StrictJSONParser
-from chatmemory.rest.problems import LengthRequired, invalid
-from chatmemory.rest.throttling import throttles
-from chatmemory.rest.views.problem_view import ProblemView
-from chatmemory.staff import Act
+from chatmemory.rest.access import is_for_others, may_read_words, permission_classes, reachable_conversations
+from chatmemory.rest.calls import Call
+from chatmemory.rest.preconditions import memory_tag
+from chatmemory.rest.problems import PROBLEM_JSON, LengthRequired, NotFound, invalid, problem_response
+from chatmemory.rest.requests import MessageFormatNegotiation, StrictJSONParser, asked_format, throttles
+from chatmemory.rest.serializers import change_to_data
 
-__all__ = ["ChatMemoryViewSet"]
+if TYPE_CHECKING:
+    from rest_framework.views import APIView
+else:
+    APIView = object
+
+__all__ = ["ChatMemoryViewSet", "ProblemView"]
 
 # The shapes are fixed, whatever renderers the project has for its own; but who likes the browsable API has it.
 _DEFAULTS: Any = api_settings.DEFAULT_RENDERER_CLASSES
@@ -34,6 +42,39 @@ _RENDERERS: list[type[BaseRenderer]] = [
     JSONRenderer,
     *(renderer for renderer in _DEFAULTS if issubclass(renderer, BrowsableAPIRenderer)),
 ]
+
+_NO_CALL = (None, "metadata")
+"""The actions of methods that are refused; the second is REST framework's for OPTIONS."""
+
+
+class ProblemView(APIView):
+    """The project's permissions, and problem details where something is wrong. Goes before a view of REST framework."""
+
+    queryset: Any = Conversation.objects.none()  # by which permission classes know the model
+    versioning_class = None  # the addresses have no version, whatever those of the project have
+
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        return super().dispatch(request, *args, **kwargs)
+
+    # Each change is one transaction of its own. ATOMIC_REQUESTS would hold its lock until the answer is rendered, and
+    # a database that is away would be an error before a view could answer.
+    for _alias in connections:
+        dispatch = transaction.non_atomic_requests(_alias)(dispatch)
+
+    def get_permissions(self) -> list[Any]:
+        return [permission() for permission in permission_classes()]
+
+    def get_exception_handler(self) -> Callable[..., Response | None]:
+        return problem_response
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        if status.is_server_error(response.status_code):
+            # A page for a browser would ask the database who is signed in.
+            request.accepted_renderer, request.accepted_media_type = JSONRenderer(), JSONRenderer.media_type
+        response = super().finalize_response(request, response, *args, **kwargs)
+        if getattr(response, "exception", False) and "json" in response.accepted_renderer.format:
+            response.content_type = PROBLEM_JSON
+        return response
 
 
 class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
@@ -43,14 +84,14 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
     parser_classes = [StrictJSONParser]
     content_negotiation_class = MessageFormatNegotiation
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]  # the schema says what OPTIONS would
-    acts: ClassVar[dict[str, tuple[Act, ...]]] = {}
-    """By action, what staff need permissions for if they name another owner. Each action has an entry."""
+    tag: ClassVar[str]
+    """The tag of its calls in the document, where its docstring describes it."""
 
-    parameters: ClassVar[dict[str, set[str]]] = {}
-    """The query parameters of each action, beside those of every action and of filters and pages."""
-
-    whole_memory: ClassVar[set[str]] = set()
-    """The actions whose answer is one whole memory and no other messages. Only they take every format."""
+    @property
+    def call(self) -> Call:
+        """The declaration of the method that is called."""
+        declared: Call = getattr(self, str(self.action)).call
+        return declared
 
     def get_throttles(self) -> list[BaseThrottle]:
         scope = "reads" if self.request.method in SAFE_METHODS else "writes"
@@ -64,21 +105,25 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         request.get_host()  # links need it, and by then something may have been done
         if "HTTP_TRANSFER_ENCODING" in request.META and not request.META.get("CONTENT_LENGTH"):
             # It would be taken for an empty body.
-            raise LengthRequired("Send the body with a Content-Length, not in chunks.")
-        if self.action is None:
+            raise LengthRequired
+        if self.action in _NO_CALL:
             self.http_method_not_allowed(request)
-        known = {"owner", "format", *self.parameters.get(self.action, ())}
+        known = {"owner", "format", *self.call.parameters}
         if self.action == "list" and hasattr(self, "filterset_class"):
             known |= {*self.filterset_class.base_filters, "ordering", "cursor", "page_size"}
         for name, values in request.query_params.lists():
             if name not in known:
-                raise invalid(name[:100], f"unknown parameter; this takes {', '.join(sorted(known))}")
+                raise invalid(
+                    name[:100],
+                    "unknown parameter; this takes %(names)s",
+                    code="unknown_field",
+                    names=sorted(known),
+                )
             if len(values) > 1:
-                raise invalid(name, "is given more than once; give it once")
+                raise invalid(name, "is given more than once; give it once", code="repeated")
             if "\x00" in values[0]:
-                raise invalid(name, "has U+0000; take it out")
-        whole_memory = self.action in self.whole_memory
-        self.format_name = asked_format(request, self.renderer_classes, whole_memory=whole_memory)
+                raise invalid(name, "has U+0000; take it out", code="invalid_characters")
+        self.format_name = asked_format(request, self.renderer_classes, whole_memory=self.call.whole_memory)
         self.message_format = message_format(self.format_name)
 
     def handle_exception(self, exc: Exception) -> Any:
@@ -96,11 +141,49 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         with_owner, with_words = is_for_others(self.request), may_read_words(self.request)
         return {**super().get_serializer_context(), "with_owner": with_owner, "with_words": with_words}
 
+    def asked(self, instance: Any = None, **options: Any) -> Any:
+        """Return what the body asks for, as the call's serializer reads it.
+
+        Args:
+            instance: what is to change, if it is there already.
+            options: those of the serializer.
+
+        Raises:
+            InvalidMessageError, TooLarge, ValidationError: the body is something else.
+        """
+        reader = self.call.body
+        assert reader is not None
+        context = {**self.get_serializer_context(), "format": self.message_format}
+        serializer = reader(instance, data=self.request.data, context=context, **options)
+        serializer.is_valid(raise_exception=True)
+        return serializer.validated_data
+
+    def tag_of(self, conversation: Conversation, version: int | None = None) -> str:
+        """Return the tag of a memory, now or at a past version, in the format that was asked for."""
+        at = conversation.version if version is None else version
+        return memory_tag(conversation, at, self.request.query_params.get("format"))
+
+    def changed(self, change: Change, code: int = status.HTTP_200_OK, **more: Any) -> Response:
+        """Return the answer that says what a change did to a memory, with ``more`` fields."""
+        told = change_to_data(change.memory, change.added, change.evicted, self.message_format)
+        return Response({**more, **told}, status=code, headers={"ETag": self.tag_of(change.conversation)})
+
+    def parameter(self, name: str) -> Any:
+        """Return a query parameter, as its field reads it.
+
+        Raises:
+            ValidationError: it has no such value.
+        """
+        try:
+            return self.call.parameters[name].run_validation(self.request.query_params.get(name, empty))
+        except ValidationError as error:
+            raise ValidationError({name: error.detail}) from error
+
     def conversations(self) -> ConversationQuerySet:
         """Return the conversations on which the user may do what they ask."""
-        if self.action is None:  # a permission class may ask before the method is refused
+        if self.action in _NO_CALL:  # a permission class may ask before the method is refused
             return Conversation.objects.none()
-        return reachable_conversations(self.request, *self.acts[self.action])
+        return reachable_conversations(self.request, *self.call.permission)
 
     def conversation(self) -> Conversation:
         """Return the conversation that the address names.
@@ -116,7 +199,7 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         database = router.db_for_write(Conversation)
         conversation = self.conversations().using(database).filter(pk=key).first()
         if conversation is None:
-            raise NotFound("You have no such conversation.")
+            raise NotFound
         self.check_object_permissions(self.request, conversation)
         return conversation
 
@@ -128,5 +211,5 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         """
         key = self.request.headers.get("Idempotency-Key")
         if key is not None and not (0 < len(key) <= 255 and key.isprintable()):
-            raise invalid("Idempotency-Key", "expected 1 to 255 printable characters")
+            raise invalid("Idempotency-Key", "expected 1 to %(most)s printable characters", most=255)
         return key

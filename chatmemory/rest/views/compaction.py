@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, ClassVar
 
-from rest_framework import status
+from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chatmemory.compaction import project_summarizer
 from chatmemory.conf import setting
-from chatmemory.core.exceptions import IdempotencyConflictError, InvalidMessageError, UnusableSummaryError
+from chatmemory.core.exceptions import InvalidValueError, UnusableSummaryError
+from chatmemory.core.summaries import summary_text
 from chatmemory.database.change import Change
-from chatmemory.database.operations.compaction import USUAL_KEEP, CoveredError, apply_text
-from chatmemory.database.operations.compaction.due import is_due
-from chatmemory.database.target import Target
-from chatmemory.models import Conversation
+from chatmemory.database.connections import UtcNow
+from chatmemory.database.operations.compaction import USUAL_KEEP, CompactionPlan, CoveredError, is_due
+from chatmemory.database.reading import request_bound, rows_of
+from chatmemory.models import Compaction, Conversation, Origin
+from chatmemory.models.compaction import LONGEST_ERROR
 from chatmemory.rest.access import may_read_words, require
-from chatmemory.rest.compactions import (
-    CompactionSerializer,
-    compaction_of,
-    failures_to_data,
-    is_under_way,
-    last_summary_to_data,
-    plan_to_data,
-)
-from chatmemory.rest.memory_bounds import require_bounded, require_summarizable
-from chatmemory.rest.preconditions import memory_tag, precondition, unless_repeated
+from chatmemory.rest.calls import call
+from chatmemory.rest.fields import CountField, StrictSerializer, TokensField, require_length
+from chatmemory.rest.memory_bounds import require_summarizable
+from chatmemory.rest.preconditions import precondition, unless_repeated
 from chatmemory.rest.problems import Covered, NoSummarizer, SummarizerFailed, invalid
-from chatmemory.rest.records import change_and_read, record_change, record_read
-from chatmemory.rest.serializers import change_to_data
+from chatmemory.rest.records import record_change, record_read, recording
+from chatmemory.rest.serializers import ChangeSerializer, ConversationSerializer
 from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.staff import SUMMARIZE, WRITE_WORDS
 
@@ -39,52 +35,171 @@ __all__ = ["CompactionViewSet"]
 _logger = logging.getLogger("chatmemory.rest")
 
 
+class NewCompactionSerializer(StrictSerializer):
+    """The request for a summary by the project's function, or with one that the client made."""
+
+    keep = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=100,
+        help_text="The percent of the limit that stays in whole turns, by default 50. The last turn always stays.",
+    )
+    through = CountField(
+        required=False,
+        help_text="The position of the last message that the summary stands for: the end of a turn, and not of the "
+        "last one. covers_to of a plan is such a position.",
+    )
+    text = serializers.CharField(
+        required=False, help_text="The summary, which takes in the one before; spaces around it are taken off."
+    )
+
+    def validate_text(self, value: str) -> str:
+        require_length("", len(value))
+        return value
+
+    def bounds(self) -> dict[str, Any]:
+        """Return what settings bound, by field."""
+        return {"text": {"maxLength": setting("MAX_MESSAGE_CHARS")}}
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        for name, other in ("through", "text"), ("text", "through"):
+            if name in attrs and other not in attrs:
+                raise invalid(
+                    other,
+                    "missing; a summary of your own has %(name)s and %(other)s",
+                    code="required",
+                    name=name,
+                    other=other,
+                )
+        if "text" in attrs and "keep" in attrs:
+            raise invalid("keep", "leave it out; through says what stays")
+        return attrs
+
+
+class PlanSerializer(serializers.Serializer[Any]):
+    """What a summary would stand for; null if there is too little to summarise."""
+
+    example: ClassVar[dict[str, Any]] = {"covers_to": 41, "messages": 18, "tokens": 5210, "previous": 9}
+
+    covers_from = CountField(help_text="The first position that it stands for.")
+    covers_to = CountField(help_text="The last position that it stands for.")
+    messages = CountField(help_text="Messages that no summary stands for yet.")
+    tokens = TokensField(help_text="Of these messages, and of the summary before: the new one must have fewer.")
+    previous = CountField(allow_null=True, help_text="The position of the summary before, which the new one takes in.")
+
+
+class LastSummarySerializer(serializers.Serializer[Any]):
+    """The latest summary; null if there is none."""
+
+    position = CountField()
+    covers_from = CountField(help_text="The first position that it stands for.")
+    covers_to = CountField(help_text="The last position that it stands for.")
+    tokens = TokensField()
+    state = serializers.ChoiceField(["retained", "evicted"], help_text="Whether it is in the memory now.")
+    text = serializers.CharField(allow_blank=True, help_text="Empty for staff who may not read it.")
+    created_at = serializers.DateTimeField()
+
+
+class FailuresSerializer(serializers.Serializer[Any]):
+    """The failures since the last summary."""
+
+    count = CountField(help_text="Since the last summary.")
+    failed_at = serializers.DateTimeField(allow_null=True)
+    retry_at = serializers.DateTimeField(allow_null=True, help_text="A summary that is due is not tried again before.")
+    error = serializers.CharField(
+        allow_blank=True,
+        max_length=LONGEST_ERROR,
+        help_text="The last one: the class of the exception, for staff who may read messages with what it says.",
+    )
+
+
+class CompactionSerializer(serializers.ModelSerializer[Conversation]):
+    """The summaries of a conversation: what is due, what was made, and what failed."""
+
+    due = serializers.BooleanField(help_text="Whether a summary is due, by `compact_at`.")
+    under_way = serializers.BooleanField(help_text="Whether somebody is making a summary now.")
+    plan = PlanSerializer(allow_null=True)
+    last_summary = LastSummarySerializer(allow_null=True)
+    failures = FailuresSerializer()
+
+    class Meta(ConversationSerializer.Meta):
+        fields = ["compact_at", "due", "under_way", "plan", "last_summary", "failures", "version"]
+
+
+class CompactedSerializer(ChangeSerializer):
+    """What a summary did."""
+
+    outcome = serializers.ChoiceField(
+        ["summarized", "nothing_to_do", "under_way"],
+        help_text="Whether a summary took the place of older turns; or there was too little to summarise, or the "
+        "messages were taken out meanwhile; or another summary is being made.",
+    )
+
+
 class CompactionViewSet(ChatMemoryViewSet):
     """The summaries of a conversation."""
 
-    serializer_class = CompactionSerializer
-    acts = {"retrieve": ("view",), "compact": ("read_text",)}  # and what its body asks for
+    tag = "compaction"
 
+    @call("getCompaction", ("view",), answer=CompactionSerializer, problems=(413,))
     def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Return whether a summary is due and for what, the last one, and what failed."""
+        """Get whether a summary is due.
+
+        With what it would stand for, the last summary, and what failed since. 413 if that is more than the server
+        handles at once.
+        """
         conversation = self.conversation()
         require_summarizable(conversation)
         plan = conversation.memory.plan_compaction()
         reads = may_read_words(request)
         # An exception's text is for the people who run the site: it may name its hosts and keys.
-        failures = failures_to_data(conversation, with_words=reads and bool(getattr(request.user, "is_staff", False)))
-        last = last_summary_to_data(conversation, with_words=reads)
+        failures = _failures_to_data(conversation, with_words=reads and bool(getattr(request.user, "is_staff", False)))
+        last = _last_summary_to_data(conversation, with_words=reads)
         if last is not None or failures["error"]:
             record_read(request, conversation)
         return Response(
             {
                 "compact_at": conversation.compact_at,
                 "due": is_due(conversation, plan),
-                "under_way": is_under_way(conversation),
-                "plan": None if plan is None else plan_to_data(plan),
+                "under_way": _is_under_way(conversation),
+                "plan": None if plan is None else _plan_to_data(plan),
                 "last_summary": last,
                 "failures": failures,
                 "version": conversation.version,
             }
         )
 
+    @call(
+        "compactMemory",
+        ("read_text",),  # and what the body asks for
+        body=NewCompactionSerializer,
+        answer=CompactedSerializer,
+        headers=("Idempotency-Key", "If-Match", "ETag"),
+        statuses={202: "Another summary of this conversation is being made. Nothing was done."},
+        problems=(409, 502),
+        example={"through": 41, "text": "Ann asked what a cat is."},
+    )
     def compact(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Make a summary with the project's ``SUMMARIZER``, or put the client's own into the memory."""
+        """Put a summary in the place of older turns.
+
+        Without a `text` the site's summarizer writes the summary, which may take a while; messages that are added
+        meanwhile stay, and if it fails nothing changes. `If-Match` is then checked before it begins, and no
+        `Idempotency-Key` is needed, for nothing is summarised twice. With `through` and `text` the summary is yours.
+        The history keeps everything.
+        """
         conversation = self.conversation()
-        serializer = self.get_serializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        given = serializer.validated_data
+        given = self.asked()
         require(request, *(WRITE_WORDS if "text" in given else SUMMARIZE))
         if "text" in given:
-            return self._answer(self._apply(conversation, given["through"], given["text"]), "summarized")
+            return self.changed(self._apply(conversation, given["through"], given["text"]), outcome="summarized")
         change = self._summarize(conversation, given.get("keep", USUAL_KEEP))
         if change is not None:
-            return self._answer(change, "summarized")
+            return self.changed(change, outcome="summarized")
         conversation.refresh_from_db(using=conversation._state.db)
         nothing = Change(conversation)
-        if is_under_way(conversation):
-            return self._answer(nothing, "under_way", status.HTTP_202_ACCEPTED)
-        return self._answer(nothing, "nothing_to_do")
+        if _is_under_way(conversation):
+            return self.changed(nothing, status.HTTP_202_ACCEPTED, outcome="under_way")
+        return self.changed(nothing, outcome="nothing_to_do")
 
     def _summarize(self, conversation: Conversation, keep: int) -> Change | None:
         demanded = precondition(self.request)
@@ -97,11 +212,11 @@ class CompactionViewSet(ChatMemoryViewSet):
         require_summarizable(conversation)
         # Beforehand, because the summarizer gets words even if no summary comes of it.
         record_change(self.request, conversation, {"keep": keep})
-        before = compaction_of(conversation).failures
+        before = _compaction_of(conversation).failures
         try:
             return conversation.memory.compact(summarizer, keep=keep)
         except Exception as error:
-            noted = compaction_of(conversation)
+            noted = _compaction_of(conversation)
             if noted.failures <= before:
                 raise  # it happened before the summarizer was asked
             _logger.exception("A summary of a conversation failed")
@@ -109,27 +224,66 @@ class CompactionViewSet(ChatMemoryViewSet):
 
     def _apply(self, conversation: Conversation, through: int, text: str) -> Change:
         key = self.idempotency_key()
-        target = Target.of(conversation, unless_repeated(precondition(self.request), key))
+        demanded = unless_repeated(precondition(self.request), key)
         require_summarizable(conversation)
         try:
-            change, _ = change_and_read(
-                self.request,
-                target,
-                lambda: apply_text(target, through, text, idempotency_key=key),
-                lambda made: require_bounded(made.conversation),  # fewer tokens may be more characters
+            return conversation.memory.apply_text(
+                through,
+                text,
+                idempotency_key=key,
+                precondition=demanded,
+                most=request_bound(),
+                also=recording(self.request),
             )
-        except (IdempotencyConflictError, InvalidMessageError):
-            raise
         except CoveredError as error:
-            raise Covered(str(error)) from error
+            raise Covered(error) from error
         except UnusableSummaryError as error:
-            raise invalid("text", str(error)) from error
-        except ValueError as error:
-            raise invalid("through", str(error)) from error
-        return change
+            raise invalid("text", error) from error
+        except InvalidValueError as error:
+            raise invalid("through", error) from error
 
-    def _answer(self, change: Change, outcome: str, code: int = status.HTTP_200_OK) -> Response:
-        conversation = change.conversation
-        tag = memory_tag(conversation, conversation.version, self.request.query_params.get("format"))
-        answer = {"outcome": outcome, **change_to_data(change, self.format_name)}
-        return Response(answer, status=code, headers={"ETag": tag})
+
+def _plan_to_data(plan: CompactionPlan) -> dict[str, Any]:
+    """Return what a summary would stand for, in positions and tokens."""
+    return {
+        "covers_from": plan.covers_from,
+        "covers_to": plan.covers_to,
+        "messages": len(plan.messages),
+        "tokens": plan.tokens,
+        "previous": max(plan.summaries, default=None),
+    }
+
+
+def _last_summary_to_data(conversation: Conversation, *, with_words: bool) -> dict[str, Any] | None:
+    """Return the latest summary, even if it has left the memory; None if there is none."""
+    row = rows_of(conversation).filter(origin=Origin.SUMMARY).order_by("-position").first()
+    if row is None:
+        return None
+    return {
+        "position": row.position,
+        "covers_from": row.covers_from,
+        "covers_to": row.covers_to,
+        "tokens": row.token_count,
+        "state": "retained" if row.evicted_in is None else "evicted",
+        "text": summary_text(row.message) if with_words else "",
+        "created_at": row.created_at,
+    }
+
+
+def _failures_to_data(conversation: Conversation, *, with_words: bool) -> dict[str, Any]:
+    """Return the failures since the last summary; ``with_words`` with the whole error, else with its class."""
+    row = _compaction_of(conversation)
+    error = row.error if with_words else row.error.partition(":")[0]
+    return {"count": row.failures, "failed_at": row.failed_at, "retry_at": row.retry_at, "error": error}
+
+
+def _is_under_way(conversation: Conversation) -> bool:
+    """Return whether somebody is making a summary now."""
+    rows = Compaction.objects.using(conversation._state.db)
+    return rows.filter(conversation=conversation, leased_until__gt=UtcNow()).exists()
+
+
+def _compaction_of(conversation: Conversation) -> Compaction:
+    """Return the row of leases and failures; an unsaved one if nobody ever began a summary."""
+    row = Compaction.objects.using(conversation._state.db).filter(conversation=conversation).first()
+    return row or Compaction(conversation=conversation)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Any
 
-from django.db import IntegrityError, router, transaction
+from django.db import IntegrityError, router
 from django.urls import reverse
 from django.utils.http import urlencode
 from django_filters.rest_framework import DjangoFilterBackend
@@ -15,37 +14,50 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chatmemory.database import operations
 from chatmemory.database.change import Change
-from chatmemory.database.idempotency import find_key, fingerprint, keys_of_owner, made_by, scope_of_owner
-from chatmemory.database.retry import retry
-from chatmemory.database.target import Target
-from chatmemory.models import WINDOW_SETTINGS, Conversation, ConversationQuerySet, IdempotencyKey
+from chatmemory.database.idempotency import find_key, fingerprint, keys_of_owner, make_conversation
+from chatmemory.models import DESCRIBED, WINDOW_SETTINGS, Conversation, ConversationQuerySet, IdempotencyKey
 from chatmemory.rest.access import is_for_others, may_read_words, require, require_reachable, single_owner
-from chatmemory.rest.filters import WORD_FILTERS, ConversationFilter, StrictOrderingFilter
+from chatmemory.rest.calls import call
+from chatmemory.rest.filters import WORD_FILTERS, ConversationFilter, ConversationPagination, StrictOrderingFilter
 from chatmemory.rest.memory_bounds import require_bounded
-from chatmemory.rest.pagination import ConversationPagination
 from chatmemory.rest.preconditions import conversation_tag, not_modified, precondition
 from chatmemory.rest.problems import Conflict
-from chatmemory.rest.records import change_to_record, record_change, record_read, recorded
-from chatmemory.rest.serializers import ConversationSerializer, message_items
+from chatmemory.rest.records import change_to_record, record_change, record_read
+from chatmemory.rest.serializers import (
+    ConversationChangeSerializer,
+    ConversationSerializer,
+    HistoryItemSerializer,
+    NewConversationSerializer,
+    PageSerializer,
+    message_items,
+)
 from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.staff import READ_WORDS, WRITE_WORDS
 
 __all__ = ["ConversationViewSet"]
 
 
-class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
-    """Your conversations."""
+class ConversationPageSerializer(PageSerializer):
+    """One page."""
 
+    results = ConversationSerializer(many=True)
+
+
+class ChangedConversationSerializer(ConversationSerializer):
+    """A conversation, and what a new window evicted."""
+
+    evicted = HistoryItemSerializer(many=True, help_text="What no longer fits.")
+
+    class Meta(ConversationSerializer.Meta):
+        fields = [*ConversationSerializer.Meta.fields, "evicted"]
+
+
+class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
+    """The ordered messages under one memory ID, and the settings of its window."""
+
+    tag = "conversations"
     serializer_class = ConversationSerializer
-    acts = {
-        "list": ("view",),
-        "retrieve": ("view",),
-        "create": ("add",),
-        "partial_update": ("change",),
-        "destroy": ("delete",),
-    }
     pagination_class = ConversationPagination
     filter_backends = [DjangoFilterBackend, StrictOrderingFilter]
     filterset_class = ConversationFilter
@@ -57,24 +69,42 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
             require(self.request, *READ_WORDS)
         return self.conversations()
 
+    @call("listConversations", ("view",), answer=ConversationPageSerializer)
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Return the conversations, in pages."""
+        """List your conversations.
+
+        Last active first, in pages.
+        """
         answer = super().list(request, *args, **kwargs)
         record_read(request)
         return answer
 
+    @call(
+        "createConversation",
+        ("add",),
+        body=NewConversationSerializer,
+        answer=ConversationSerializer,
+        headers=("Idempotency-Key", "Location"),
+        problems=(409,),
+        example={"memory_id": "support-42", "title": "Support", "window": "messages", "limit": 20},
+    )
     def create(self, request: Request, **kwargs: Any) -> Response:
-        """Make a conversation. The same ``Idempotency-Key`` never makes a second one."""
-        owner, key = single_owner(request, *self.acts[self.action]), self.idempotency_key()
-        serializer = self.get_serializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        given = serializer.validated_data
+        """Create a conversation.
+
+        Every field is optional. 409 if you have the `memory_id` already.
+        """
+        owner, key = single_owner(request, *self.call.permission), self.idempotency_key()
+        given = self.asked()
         self._require_for_metadata(given)
         asked = fingerprint(json.dumps(request.data, sort_keys=True))
         database = router.db_for_write(Conversation)
         for _attempt in range(5):
             try:
-                answer = retry(database, partial(self._make, database, owner, given, key, asked))
+                answer = json.loads(
+                    make_conversation(
+                        lambda: Conversation(owner=owner, **given), database, self._account, key=key, request=asked
+                    )
+                )
                 break
             except IntegrityError:
                 found = self._find_key(database, owner, key, asked) if key else None
@@ -87,8 +117,9 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         headers = {"Location": self._address(answer["id"])}
         return Response(answer, status=status.HTTP_201_CREATED, headers=headers)
 
+    @call("getConversation", ("view",), answer=ConversationSerializer, headers=("If-None-Match", "ETag"))
     def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Return its settings and counters."""
+        """Get a conversation's settings and counters."""
         conversation = self.conversation()
         answer = self.get_serializer(conversation).data
         tag = conversation_tag(conversation, answer)
@@ -98,48 +129,55 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         record_read(request, conversation)
         return Response(answer, headers={"ETag": tag})
 
+    @call(
+        "updateConversation",
+        ("change",),
+        body=ConversationChangeSerializer,
+        answer=ChangedConversationSerializer,
+        headers=("If-Match", "ETag"),
+        example={"low_water": 50, "whole_turns": True, "keep_tool_results": 3},
+    )
     def partial_update(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Change title, metadata or window. A smaller window evicts at once; the answer says what left."""
+        """Change title, metadata or window.
+
+        A smaller window evicts at once, and the answer says what. A larger one brings nothing back.
+        """
         conversation = self.conversation()
-        target = Target.of(conversation, precondition(request, self._tag))
-        serializer = self.get_serializer(conversation, data=request.data, partial=True)
-        serializer.is_valid(raise_exception=True)
-        given = serializer.validated_data
+        demanded = precondition(request, self._tag)
+        given = self.asked(conversation, partial=True)
         window = {name: given[name] for name in WINDOW_SETTINGS if name in given}
         if window:
             require_bounded(conversation)
-        described = {name: given[name] for name in ("title", "metadata") if name in given}
+        described = {name: given[name] for name in DESCRIBED if name in given}
         self._require_for_metadata(given)
 
-        def transact() -> Change:
-            with transaction.atomic(using=target.key.database):
-                change = operations.set_window(target, **window)
-                for name, value in described.items():
-                    setattr(change.conversation, name, value)
-                if described:
-                    change.conversation.save(update_fields=described)
-                change.conversation.refresh_from_db(using=target.key.database)
-                account = {**window, "described": list(described), **change_to_record(change)}
-                record_change(request, change.conversation, account)
-            return change
+        def describe(change: Change) -> None:
+            for name, value in described.items():
+                setattr(change.conversation, name, value)
+            if described:
+                change.conversation.save(update_fields=described)
+            change.conversation.refresh_from_db(using=change.conversation._state.db)
+            account = {**window, "described": list(described), **change_to_record(change)}
+            record_change(request, change.conversation, account)
 
-        change = retry(target.key.database, transact)
+        change = conversation.memory.set_window(precondition=demanded, also=describe, **window)
         changed = change.conversation
         evicted = message_items(change.evicted, self.message_format, with_words=may_read_words(request))
         described_now = self.get_serializer(changed).data
         tag = conversation_tag(changed, described_now)
         return Response({**described_now, "evicted": evicted}, headers={"ETag": tag})
 
+    @call("deleteConversation", ("delete",), headers=("If-Match",))
     def destroy(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Erase it and everything in it."""
+        """Erase a conversation.
+
+        With its history. To empty only what the model gets, clear the memory.
+        """
         conversation = self.conversation()
-        target = Target.of(conversation, precondition(request, self._tag))
-
-        def erase() -> None:
-            record_change(request, conversation, {}, act="delete")
-            operations.erase(target)
-
-        recorded(request, target.key.database, erase)
+        conversation.memory.erase(
+            precondition=precondition(request, self._tag),
+            also=lambda _change: record_change(request, conversation, {}, act="delete"),
+        )
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     def _tag(self, conversation: Conversation) -> str:
@@ -149,24 +187,10 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         if "metadata" in given:
             require(self.request, *WRITE_WORDS)
 
-    def _make(self, database: str, owner: Any, given: dict[str, Any], key: str | None, asked: str) -> Any:
-        with transaction.atomic(using=database):
-            conversation = Conversation(owner=owner, **given)
-            if key is not None:
-                conversation.pk = made_by(owner, key, conversation.pk, database)
-            conversation.save(force_insert=True, using=database)
-            require_reachable(self.request, database, conversation.pk)
-            record_change(self.request, conversation, {}, act="add")
-            answer = self.get_serializer(conversation).data
-            if key is not None:
-                IdempotencyKey.objects.using(database).create(
-                    conversation=conversation,
-                    scope=scope_of_owner(owner),
-                    key=key,
-                    fingerprint=asked,
-                    account=JSONRenderer().render(answer).decode(),
-                )
-        return answer
+    def _account(self, made: Conversation) -> str:
+        require_reachable(self.request, made._state.db or "default", made.pk)
+        record_change(self.request, made, {}, act="add")
+        return JSONRenderer().render(self.get_serializer(made).data).decode()
 
     def _find_key(self, database: str, owner: Any, key: str, asked: str) -> IdempotencyKey | None:
         keys = keys_of_owner(owner, key, database)
@@ -179,10 +203,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         taken = Conversation.objects.using(database).named(owner, memory_id).first() if memory_id else None
         if taken is not None:
             require_reachable(self.request, database, taken.pk)
-            raise Conflict(
-                f"There is a conversation with the memory_id {taken.memory_id!r} already. Use it, or take another ID.",
-                conversation=self._address(taken.pk),
-            )
+            raise Conflict(members={"conversation": self._address(taken.pk)}, memory_id=repr(taken.memory_id))
 
     def _address(self, conversation_id: Any) -> str:
         """Return the address of the conversation for the same user."""

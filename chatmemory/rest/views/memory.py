@@ -4,64 +4,212 @@ from __future__ import annotations
 
 from typing import Any
 
-from rest_framework import status
+from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chatmemory.core.numbers import whole_number
-from chatmemory.database import operations
-from chatmemory.database.batches import rows_of
-from chatmemory.database.operations.replay import replay
-from chatmemory.database.operations.try_window import fit_rows
-from chatmemory.database.prefix import fresh_rows, prefix_version_at
-from chatmemory.database.target import Target
-from chatmemory.database.to_format import written_memory
-from chatmemory.models import MAX_LIMIT, Conversation
-from chatmemory.rest.bodies import read_list, read_memory
-from chatmemory.rest.memory_bounds import require_bounded, require_room
-from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
-from chatmemory.rest.problems import invalid
-from chatmemory.rest.records import change_and_read, record_read, recorded_change
-from chatmemory.rest.replays import read_variants, replays_to_data
+from chatmemory.core.entries import RESULT_CLEARED, RESULTS_KEPT
+from chatmemory.database.reading import fresh_rows, prefix_version_at, request_bound, rows_of, written_memory
+from chatmemory.models import Conversation, WindowSettings
+from chatmemory.replaying import MOST_AT_ONCE, REPLAYED
+from chatmemory.rest.calls import call
+from chatmemory.rest.fields import (
+    CountField,
+    MemoryMessagesField,
+    MessagesField,
+    StrictSerializer,
+    TokensField,
+    WholeNumberField,
+)
+from chatmemory.rest.memory_bounds import require_bounded
+from chatmemory.rest.preconditions import not_modified, precondition
+from chatmemory.rest.problems import TooLarge, invalid
+from chatmemory.rest.records import record_read, recording
 from chatmemory.rest.serializers import (
+    ChangeSerializer,
+    HistoryItemSerializer,
+    MemorySerializer,
     WindowSerializer,
-    change_to_data,
     memory_to_data,
     message_items,
     trial_to_data,
 )
-from chatmemory.rest.tool_clearing import ToolClearingSerializer
 from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.staff import READ_WORDS, WRITE_WORDS
 
 __all__ = ["MemoryViewSet"]
 
 
+_MOST_TOOLS = 100
+_LONGEST_PLACEHOLDER = 200
+_MOST_VARIANTS = 5
+
+
+class NewMemorySerializer(StrictSerializer):
+    """The messages of a memory."""
+
+    messages = MessagesField(most="MAX_MEMORY_MESSAGES")
+
+    def run_validation(self, data: Any = None) -> Any:
+        return super().run_validation(data if isinstance(data, dict) and "messages" in data else {})
+
+
+class RewrittenMemorySerializer(MemorySerializer):
+    """A memory after it was rewritten."""
+
+    messages = MemoryMessagesField(each=True)
+    added = HistoryItemSerializer(many=True, help_text="What is new in it.")
+    evicted = HistoryItemSerializer(many=True, help_text="What it leaves out, and what did not fit.")
+
+
+class TrialSerializer(WindowSerializer):
+    """Another window, and messages that were not said yet."""
+
+    messages = MessagesField(most="MAX_BATCH", default=list, help_text="Messages that were not said yet.")
+
+    class Meta(WindowSerializer.Meta):
+        fields = (*WindowSerializer.Meta.fields, "messages")
+
+
+class PreviewItemSerializer(HistoryItemSerializer):
+    """A message that was not said yet has no created_at."""
+
+    created_at = serializers.DateTimeField(allow_null=True)
+
+
+class PreviewSerializer(MemorySerializer):
+    """What a memory would be."""
+
+    messages = MemoryMessagesField(each=True)
+    added = PreviewItemSerializer(many=True, help_text="What would be added.")
+    evicted = PreviewItemSerializer(many=True, help_text="What would be evicted.")
+
+
+class ToolClearingSerializer(StrictSerializer):
+    """The tool results that stay, and the text that takes the place of the others."""
+
+    keep = CountField(
+        default=RESULTS_KEPT, help_text="How many tool results, counted from the end of the memory, stay."
+    )
+    exclude_tools = serializers.ListField(
+        child=serializers.CharField(allow_blank=True, trim_whitespace=False),
+        default=list,
+        max_length=_MOST_TOOLS,
+        help_text="The names of tools whose results stay.",
+    )
+    placeholder = serializers.CharField(
+        default=RESULT_CLEARED,
+        max_length=_LONGEST_PLACEHOLDER,
+        help_text="The text of the placeholders; spaces around it are taken off.",
+    )
+
+
+class ClearedToolResultsSerializer(ChangeSerializer):
+    """The tool results that gave way (`evicted`), and their placeholders (`added`)."""
+
+
+class VariantSerializer(WindowSerializer):
+    """A window to replay a history with. It has no model, because the stored tokens are used, and makes no summary."""
+
+    class Meta(WindowSerializer.Meta):
+        fields = REPLAYED
+
+
+class ReplayedWindowsSerializer(StrictSerializer):
+    """The windows to replay a history with, beside its own."""
+
+    variants = VariantSerializer(
+        many=True,
+        default=list,
+        help_text="Windows that would have bounded the memory from the start; missing settings are as they are.",
+    )
+
+    def validate_variants(self, value: list[WindowSettings]) -> list[WindowSettings]:
+        if len(value) > _MOST_VARIANTS:
+            raise invalid(
+                "",
+                "has %(count)s windows; at most %(most)s are replayed at once",
+                code="max_length",
+                count=len(value),
+                most=_MOST_VARIANTS,
+            )
+        return value
+
+    def bounds(self) -> dict[str, Any]:
+        """Return what is bounded, by field."""
+        return {"variants": {"maxItems": _MOST_VARIANTS}}
+
+
+class FiguresSerializer(serializers.Serializer[Any]):
+    """What the requests to the model were, or would have been."""
+
+    requests = CountField(help_text="Requests to the model: one for each answer that was said.")
+    input_tokens = TokensField(help_text="The tokens of all requests: those of their messages, as stored.")
+    cacheable_tokens = TokensField(help_text="The tokens of the input with which the request before began, too.")
+    full_price_tokens = TokensField(help_text="The other tokens of the input.")
+    hit_share = serializers.FloatField(
+        min_value=0,
+        max_value=1,
+        help_text="The part of the input that a provider's prompt cache may have had, from 0 to 1.",
+    )
+    prefix_breaks = CountField(help_text="Requests that do not begin with the whole request before.")
+    evictions = CountField(help_text="Messages that had no room, or gave way to a placeholder.")
+    mean_fill = serializers.FloatField(min_value=0, help_text="The part of the limit that a request took, on average.")
+    repairs = CountField(
+        help_text="Requests whose first message after the system message is not the user's, or with a tool result "
+        "without its call."
+    )
+    missing = CountField(help_text="Messages that were deleted, so that nothing is known of them.")
+
+
+class VariantFiguresSerializer(FiguresSerializer, serializers.ModelSerializer[Conversation]):
+    """A window, and what it would have made of the requests."""
+
+    class Meta:
+        model = Conversation
+        fields = (*REPLAYED, *FiguresSerializer().fields)
+        extra_kwargs = WindowSerializer.Meta.extra_kwargs
+
+
+class ReplaysSerializer(serializers.Serializer[Any]):
+    """The figures of what happened, and of what would have happened with other windows."""
+
+    recorded = FiguresSerializer(help_text="What really happened.")
+    variants = VariantFiguresSerializer(many=True, help_text="What would have happened, in the order of the request.")
+
+
 class MemoryViewSet(ChatMemoryViewSet):
-    """The memory of a conversation."""
+    """The messages that the model gets."""
 
-    serializer_class = WindowSerializer
-    acts = {
-        "retrieve": READ_WORDS,
-        "update": WRITE_WORDS,
-        "destroy": ("change",),
-        "preview": READ_WORDS,
-        "clear_tool_results": WRITE_WORDS,
-        "replay": ("view",),
-    }
-    parameters = {"retrieve": {"at", "at_message"}}
-    whole_memory = {"retrieve"}
+    tag = "memory"
 
+    @call(
+        "getMemory",
+        READ_WORDS,
+        answer=MemorySerializer,
+        parameters={
+            "at": WholeNumberField(help_text="A past version of the memory."),
+            "at_message": WholeNumberField(
+                help_text="The position of a message: the memory right after it was added. Not together with `at`."
+            ),
+        },
+        headers=("If-None-Match", "ETag"),
+        whole_memory=True,
+        problems=(413,),
+    )
     def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Return the messages that the model gets now, or got at a past version."""
+        """Get what the model gets.
+
+        Now, or what it got at a past version. 413 if it is larger than the server handles at once.
+        """
         conversation = self.conversation()
         version = self._version(conversation)
-        unchanged = not_modified(request, self._tag(conversation, version))
+        unchanged = not_modified(request, self.tag_of(conversation, version))
         if unchanged:
             return unchanged
         require_bounded(conversation, None if version == conversation.version else version)
         if version == conversation.version:
-            now = fit_rows(conversation)
+            now = conversation.memory.fitted()
             version = conversation.version
             rows, prefix_version = now.retained, now.prefix_version
         else:
@@ -72,90 +220,118 @@ class MemoryViewSet(ChatMemoryViewSet):
         messages = written_memory(conversation, [row.message for row in rows], fresh, self.format_name)
         answer = memory_to_data(rows, messages, conversation, version)
         record_read(request, conversation)
-        return Response(answer, headers={"ETag": self._tag(conversation, version)})
+        return Response(answer, headers={"ETag": self.tag_of(conversation, version)})
 
+    @call(
+        "rewriteMemory",
+        WRITE_WORDS,
+        body=NewMemorySerializer,
+        answer=RewrittenMemorySerializer,
+        headers=("If-Match", "ETag"),
+    )
     def update(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Make the given messages the memory; those that are new are synthetic. History stays."""
-        found = self.conversation()
-        target = Target.of(found, precondition(request))
-        messages = read_memory(request.data, self.message_format)
-        require_bounded(found)
-        require_room(found, messages, in_place=True)
-        change = recorded_change(request, target, lambda: operations.rewrite(target, messages))
+        """Rewrite the memory.
+
+        With a summary, say. Messages that are in it stay, the others are evicted, new ones are synthetic. The history
+        keeps everything.
+        """
+        found, demanded = self.conversation(), precondition(request)
+        messages = self.asked()["messages"]
+        require_bounded(found)  # the change reads all of it
+        change = found.memory.set(messages, precondition=demanded, most=request_bound(), also=recording(request))
         conversation = change.conversation
         rows = list(rows_of(conversation).in_memory_at(conversation.version))
         fresh = fresh_rows(rows, conversation.prefix_version)
         written = self.message_format.write_memory([row.message for row in rows], fresh)
-        answer = memory_to_data(rows, written, conversation, conversation.version)
-        for name, changed in ("added", change.added), ("evicted", change.evicted):
-            answer[name] = message_items(changed, self.message_format)
-        return Response(answer, headers={"ETag": self._tag(conversation, conversation.version)})
+        answer = {
+            **memory_to_data(rows, written, conversation, conversation.version),
+            "added": message_items(change.added, self.message_format),
+            "evicted": message_items(change.evicted, self.message_format),
+        }
+        return Response(answer, headers={"ETag": self.tag_of(conversation)})
 
+    @call("clearMemory", ("change",), headers=("If-Match",))
     def destroy(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Clear the memory. History stays."""
-        target = Target.of(self.conversation(), precondition(request))
-        recorded_change(request, target, lambda: operations.clear(target))
+        """Clear the memory.
+
+        The history keeps everything.
+        """
+        self.conversation().memory.clear(precondition=precondition(request), also=recording(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
+    @call("previewMemory", READ_WORDS, body=TrialSerializer, answer=PreviewSerializer, example={"limit": 2})
     def preview(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Return the memory under another window, with new messages if any are given. Nothing is written."""
+        """Try another window, or more messages.
+
+        What would stay and what would go. Nothing is written.
+        """
         conversation = self.conversation()
-        if not isinstance(request.data, dict):
-            raise invalid("", "expected an object")
-        window = {name: value for name, value in request.data.items() if name != "messages"}
-        serializer = self.get_serializer(data=window)
-        serializer.is_valid(raise_exception=True)
-        given = request.data.get("messages", [])
-        messages = read_list(given, "messages", self.message_format, "MAX_BATCH")
+        asked = self.asked()
         require_bounded(conversation)
-        trial = conversation.memory.try_window(**serializer.validated_data, messages=messages)
+        trial = conversation.memory.try_window(**asked)
         record_read(request, conversation)
         return Response(trial_to_data(trial, self.message_format))
 
+    @call(
+        "clearToolResults",
+        WRITE_WORDS,
+        body=ToolClearingSerializer,
+        answer=ClearedToolResultsSerializer,
+        headers=("If-Match", "ETag"),
+        example={"keep": 0, "exclude_tools": ["remember"], "placeholder": "[Cleared]"},
+    )
     def clear_tool_results(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Put placeholders in the place of old tool results. History stays."""
-        found = self.conversation()
-        target = Target.of(found, precondition(request))
-        serializer = ToolClearingSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        require_bounded(found)
-        change, _ = change_and_read(
-            request,
-            target,
-            lambda: operations.clear_tool_results(target, **serializer.validated_data),
-            lambda made: require_bounded(made.conversation),  # fewer tokens may be more characters
+        """Clear old tool results.
+
+        Placeholders take the place of tool results that have more tokens than they. The results of the last turn and of
+        pinned calls stay. The history keeps everything.
+        """
+        found, demanded = self.conversation(), precondition(request)
+        asked = self.asked()
+        require_bounded(found)  # the change reads all of it
+        change = found.memory.clear_tool_results(
+            **asked, precondition=demanded, most=request_bound(), also=recording(request)
         )
-        tag = self._tag(change.conversation, change.conversation.version)
-        return Response(change_to_data(change, self.format_name), headers={"ETag": tag})
+        return self.changed(change)
 
+    @call(
+        "replayMemory",
+        ("view",),
+        body=ReplayedWindowsSerializer,
+        answer=ReplaysSerializer,
+        example={"variants": [{"low_water": 50, "whole_turns": True}]},
+    )
     def replay(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Return in figures what the requests to the model were, and what other windows would have made of them."""
-        conversation = self.conversation()
-        variants = read_variants(request.data, conversation)
-        recorded, *others = replay(conversation, [None, *variants])
-        return Response(replays_to_data(recorded, others))
+        """Compare windows.
 
-    def _tag(self, conversation: Conversation, version: int) -> str:
-        return memory_tag(conversation, version, self.request.query_params.get("format"))
+        The requests to the model as they were, and as other windows would have had them from the start. Nothing is
+        written. Long conversations are a 413.
+        """
+        conversation = self.conversation()
+        if conversation.next_position > MOST_AT_ONCE:
+            raise TooLarge(
+                "The conversation has %(count)s messages; at most %(most)s are replayed by a request. "
+                "conversation.memory.replay() in Python has no bound.",
+                count=conversation.next_position,
+                most=MOST_AT_ONCE,
+            )
+        recorded, *others = conversation.memory.replays([None, *self.asked()["variants"]])
+        return Response(ReplaysSerializer({"recorded": recorded, "variants": others}).data)
 
     def _version(self, conversation: Conversation) -> int:
-        at, position = (self._number(name) for name in ("at", "at_message"))
+        at, position = self.parameter("at"), self.parameter("at_message")
         if at is not None and position is not None:
             raise invalid("at_message", "give at or at_message, not both")
         if position is not None:
             added_in = rows_of(conversation).filter(position=position).values_list("added_in", flat=True).first()
             if added_in is None:
-                raise invalid("at_message", f"there is no message at position {position}")
+                raise invalid("at_message", "there is no message at position %(position)s", position=position)
             return int(added_in)
         if at is not None and at > conversation.version:
-            raise invalid("at", f"there are versions from 0 to {conversation.version}, but no {at}")
+            raise invalid(
+                "at",
+                "there are versions from 0 to %(last)s, but no %(version)s",
+                last=conversation.version,
+                version=at,
+            )
         return conversation.version if at is None else at
-
-    def _number(self, name: str) -> int | None:
-        text = self.request.query_params.get(name)
-        if text is None:
-            return None
-        number = whole_number(text, most=MAX_LIMIT)
-        if number is None:
-            raise invalid(name, f"expected a whole number from 0 to {MAX_LIMIT}")
-        return number

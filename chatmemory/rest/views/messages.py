@@ -3,108 +3,154 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from django_filters.rest_framework import DjangoFilterBackend
-from rest_framework import status
-from rest_framework.exceptions import NotFound
+from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chatmemory.core.numbers import whole_number
-from chatmemory.database import operations
-from chatmemory.database.batches import rows_of
 from chatmemory.database.change import Change
-from chatmemory.database.target import Target
+from chatmemory.database.reading import request_bound, rows_of
 from chatmemory.models import MAX_LIMIT, Conversation, Message
 from chatmemory.rest.access import may_read_words
-from chatmemory.rest.bodies import read_batch
-from chatmemory.rest.filters import MessageFilter, StrictOrderingFilter
-from chatmemory.rest.memory_bounds import require_bounded, require_room
-from chatmemory.rest.pagination import MessagePagination
-from chatmemory.rest.preconditions import memory_tag, precondition, unless_repeated
-from chatmemory.rest.problems import invalid
-from chatmemory.rest.records import change_and_read, record_read, recorded_change
-from chatmemory.rest.serializers import MessageSerializer, change_to_data, message_items
+from chatmemory.rest.calls import call
+from chatmemory.rest.fields import EXAMPLE, CountField, NewMessagesSerializer
+from chatmemory.rest.filters import MessageFilter, MessagePagination, StrictOrderingFilter
+from chatmemory.rest.memory_bounds import require_bounded
+from chatmemory.rest.preconditions import precondition, unless_repeated
+from chatmemory.rest.problems import NotFound, invalid
+from chatmemory.rest.records import change_to_record, record_change, record_read, recording
+from chatmemory.rest.serializers import (
+    ChangeSerializer,
+    HistoryItemSerializer,
+    MemorySizeSerializer,
+    PageSerializer,
+    message_items,
+)
 from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.staff import READ_WORDS, WRITE_WORDS
 
 __all__ = ["MessageViewSet"]
 
 
-class MessageViewSet(ChatMemoryViewSet):
-    """The history of a conversation."""
+class HistoryPageSerializer(PageSerializer):
+    """One page."""
 
-    serializer_class = MessageSerializer
-    acts = {
-        "list": READ_WORDS,
-        "retrieve": READ_WORDS,
-        "create": WRITE_WORDS,
-        "pin": ("change",),
-        "unpin": ("change",),
-    }
+    results = HistoryItemSerializer(many=True)
+
+
+class AdditionSerializer(ChangeSerializer):
+    """What an addition did. A system message that is there already is not added."""
+
+
+class ChangedPinSerializer(serializers.Serializer[Any]):
+    """A message that was pinned or unpinned."""
+
+    item = HistoryItemSerializer()
+    memory = MemorySizeSerializer()
+    version = CountField()
+
+
+class MessageViewSet(ChatMemoryViewSet):
+    """The history: every message that was said, in the memory or no longer."""
+
+    tag = "messages"
+    serializer_class = HistoryItemSerializer
     pagination_class = MessagePagination
     filter_backends = [DjangoFilterBackend, StrictOrderingFilter]
     filterset_class = MessageFilter
     ordering_fields = ["position"]
     ordering = ["position"]
 
+    @call("listMessages", READ_WORDS, answer=HistoryPageSerializer)
     def list(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Return the history, in pages."""
+        """List the history.
+
+        In the order said, in pages; `ordering=-position` for newest first. Without what is synthetic, unless `origin`
+        asks for it.
+        """
         conversation = self.conversation()
         history = self.filter_queryset(conversation.messages.all())
         page = self.paginate_queryset(history)
         record_read(request, conversation)
         return self.get_paginated_response(message_items(page or [], self.message_format))
 
+    @call(
+        "addMessages",
+        WRITE_WORDS,
+        body=NewMessagesSerializer,
+        answer=AdditionSerializer,
+        headers=("Idempotency-Key", "If-Match", "ETag"),
+        example=EXAMPLE,
+    )
     def create(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
-        """Add one message or a batch, all or none. The same ``Idempotency-Key`` never adds twice."""
-        conversation, key = self.conversation(), self.idempotency_key()
-        messages = read_batch(request.data, self.message_format)
-        require_room(conversation, messages)
-        target = Target.of(conversation, unless_repeated(precondition(request), key))
-        change = recorded_change(request, target, lambda: operations.add(target, messages, idempotency_key=key))
-        answer = change_to_data(change, self.format_name)
-        return Response(answer, status=status.HTTP_201_CREATED, headers={"ETag": self._tag(change)})
+        """Add messages.
 
+        One, or several that are added all or none. The answer says what was added and what had to leave.
+        """
+        conversation, key = self.conversation(), self.idempotency_key()
+        change = conversation.memory.add_all(
+            self.asked(),
+            idempotency_key=key,
+            precondition=unless_repeated(precondition(request), key),
+            most=request_bound(),
+            also=recording(request),
+        )
+        return self.changed(change, status.HTTP_201_CREATED)
+
+    @call("getMessage", READ_WORDS, answer=HistoryItemSerializer)
     def retrieve(self, request: Request, conversation_id: str, position: str, **kwargs: Any) -> Response:
-        """Return one message. It may be synthetic."""
+        """Get one message.
+
+        Also if it is synthetic.
+        """
         conversation = self.conversation()
         row = self._row(conversation, position)
         record_read(request, conversation)
         return Response(message_items([row], self.message_format)[0])
 
+    @call("pinMessage", ("change",), answer=ChangedPinSerializer, headers=("If-Match", "ETag"), problems=(413,))
     def pin(self, request: Request, conversation_id: str, position: str, **kwargs: Any) -> Response:
-        """Pin a message of the memory, so that the window never evicts it."""
+        """Pin a message.
+
+        The window never evicts it, nor its tool call or results. A rewrite without it, or clearing the memory, takes it
+        out. 400 if it is no longer in the memory, or pinned messages would take more than half of the limit. No body.
+        """
         conversation = self.conversation()
         require_bounded(conversation)
-        return self._change_pin(conversation, position, operations.pin)
+        return self._change_pin(conversation, position, conversation.memory.pin)
 
+    @call("unpinMessage", ("change",), answer=ChangedPinSerializer, headers=("If-Match", "ETag"))
     def unpin(self, request: Request, conversation_id: str, position: str, **kwargs: Any) -> Response:
-        """Unpin a message of the memory."""
-        return self._change_pin(self.conversation(), position, operations.unpin)
+        """Unpin a message.
 
-    def _change_pin(
-        self, conversation: Conversation, position: str, change_pin: Callable[[Target, int], Change]
-    ) -> Response:
+        What no longer fits the window is evicted. 400 if it is no longer in the memory. No body.
+        """
+        conversation = self.conversation()
+        return self._change_pin(conversation, position, conversation.memory.unpin)
+
+    def _change_pin(self, conversation: Conversation, position: str, change_pin: Callable[..., Change]) -> Response:
         if self.request.data != {}:
             raise invalid("", "expected no body, or {}")
-        target = Target.of(conversation, precondition(self.request))
+        demanded = precondition(self.request)
         known = self._row(conversation, position).position
-        change, row = change_and_read(
-            self.request,
-            target,
-            lambda: change_pin(target, known),
+        found: list[Message] = []
+
+        def read_and_record(made: Change) -> None:
             # Nobody changes it before the end. The change itself may have deleted it: KEEP_HISTORY.
-            lambda made: (
-                next((row for row in made.evicted if row.position == known), None)
-                or rows_of(made.conversation).get(position=known)
-            ),
-        )
-        [item] = message_items([row], self.message_format, with_words=may_read_words(self.request))
-        done = change_to_data(change, self.format_name)
-        answer = {"item": item, "memory": done["memory"], "version": done["version"]}
-        return Response(answer, headers={"ETag": self._tag(change)})
+            gone = next((row for row in made.evicted if row.position == known), None)
+            found[:] = [gone or rows_of(made.conversation).get(position=known)]
+            record_change(self.request, made.conversation, change_to_record(made))
+
+        change = change_pin(known, precondition=demanded, also=read_and_record)
+        [item] = message_items(found, self.message_format, with_words=may_read_words(self.request))
+        memory = asdict(change.memory)
+        version = memory.pop("version")
+        answer = {"item": item, "memory": memory, "version": version}
+        return Response(answer, headers={"ETag": self.tag_of(change.conversation)})
 
     def _row(self, conversation: Conversation, position: str) -> Message:
         known = whole_number(position, most=MAX_LIMIT)
@@ -112,7 +158,3 @@ class MessageViewSet(ChatMemoryViewSet):
         if row is None:
             raise NotFound("There is no message at this position.")
         return row
-
-    def _tag(self, change: Change) -> str:
-        conversation = change.conversation
-        return memory_tag(conversation, conversation.version, self.request.query_params.get("format"))
