@@ -93,6 +93,10 @@ def test_the_search_finds_what_is_marked() -> None:
         ("c", "d", None),
         (None, "fg", None),
     }
+    assert list(marked_in_python("gettext(message); error.text(gettext); gettext(self.message)")) == []
+    for mistake in ('_(f"a {b}")', '_("a" % b)', "gettext(str(error))"):
+        with pytest.raises(AssertionError, match="no literal"):
+            list(marked_in_python(mistake))
     template = (
         """{% load i18n %}{% translate "It's (a) \\"b\\"" %}{{ x|default:_("none") }}{% translate "c" context "d" %}"""
         "{% blocktranslate trimmed count n=1 %}\n one {{ n }} {% plural %} many {{ n }} {% endblocktranslate %}"
@@ -215,7 +219,7 @@ def english(locale: str) -> list[tuple[str, re.Pattern[str]]]:
         ("memory", "?version=3&against=3", "Nothing: both are the same."),
         ("window", "", "Windows side by side"),
         ("window", "?1-window=messages&1-limit=2", "Apply this window"),
-        ("window", "?1-window=messages&1-limit=0", "Limit"),
+        ("window", "?1-window=messages&1-limit=0", "limit"),
         ("clear", "", "Yes, clear it"),
         ("clear_tool_results", "", "There is no old tool result to clear."),
         ("clear_tool_results", "?keep=0", "What would be cleared"),
@@ -291,8 +295,7 @@ def test_what_was_done_is_said_in_the_language(
     response = admin_client.post(change, {**wanted, "seen": seen[0]}, follow=True)
     assert response.status_code == 200
     expected = {
-        "zh-hans": "窗口已改为最多 1 条消息。 今后移出到上限的 50%。 已移出 7 条消息。",
-        "ja": "ウィンドウを最大1件に変更しました。 今後は上限の50%まで外します。 "
-        "7件のメッセージがメモリから外れました。",
+        "zh-hans": "窗口已改为最多 1 条消息。 今后：移出到 50%。 已移出 7 条消息。",
+        "ja": "ウィンドウを最大1件に変更しました。 今後：50%まで外す。 7件のメッセージがメモリから外れました。",
     }
     assert expected[language] in response.content.decode()

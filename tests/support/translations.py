@@ -33,8 +33,6 @@ _MARKERS = {
     "npgettext": (0, 1, 2),
     "npgettext_lazy": (0, 1, 2),
 }
-# These translate what others have marked.
-_TRANSLATORS = {"translated", "status_title"}
 
 _LITERAL = r"""u?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _CALL = re.compile(rf"(?<!\w)(?:{'|'.join(_MARKERS)})\({_LITERAL}(?:, {_LITERAL})*")
@@ -79,14 +77,11 @@ CATALOGUES = {"the app": APP, "the demo": DEMO}
 
 
 def marked_in_python(source: str) -> Iterator[Key]:
-    """Yield the strings that a module's calls mark."""
-    tree = ast.parse(source)
-    for function in [node for node in ast.walk(tree) if getattr(node, "name", "") in _TRANSLATORS]:
-        function.body = []  # type: ignore[attr-defined]
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    """Yield the strings that a module's calls mark. Calls with a variable translate what other modules mark."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     for node in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
         name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-        if name in _MARKERS:
+        if name in _MARKERS and not isinstance(node.args[_MARKERS[name][1]], ast.Name | ast.Attribute):
             given = [
                 argument.value if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else None
                 for argument in node.args
