@@ -17,13 +17,18 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command, load_command_class
+from django.test import Client
 
 from chatmemory import signals
 from chatmemory.conf import DEFAULTS
+from chatmemory.core.entries import EvictionReason
+from chatmemory.core.exceptions import CODES
 from chatmemory.models import Conversation
 from demo_project.sample_loading import load_sample, read_samples
-from tests.support.factories import UserFactory
+from tests.support.api import post, url, user_message
+from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.paths import ROOT
+from tests.support.problems import problem_classes
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINKING_PAGES = sorted({*PAGES, *ROOT.glob("*.md")})
@@ -259,6 +264,19 @@ def test_no_sentence_stands_on_two_pages() -> None:
     assert len(place) > 100  # the pages were read
 
 
+def test_what_the_table_of_recipes_touches_exists() -> None:
+    (recipes,) = re.findall(r"^## To add something\n(.*?)^## ", text_of(ROOT / "docs" / "development.md"), re.M | re.S)
+    paths = {path for path in re.findall(r"`([^`]+)`", recipes) if "/" in path}
+    assert len(paths) > 10
+    assert not [path for path in paths if not ((ROOT / path).exists() or (ROOT / "chatmemory" / path).exists())]
+
+
+def test_the_table_of_eviction_reasons_is_what_is_declared() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", text_of(ROOT / "docs" / "memory.md"), re.MULTILINE)
+    declared = [(reason.value, reason.explanation) for reason in EvictionReason]
+    assert [row for row in rows if row[0] in {*EvictionReason}] == declared
+
+
 @pytest.fixture
 def samples(db: None) -> None:
     owner = UserFactory()
@@ -296,3 +314,17 @@ def test_what_the_page_shows_of_the_command_is_what_it_prints() -> None:
     out = io.StringIO()
     call_command(name, *arguments, stdout=out, stderr=io.StringIO())
     assert [line.rstrip() for line in out.getvalue().splitlines()] == [line.rstrip() for line in lines]
+
+
+def test_the_page_has_every_code_of_an_error() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|(?: .* \|)?$", text_of(ROOT / "docs" / "rest.md"), re.MULTILINE)
+    known = {each.code: str(each.status_code) for each in problem_classes()} | {"invalid": "400"}
+    assert {code: status for code, status in rows if status.isdecimal()} == known
+    assert [row for row in rows if row[0] in CODES and not row[1].isdecimal()] == list(CODES.items())
+
+
+@pytest.mark.django_db
+def test_the_error_on_the_page_is_what_the_api_answers(api: Client, user: Any) -> None:
+    [block] = blocks(ROOT / "docs" / "rest.md", "json")
+    messages = {"messages": [user_message("Hello"), user_message("x" * 400_001)]}
+    assert post(api, f"{url(ConversationFactory(owner=user))}messages/", messages).json() == json.loads(block)
