@@ -14,7 +14,6 @@ from django.utils.translation import gettext as _
 from chatmemory import AiMessage, ChatMessage
 from chatmemory.assistant import Answered, ChatModel, ModelError, Thinking, ToolSpecification
 from chatmemory.formats import UnsupportedContentError
-from chatmemory.rest.translation import translated
 from demo_project.chat.speaker import Speaker, SpeakerError
 
 __all__ = ["SECONDS", "ModelSpeaker"]
@@ -117,10 +116,10 @@ class ModelSpeaker(Speaker):
                 _("The package %(package)s is missing. Install it: pip install %(package)s") % {"package": self.package}
             ) from error
         except UnsupportedContentError as error:
-            told = {"name": self.name, "error": translated(str(error))}
+            told = {"name": self.name, "error": error.text(_)}
             raise SpeakerError(_("This memory cannot be sent to %(name)s: %(error)s") % told) from error
         except ModelError as error:
-            raise SpeakerError(str(error)) from error
+            raise SpeakerError(error.text(_)) from error
         except Exception as error:
             if (explanation := self._explain(error)) is None:
                 raise

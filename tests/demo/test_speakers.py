@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.utils import translation
 
 from chatmemory import AiMessage, ChatMessage, CustomMessage, UserMessage
 from chatmemory.assistant import Answered, Thinking
@@ -124,6 +125,15 @@ class TestEachModel:
         server_of(request, name)
         with pytest.raises(SpeakerError, match=r"This memory cannot be sent to .*tiny at 127"):
             way([CustomMessage({"a": 1})])
+
+
+@ways
+def test_what_the_assistant_says_of_a_model_is_translated(
+    anthropic_server: AnthropicServer, way: Callable[..., list[Any]]
+) -> None:
+    anthropic_server.stream(anthropic.events(anthropic.text("Hel"), stop=None))
+    with translation.override("ja"), pytest.raises(SpeakerError, match="の回答が途中で切れました。"):
+        way()
 
 
 @pytest.mark.parametrize("name", ["anthropic_server", "gemini_server"])

@@ -24,7 +24,7 @@ PASSWORD = "only-for-this-test"
 
 SETTINGS = """
 INSTALLED_APPS += ["chatmemory", "rest_framework", "django_filters"]
-CHATMEMORY = {"ASSISTANT": "shop.assistants.assistant", "DEFAULT_WINDOW": "messages", "DEFAULT_LIMIT": 4}
+CHATMEMORY = {"ASSISTANT": "shop.assistants.assistant", "WINDOW": {"window": "messages", "limit": 4}}
 LOGIN_URL = "admin:login"
 MIDDLEWARE.insert(0, "shop.policy.strict")
 TEMPLATES[0]["DIRS"] = [BASE_DIR / "templates"]

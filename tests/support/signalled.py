@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from chatmemory import AiMessage, ChatMessage
-from chatmemory.assistant import Assistant, ChatModel, ToolSpecification, driver
+from chatmemory.assistant import Assistant, ChatModel, ToolSpecification, turn
 from chatmemory.rest.turns import delivery
 from tests.support.assistants import text_of
 
@@ -133,6 +133,6 @@ def assistant(request: Any) -> Assistant:
     # A test does not wait for 15 seconds of silence, nor 3 until a turn looks whether it was interrupted. Only the
     # processes of servers come here.
     delivery.SILENCE = 0.3
-    driver._LONGEST_DEAFNESS = 0.5
+    turn._LONGEST_DEAFNESS = 0.5
     timeout = float(os.environ.get("CHATMEMORY_TEST_TURN_TIMEOUT", "90"))
     return Assistant(Signalled(Signals(Path(os.environ["CHATMEMORY_TEST_SIGNALS"]))), turn_timeout=timeout)

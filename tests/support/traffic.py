@@ -141,7 +141,7 @@ def until_it_works(act: Callable[[], T], log: Log) -> T:
     """Return what ``act`` returns, once no connection fails in it. Other errors are raised."""
     from django.db import InterfaceError, InternalError, OperationalError
 
-    from chatmemory.database.errors import is_unavailable
+    from chatmemory.database.connections import is_unavailable
 
     pauses = pausing()
     while True:

@@ -5,9 +5,9 @@ import django
 django.setup()
 
 from chatmemory import OpenAiTokenCountEstimator  # noqa: E402
-from chatmemory.conf import setting  # noqa: E402
+from chatmemory.conf import window_default  # noqa: E402
 from chatmemory.database import operations  # noqa: E402, F401
 from chatmemory.models import Conversation  # noqa: E402, F401
 from tests.support import traffic_processes  # noqa: E402, F401
 
-OpenAiTokenCountEstimator(setting("DEFAULT_MODEL")).estimate_token_count_in_text("its vocabulary")
+OpenAiTokenCountEstimator(window_default("model")).estimate_token_count_in_text("its vocabulary")

@@ -28,7 +28,7 @@ def run(folder: Path, minutes: float) -> dict[str, Any]:
         from django.db import connections
 
         from chatmemory.models import Conversation
-        from chatmemory.models.names import kept_names
+        from chatmemory.models.conversation_names import kept_names
 
         figures = _fill(100 if is_quick() else _CONVERSATIONS)
         before = _rows()

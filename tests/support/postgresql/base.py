@@ -51,6 +51,6 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if name is not None:
             raise ServerSideCursorError(
                 "A server-side cursor was to be opened, perhaps by iterator(); read in pages by key instead: "
-                "chatmemory/database/batches.py"
+                "chatmemory/database/reading.py"
             )
         return super().create_cursor(name)

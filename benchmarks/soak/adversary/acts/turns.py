@@ -18,7 +18,7 @@ from chatmemory import (
     UserMessage,
 )
 from chatmemory.assistant import Assistant
-from chatmemory.assistant.turns.lease import ConversationTurn
+from chatmemory.assistant.turns.lease import ConversationLease
 from chatmemory.personal_data import erase_user
 from chatmemory.stores import DjangoChatMemoryStore
 
@@ -64,7 +64,7 @@ def _answer_untitled(scene: Scene) -> None:
     """Begin a turn in a conversation without a title, and answer it."""
     scene.conversation.title = ""
     scene.conversation.save()
-    turn = ConversationTurn(scene.conversation.memory, _TIMEOUT)
+    turn = ConversationLease(scene.conversation.memory, _TIMEOUT)
     assert turn.try_take()
     turn.add([UserMessage(_SECRET)])
     turn.add([AiMessage("a")], ends=True)
