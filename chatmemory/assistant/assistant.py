@@ -181,7 +181,7 @@ class Assistant:
             TooManyToolInvocationsError: the model did not stop calling tools.
             WindowTooSmallError: the message that the model is to answer does not fit the window, or left it while
                 tools ran.
-            IdempotencyConflictError: the key came before, with another message.
+            IdempotencyConflictError: the key was already used for another message.
             AnswerDeletedError: the key came before, messages after it have been deleted, and the answer may be among
                 those.
             Conversation.DoesNotExist: the conversation has been erased.

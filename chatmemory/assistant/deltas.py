@@ -1,4 +1,4 @@
-"""What a model gives beside plain text: its thinking, its whole answer, and the tokens that the call used."""
+"""The deltas of a model beside plain text: its thinking, its whole answer, and the tokens that the call used."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ TurnEvent: TypeAlias = "str | Thinking | Added | AiMessage"
 """A delta of text or thinking, what was stored, or at last the answer."""
 
 _LONGEST_DEAFNESS = 3.0
-"""Seconds after which an interrupted turn stops reading the model's deltas, in whatever process it is."""
+"""Seconds after which an interrupted turn stops reading the model's deltas, in any process."""
 
 
 class Turn:
@@ -63,7 +63,7 @@ class Turn:
         self._renewing = threading.Lock()
 
         self.added: list[Added] = []
-        """What was stored before the model is asked, such as the user's message."""
+        """The messages that were stored before the model is asked, such as the user's."""
 
         self.answer: AiMessage | None = None
         """The answer, if there was one already: then the model is not asked."""
@@ -135,7 +135,7 @@ class Turn:
                             self._lease.rest()
                             outcome = yield from self._ask(messages)
                         case Added() as added:
-                            self._lease.rest()  # whoever gets it may take their time
+                            self._lease.rest()  # its reader may take long
                             yield added
                         case answer:
                             break

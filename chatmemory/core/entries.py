@@ -21,7 +21,7 @@ RESULTS_KEPT = 3
 
 
 class Cause(Enum):
-    """What makes messages leave the memory."""
+    """The cause for which messages leave the memory."""
 
     ROOM = auto()
     """They made room for others. A summary may stand for them later."""
@@ -56,7 +56,7 @@ class EvictionReason(StrEnum):
     """The reason for programmers: a clause in which the message is "it"."""
 
     cause: Cause
-    """What made the message leave."""
+    """The cause for which the message left."""
 
     def __new__(cls, value: str, *declared: Any) -> Self:
         reason = str.__new__(cls, value)

@@ -49,7 +49,7 @@ class CodedError(Exception):
     """
 
     code = "invalid"
-    """What went wrong, for programs. It does not change when the message does."""
+    """The name of the error for programs. It does not change when the message does."""
 
     message: str
     """The English template, with placeholders such as ``%(name)s``."""
@@ -116,7 +116,7 @@ class InvalidMessageError(CodedError, ValueError):
 
     @property
     def problem(self) -> str:
-        """What is wrong, and what is expected, without the field path."""
+        """The message without the field path."""
         return self.text()
 
 

@@ -25,7 +25,7 @@ USUAL_LIMITS = {WindowKind.MESSAGES: 20, WindowKind.TOKENS: 4000}
 
 @dataclass(frozen=True, kw_only=True)
 class WindowRules:
-    """What a window evicts: the settings that have a part in it, which ``core.window_settings`` describes."""
+    """The settings that decide what a window evicts; ``core.window_settings`` describes each."""
 
     limit: int
     always_keep_system_message_first: bool = False

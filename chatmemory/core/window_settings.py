@@ -16,7 +16,7 @@ __all__ = ["SETTINGS", "Kind", "Setting", "WindowSettings", "check"]
 
 
 class Kind(StrEnum):
-    """What the values of a setting are."""
+    """The kind of a setting's values."""
 
     CHOICE = "choice"
     FLAG = "flag"

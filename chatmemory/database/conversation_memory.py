@@ -338,7 +338,7 @@ class ConversationMemory(ChatMemory):
 
         Raises:
             CoveredError: there is nothing up to ``through`` that no summary stands for.
-            IdempotencyConflictError: the key came before, with another request.
+            IdempotencyConflictError: the key was already used for another request.
             UnusableSummaryError: as :meth:`apply_compaction` says.
             ValueError: no turn ends at ``through``.
         """

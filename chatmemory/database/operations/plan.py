@@ -131,7 +131,7 @@ def check_size(
     if most is None:
         return
     messages, chars = read_size(conversation)
-    most.check(messages, chars)  # whoever gave the bound cannot read it
+    most.check(messages, chars)  # the caller could not read it already
     left = sum(chars_of(row) for row, _reason in gone)
     most.check(messages + len(added) - len(gone), chars + sum(map(chars_of, added)) - left)
 

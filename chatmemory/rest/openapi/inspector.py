@@ -175,7 +175,7 @@ class ChatMemorySchema(AutoSchema):
         return self._ref(schema) if isinstance(schema, type) else schema
 
     def _map_serializer(self, serializer: Any, direction: str, bypass_extensions: bool = False) -> Schema:
-        """Return the schema of a serializer, whatever settings the project has for drf-spectacular."""
+        """Return the schema of a serializer, independent of the project's settings for drf-spectacular."""
         description = text_of(type(serializer))
         if hasattr(serializer, "openapi"):
             return {"description": description, **self._resolved(serializer.openapi())}

@@ -147,8 +147,8 @@ class TurnViewSet(ChatMemoryViewSet):
     def follow(self, request: Request, conversation_id: str, **kwargs: Any) -> HttpResponseBase:
         """Follow the stream of a turn that is under way.
 
-        What it has stored so far, and then what it stores: whole messages, for the deltas of a text went to whoever
-        began the turn. 204 if none is under way.
+        What it has stored so far, and then what it stores: whole messages, because only the request that began the turn
+        gets deltas. 204 if none is under way.
         """
         conversation = self.conversation()
         number = _turn_to_follow(conversation)

@@ -51,7 +51,7 @@ class ProblemView(APIView):
     """The project's permissions, and problem details where something is wrong. Goes before a view of REST framework."""
 
     queryset: Any = Conversation.objects.none()  # by which permission classes know the model
-    versioning_class = None  # the addresses have no version, whatever those of the project have
+    versioning_class = None  # the addresses have no version, even if those of the project do
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         return super().dispatch(request, *args, **kwargs)
