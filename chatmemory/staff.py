@@ -21,7 +21,7 @@ from chatmemory.conf import setting
 from chatmemory.database.retry import retry
 from chatmemory.models import Conversation
 
-__all__ = ["READ_WORDS", "SUMMARIZE", "WRITE_WORDS", "Act", "may", "permission", "reachable", "record"]
+__all__ = ["READ_TEXT", "SUMMARIZE", "WRITE_TEXT", "Act", "may", "permission", "reachable", "record"]
 
 if TYPE_CHECKING:
     from typing import TypeVar
@@ -41,13 +41,13 @@ _PERMISSIONS: dict[Act, tuple[str, ...]] = {
     "compact": ("chatmemory.compact_conversation",),
 }
 
-READ_WORDS: tuple[Act, ...] = ("view", "read_text")
+READ_TEXT: tuple[Act, ...] = ("view", "read_text")
 
 # An addition evicts, and its answer has the evicted messages. So nobody writes who may not read.
-WRITE_WORDS: tuple[Act, ...] = ("change", "read_text", "write_text")
+WRITE_TEXT: tuple[Act, ...] = ("change", "read_text", "write_text")
 
 # The answer has the summary, and what left the memory for it.
-SUMMARIZE: tuple[Act, ...] = (*READ_WORDS, "compact")
+SUMMARIZE: tuple[Act, ...] = (*READ_TEXT, "compact")
 
 _FLAGS = {"add": 1, "delete": 3}
 """The flags of the admin's log for acts; all others are changes."""

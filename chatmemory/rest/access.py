@@ -19,7 +19,7 @@ from chatmemory.staff import Act
 __all__ = [
     "EVERYBODY",
     "is_for_others",
-    "may_read_words",
+    "may_read_text",
     "one_owner",
     "permission_classes",
     "reachable_conversations",
@@ -58,7 +58,7 @@ def require(request: Request, *acts: Act) -> None:
             )
 
 
-def may_read_words(request: Request) -> bool:
+def may_read_text(request: Request) -> bool:
     """Return whether the user may read the messages and the metadata of the conversations that the request names."""
     return not is_for_others(request) or staff.may(request.user, "read_text")
 

@@ -42,7 +42,7 @@ from chatmemory.rest.access import one_owner
 from chatmemory.rest.problems import invalid
 
 __all__ = [
-    "WORD_FILTERS",
+    "TEXT_FILTERS",
     "ConversationFilter",
     "ConversationPagination",
     "MessageFilter",
@@ -50,7 +50,7 @@ __all__ = [
     "StrictOrderingFilter",
 ]
 
-WORD_FILTERS = ("search", "metadata_key")
+TEXT_FILTERS = ("search", "metadata_key")
 """The filters whose results tell what messages or metadata say."""
 
 _LONGEST_TEXT = 255

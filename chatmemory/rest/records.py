@@ -12,8 +12,8 @@ from rest_framework.request import Request
 from chatmemory import staff
 from chatmemory.database.change import Change
 from chatmemory.models import Conversation
-from chatmemory.rest.access import is_for_others, may_read_words
-from chatmemory.rest.filters import WORD_FILTERS
+from chatmemory.rest.access import is_for_others, may_read_text
+from chatmemory.rest.filters import TEXT_FILTERS
 from chatmemory.staff import Act
 
 __all__ = ["change_to_record", "record_change", "record_read", "recording"]
@@ -26,9 +26,9 @@ def record_read(request: Request, conversation: Conversation | None = None) -> N
 
     The answer to a HEAD has no words, but the length of the answer tells whether a search found something.
     """
-    if request.method == "HEAD" and not any(map(request.query_params.get, WORD_FILTERS)):
+    if request.method == "HEAD" and not any(map(request.query_params.get, TEXT_FILTERS)):
         return
-    if is_for_others(request) and may_read_words(request):
+    if is_for_others(request) and may_read_text(request):
         staff.record(request.user, _call(request), None if conversation is None else [conversation])
 
 

@@ -134,7 +134,7 @@ class ConversationSerializer(_WindowedSerializer):
         data = super().to_representation(instance)
         if not self.context.get("with_owner"):
             del data["owner"]
-        return data if self.context.get("with_words", True) else {**data, "metadata": {}}
+        return data if self.context.get("with_text", True) else {**data, "metadata": {}}
 
 
 class NewConversationSerializer(_LimitedSerializer, ConversationSerializer):
@@ -268,15 +268,15 @@ class PageSerializer(serializers.Serializer[Any]):
     previous = serializers.URLField(allow_null=True)
 
 
-def message_items(rows: Iterable[Message], format: MessageFormat, *, with_words: bool = True) -> list[Any]:
+def message_items(rows: Iterable[Message], format: MessageFormat, *, with_text: bool = True) -> list[Any]:
     """Return the history items of one conversation's rows. A message that the format cannot express is null.
 
     Args:
         rows: the rows.
         format: the format of the messages.
-        with_words: whether the items have the text and the message.
+        with_text: whether the items have the text and the message.
     """
-    hidden = {} if with_words else {"text": "", "message": None}
+    hidden = {} if with_text else {"text": "", "message": None}
     serializer: Any = _message_serializer()  # it reads dicts as well as rows
     return [serializer.to_representation({**item, **hidden}) for item in messages_to_data(rows, format)]
 

@@ -152,7 +152,7 @@ class TestTheRecord:
         assert signed_in(user).generic(method, f"{LISTS[model]}?q=tea").status_code == 200
         assert self.entries() == [(user.pk, None, "Listed or searched what messages say: ?q=tea")]
 
-    def test_no_page_with_words_goes_without_an_entry(self, user: Any, theirs: Conversation) -> None:
+    def test_no_page_with_text_goes_without_an_entry(self, user: Any, theirs: Conversation) -> None:
         client = signed_in(user)
         for address in pages(theirs):
             for query in QUERIES:

@@ -35,7 +35,7 @@ from chatmemory.rest.turns.serializers import NewTurnSerializer, TurnSerializer,
 from chatmemory.rest.turns.stream import LOOK_AGAIN, TurnStream, apaced, arun, follow, paced, run, tell
 from chatmemory.rest.turns.taking import TurnAnswer, take_turn
 from chatmemory.rest.views.base import ChatMemoryViewSet
-from chatmemory.staff import READ_WORDS, WRITE_WORDS
+from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 __all__ = ["TurnViewSet"]
 
@@ -65,7 +65,7 @@ class TurnViewSet(ChatMemoryViewSet):
 
     @call(
         "takeTurn",
-        WRITE_WORDS,
+        WRITE_TEXT,
         body=NewTurnSerializer,
         answer=TurnSerializer,
         parameters={
@@ -118,7 +118,7 @@ class TurnViewSet(ChatMemoryViewSet):
 
     @call(
         "getTurns",
-        READ_WORDS,
+        READ_TEXT,
         answer=UIMessagesSerializer,
         parameters={"before": WholeNumberField(help_text="Only what was said before this position.")},
     )
@@ -143,7 +143,7 @@ class TurnViewSet(ChatMemoryViewSet):
         self._assistant().interrupt(conversation)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    @call("followTurn", READ_WORDS, statuses={204: "No turn is under way."}, streams=True)
+    @call("followTurn", READ_TEXT, statuses={204: "No turn is under way."}, streams=True)
     def follow(self, request: Request, conversation_id: str, **kwargs: Any) -> HttpResponseBase:
         """Follow the stream of a turn that is under way.
 

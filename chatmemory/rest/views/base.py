@@ -22,7 +22,7 @@ from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.database.change import Change
 from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation, ConversationQuerySet
-from chatmemory.rest.access import is_for_others, may_read_words, permission_classes, reachable_conversations
+from chatmemory.rest.access import is_for_others, may_read_text, permission_classes, reachable_conversations
 from chatmemory.rest.calls import Call
 from chatmemory.rest.preconditions import memory_tag
 from chatmemory.rest.problems import PROBLEM_JSON, LengthRequired, NotFound, invalid, problem_response
@@ -127,7 +127,7 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         self.message_format = message_format(self.format_name)
 
     def handle_exception(self, exc: Exception) -> Any:
-        if isinstance(exc, InvalidMessageError) and not may_read_words(self.request):
+        if isinstance(exc, InvalidMessageError) and not may_read_text(self.request):
             # The error may quote a stored message that was written outside this app.
             exc = invalid("", "a message, of the request or of the conversation, cannot be read")
         return super().handle_exception(exc)
@@ -138,8 +138,8 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         return response
 
     def get_serializer_context(self) -> dict[str, Any]:
-        with_owner, with_words = is_for_others(self.request), may_read_words(self.request)
-        return {**super().get_serializer_context(), "with_owner": with_owner, "with_words": with_words}
+        with_owner, with_text = is_for_others(self.request), may_read_text(self.request)
+        return {**super().get_serializer_context(), "with_owner": with_owner, "with_text": with_text}
 
     def asked(self, instance: Any = None, **options: Any) -> Any:
         """Return what the body asks for, as the call's serializer reads it.

@@ -19,7 +19,7 @@ from chatmemory.database.operations.compaction import USUAL_KEEP, CompactionPlan
 from chatmemory.database.reading import request_bound, rows_of
 from chatmemory.models import Compaction, Conversation, Origin
 from chatmemory.models.compaction import LONGEST_ERROR
-from chatmemory.rest.access import may_read_words, require
+from chatmemory.rest.access import may_read_text, require
 from chatmemory.rest.calls import call
 from chatmemory.rest.fields import CountField, StrictSerializer, TokensField, require_length
 from chatmemory.rest.memory_bounds import require_summarizable
@@ -28,7 +28,7 @@ from chatmemory.rest.problems import Covered, NoSummarizer, SummarizerFailed, in
 from chatmemory.rest.records import record_change, record_read, recording
 from chatmemory.rest.serializers import ChangeSerializer, ConversationSerializer
 from chatmemory.rest.views.base import ChatMemoryViewSet
-from chatmemory.staff import SUMMARIZE, WRITE_WORDS
+from chatmemory.staff import SUMMARIZE, WRITE_TEXT
 
 __all__ = ["CompactionViewSet"]
 
@@ -151,10 +151,10 @@ class CompactionViewSet(ChatMemoryViewSet):
         conversation = self.conversation()
         require_summarizable(conversation)
         plan = conversation.memory.plan_compaction()
-        reads = may_read_words(request)
+        reads = may_read_text(request)
         # An exception's text is for the people who run the site: it may name its hosts and keys.
-        failures = _failures_to_data(conversation, with_words=reads and bool(getattr(request.user, "is_staff", False)))
-        last = _last_summary_to_data(conversation, with_words=reads)
+        failures = _failures_to_data(conversation, with_text=reads and bool(getattr(request.user, "is_staff", False)))
+        last = _last_summary_to_data(conversation, with_text=reads)
         if last is not None or failures["error"]:
             record_read(request, conversation)
         return Response(
@@ -189,7 +189,7 @@ class CompactionViewSet(ChatMemoryViewSet):
         """
         conversation = self.conversation()
         given = self.asked()
-        require(request, *(WRITE_WORDS if "text" in given else SUMMARIZE))
+        require(request, *(WRITE_TEXT if "text" in given else SUMMARIZE))
         if "text" in given:
             return self.changed(self._apply(conversation, given["through"], given["text"]), outcome="summarized")
         change = self._summarize(conversation, given.get("keep", USUAL_KEEP))
@@ -254,7 +254,7 @@ def _plan_to_data(plan: CompactionPlan) -> dict[str, Any]:
     }
 
 
-def _last_summary_to_data(conversation: Conversation, *, with_words: bool) -> dict[str, Any] | None:
+def _last_summary_to_data(conversation: Conversation, *, with_text: bool) -> dict[str, Any] | None:
     """Return the latest summary, even if it has left the memory; None if there is none."""
     row = rows_of(conversation).filter(origin=Origin.SUMMARY).order_by("-position").first()
     if row is None:
@@ -265,15 +265,15 @@ def _last_summary_to_data(conversation: Conversation, *, with_words: bool) -> di
         "covers_to": row.covers_to,
         "tokens": row.token_count,
         "state": "retained" if row.evicted_in is None else "evicted",
-        "text": summary_text(row.message) if with_words else "",
+        "text": summary_text(row.message) if with_text else "",
         "created_at": row.created_at,
     }
 
 
-def _failures_to_data(conversation: Conversation, *, with_words: bool) -> dict[str, Any]:
-    """Return the failures since the last summary; ``with_words`` with the whole error, else with its class."""
+def _failures_to_data(conversation: Conversation, *, with_text: bool) -> dict[str, Any]:
+    """Return the failures since the last summary; ``with_text`` with the whole error, else with its class."""
     row = _compaction_of(conversation)
-    error = row.error if with_words else row.error.partition(":")[0]
+    error = row.error if with_text else row.error.partition(":")[0]
     return {"count": row.failures, "failed_at": row.failed_at, "retry_at": row.retry_at, "error": error}
 
 

@@ -17,9 +17,9 @@ from rest_framework.response import Response
 from chatmemory.database.change import Change
 from chatmemory.database.idempotency import find_key, fingerprint, keys_of_owner, make_conversation
 from chatmemory.models import DESCRIBED, WINDOW_SETTINGS, Conversation, ConversationQuerySet, IdempotencyKey
-from chatmemory.rest.access import is_for_others, may_read_words, require, require_reachable, single_owner
+from chatmemory.rest.access import is_for_others, may_read_text, require, require_reachable, single_owner
 from chatmemory.rest.calls import call
-from chatmemory.rest.filters import WORD_FILTERS, ConversationFilter, ConversationPagination, StrictOrderingFilter
+from chatmemory.rest.filters import TEXT_FILTERS, ConversationFilter, ConversationPagination, StrictOrderingFilter
 from chatmemory.rest.memory_bounds import require_bounded
 from chatmemory.rest.preconditions import conversation_tag, not_modified, precondition
 from chatmemory.rest.problems import Conflict
@@ -33,7 +33,7 @@ from chatmemory.rest.serializers import (
     message_items,
 )
 from chatmemory.rest.views.base import ChatMemoryViewSet
-from chatmemory.staff import READ_WORDS, WRITE_WORDS
+from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 __all__ = ["ConversationViewSet"]
 
@@ -65,8 +65,8 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
     ordering = ["-updated_at", "-id"]
 
     def get_queryset(self) -> ConversationQuerySet:
-        if any(self.request.query_params.get(name) for name in WORD_FILTERS):
-            require(self.request, *READ_WORDS)
+        if any(self.request.query_params.get(name) for name in TEXT_FILTERS):
+            require(self.request, *READ_TEXT)
         return self.conversations()
 
     @call("listConversations", ("view",), answer=ConversationPageSerializer)
@@ -162,7 +162,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
 
         change = conversation.memory.set_window(precondition=demanded, also=describe, **window)
         changed = change.conversation
-        evicted = message_items(change.evicted, self.message_format, with_words=may_read_words(request))
+        evicted = message_items(change.evicted, self.message_format, with_text=may_read_text(request))
         described_now = self.get_serializer(changed).data
         tag = conversation_tag(changed, described_now)
         return Response({**described_now, "evicted": evicted}, headers={"ETag": tag})
@@ -185,7 +185,7 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
 
     def _require_for_metadata(self, given: dict[str, Any]) -> None:
         if "metadata" in given:
-            require(self.request, *WRITE_WORDS)
+            require(self.request, *WRITE_TEXT)
 
     def _account(self, made: Conversation) -> str:
         require_reachable(self.request, made._state.db or "default", made.pk)

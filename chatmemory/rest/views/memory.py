@@ -35,7 +35,7 @@ from chatmemory.rest.serializers import (
     trial_to_data,
 )
 from chatmemory.rest.views.base import ChatMemoryViewSet
-from chatmemory.staff import READ_WORDS, WRITE_WORDS
+from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 __all__ = ["MemoryViewSet"]
 
@@ -185,7 +185,7 @@ class MemoryViewSet(ChatMemoryViewSet):
 
     @call(
         "getMemory",
-        READ_WORDS,
+        READ_TEXT,
         answer=MemorySerializer,
         parameters={
             "at": WholeNumberField(help_text="A past version of the memory."),
@@ -224,7 +224,7 @@ class MemoryViewSet(ChatMemoryViewSet):
 
     @call(
         "rewriteMemory",
-        WRITE_WORDS,
+        WRITE_TEXT,
         body=NewMemorySerializer,
         answer=RewrittenMemorySerializer,
         headers=("If-Match", "ETag"),
@@ -259,7 +259,7 @@ class MemoryViewSet(ChatMemoryViewSet):
         self.conversation().memory.clear(precondition=precondition(request), also=recording(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    @call("previewMemory", READ_WORDS, body=TrialSerializer, answer=PreviewSerializer, example={"limit": 2})
+    @call("previewMemory", READ_TEXT, body=TrialSerializer, answer=PreviewSerializer, example={"limit": 2})
     def preview(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Try another window, or more messages.
 
@@ -274,7 +274,7 @@ class MemoryViewSet(ChatMemoryViewSet):
 
     @call(
         "clearToolResults",
-        WRITE_WORDS,
+        WRITE_TEXT,
         body=ToolClearingSerializer,
         answer=ClearedToolResultsSerializer,
         headers=("If-Match", "ETag"),

@@ -15,7 +15,7 @@ from chatmemory.core.numbers import whole_number
 from chatmemory.database.change import Change
 from chatmemory.database.reading import request_bound, rows_of
 from chatmemory.models import MAX_LIMIT, Conversation, Message
-from chatmemory.rest.access import may_read_words
+from chatmemory.rest.access import may_read_text
 from chatmemory.rest.calls import call
 from chatmemory.rest.fields import EXAMPLE, CountField, NewMessagesSerializer
 from chatmemory.rest.filters import MessageFilter, MessagePagination, StrictOrderingFilter
@@ -31,7 +31,7 @@ from chatmemory.rest.serializers import (
     message_items,
 )
 from chatmemory.rest.views.base import ChatMemoryViewSet
-from chatmemory.staff import READ_WORDS, WRITE_WORDS
+from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 __all__ = ["MessageViewSet"]
 
@@ -65,7 +65,7 @@ class MessageViewSet(ChatMemoryViewSet):
     ordering_fields = ["position"]
     ordering = ["position"]
 
-    @call("listMessages", READ_WORDS, answer=HistoryPageSerializer)
+    @call("listMessages", READ_TEXT, answer=HistoryPageSerializer)
     def list(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """List the history.
 
@@ -80,7 +80,7 @@ class MessageViewSet(ChatMemoryViewSet):
 
     @call(
         "addMessages",
-        WRITE_WORDS,
+        WRITE_TEXT,
         body=NewMessagesSerializer,
         answer=AdditionSerializer,
         headers=("Idempotency-Key", "If-Match", "ETag"),
@@ -101,7 +101,7 @@ class MessageViewSet(ChatMemoryViewSet):
         )
         return self.changed(change, status.HTTP_201_CREATED)
 
-    @call("getMessage", READ_WORDS, answer=HistoryItemSerializer)
+    @call("getMessage", READ_TEXT, answer=HistoryItemSerializer)
     def retrieve(self, request: Request, conversation_id: str, position: str, **kwargs: Any) -> Response:
         """Get one message.
 
@@ -146,7 +146,7 @@ class MessageViewSet(ChatMemoryViewSet):
             record_change(self.request, made.conversation, change_to_record(made))
 
         change = change_pin(known, precondition=demanded, also=read_and_record)
-        [item] = message_items(found, self.message_format, with_words=may_read_words(self.request))
+        [item] = message_items(found, self.message_format, with_text=may_read_text(self.request))
         memory = asdict(change.memory)
         version = memory.pop("version")
         answer = {"item": item, "memory": memory, "version": version}

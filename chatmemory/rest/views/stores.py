@@ -30,7 +30,7 @@ from chatmemory.rest.problems import invalid
 from chatmemory.rest.records import record_read, recording
 from chatmemory.rest.requests import DEFAULT_FORMAT
 from chatmemory.rest.views.base import ChatMemoryViewSet
-from chatmemory.staff import READ_WORDS, WRITE_WORDS
+from chatmemory.staff import READ_TEXT, WRITE_TEXT
 from chatmemory.stores import DjangoChatMemoryStore
 
 __all__ = ["StoreViewSet"]
@@ -69,7 +69,7 @@ class StoreViewSet(ChatMemoryViewSet):
         except InvalidValueError as error:
             raise invalid("memory_id", error) from error
 
-    @call("getStore", READ_WORDS, answer=StoreSerializer, headers=("If-None-Match", "ETag"), problems=(413,))
+    @call("getStore", READ_TEXT, answer=StoreSerializer, headers=("If-None-Match", "ETag"), problems=(413,))
     def retrieve(self, request: Request, memory_id: str, **kwargs: object) -> HttpResponseBase:
         """getMessages.
 
@@ -87,7 +87,7 @@ class StoreViewSet(ChatMemoryViewSet):
             record_read(request, conversation)
         return HttpResponse(text, content_type="application/json", headers={"ETag": self._tag(conversation)})
 
-    @call("updateStore", WRITE_WORDS, body=StoreSerializer, headers=("If-Match", "ETag"))
+    @call("updateStore", WRITE_TEXT, body=StoreSerializer, headers=("If-Match", "ETag"))
     def update(self, request: Request, memory_id: str, **kwargs: object) -> Response:
         """updateMessages.
 
