@@ -302,7 +302,7 @@ def _read(data: list[Any], place: str, format: MessageFormat) -> list[ChatMessag
         hint = _hint(data, format)
         if hint is None:
             raise
-        raise InvalidMessageError(hint, error.place, code=error.code, problem=error.problem) from error
+        raise InvalidMessageError(hint, error.place, code=error.code, problem=error) from error
 
 
 def _hint(data: list[Any], format: MessageFormat) -> str | None:

@@ -16,7 +16,7 @@ from django.db.models import ProtectedError, RestrictedError
 from django.http import Http404, UnreadablePostError
 from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
-from rest_framework import exceptions, status
+from rest_framework import exceptions
 from rest_framework.exceptions import APIException, ErrorDetail, ParseError, PermissionDenied, ValidationError
 from rest_framework.fields import DateTimeField
 from rest_framework.response import Response
@@ -33,6 +33,7 @@ from chatmemory.core.exceptions import (
     UnusableSummaryError,
 )
 from chatmemory.database.connections import is_unavailable, lacks_migration
+from chatmemory.database.operations.compaction import CoveredError
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.models import Conversation
 
@@ -75,6 +76,8 @@ TITLES = {each.value: each.phrase for each in HTTPStatus} | {413: "Content Too L
 
 _logger = logging.getLogger("chatmemory.rest")
 
+_BY_ERROR: dict[type[CodedError], type[Problem]] = {}
+
 
 class _CodeOf(str):
     """The code of an error, with that error. DRF makes new details of those that it is given, and keeps their codes."""
@@ -90,6 +93,18 @@ class Problem(APIException):
 
     message = ""
     """The template of what is wrong, and what to do, unless the error is raised with another."""
+
+    def __init_subclass__(cls, *, status: int = 0, code: str = "", of: type[CodedError] | None = None) -> None:
+        """
+        Args:
+            status: the status of the response.
+            code: the :attr:`code`, unless it is that of ``of``.
+            of: the errors that become this problem wherever they are raised.
+        """
+        if status:
+            cls.status_code, cls.code = status, of.code if of else code
+        if of:
+            _BY_ERROR[of] = cls
 
     def __init__(
         self, message: str | CodedError = "", /, *, members: dict[str, Any] | None = None, **params: Any
@@ -110,108 +125,77 @@ class Problem(APIException):
         return _TYPE + self.code.replace("_", "-")
 
 
-class NotFound(Problem):
+class NotFound(Problem, status=404, code="not_found"):
     """There is none, or the user has no access to it."""
 
-    status_code = status.HTTP_404_NOT_FOUND
-    code = "not_found"
     message = _("You have no such conversation.")
     type = "about:blank"
 
 
-class NotRetained(Problem):
+class NotRetained(Problem, status=400, of=NotRetainedError):
     """The message is not in the memory."""
 
-    status_code = status.HTTP_400_BAD_REQUEST
-    code = "not_retained"
 
-
-class PinnedTooMuch(Problem):
+class PinnedTooMuch(Problem, status=400, of=PinnedTooMuchError):
     """Pinned messages take, or would take, more than half of the window."""
 
-    status_code = status.HTTP_400_BAD_REQUEST
-    code = "pinned_too_much"
 
-
-class Conflict(Problem):
+class Conflict(Problem, status=409, code="memory_id_taken"):
     """The request conflicts with the stored data."""
 
-    status_code = status.HTTP_409_CONFLICT
-    code = "memory_id_taken"
     message = "There is a conversation with the memory_id %(memory_id)s already. Use it, or take another ID."
 
 
-class InUse(Problem):
+class InUse(Problem, status=409, code="in_use"):
     """Other data of the site refer to the conversation, and keep it from being deleted."""
 
-    status_code = status.HTTP_409_CONFLICT
-    code = "in_use"
     message = "Other data of this site need it: %(why)s"
     type = "about:blank"
 
 
-class Covered(Problem):
+class Covered(Problem, status=409, of=CoveredError):
     """A summary stands for these messages already."""
 
-    status_code = status.HTTP_409_CONFLICT
-    code = "already_summarized"
 
-
-class NoSummarizer(Problem):
+class NoSummarizer(Problem, status=409, code="no_summarizer"):
     """The project has nothing that writes summaries."""
 
-    status_code = status.HTTP_409_CONFLICT
-    code = "no_summarizer"
     message = (
         "This site has no summarizer. Send a summary of your own, with through and text; or have "
         'CHATMEMORY["SUMMARIZER"] set on the server.'
     )
 
 
-class PreconditionFailed(Problem):
+class PreconditionFailed(Problem, status=412, code="version_moved"):
     """The resource is not what ``If-Match`` says."""
 
-    status_code = status.HTTP_412_PRECONDITION_FAILED
-    code = "version_moved"
     message = "It was changed since you read it. Read it again, and decide whether you still want this."
 
 
-class LengthRequired(Problem):
+class LengthRequired(Problem, status=411, code="length_required"):
     """The body comes in chunks."""
 
-    status_code = status.HTTP_411_LENGTH_REQUIRED
-    code = "length_required"
     message = "Send the body with a Content-Length, not in chunks."
     type = "about:blank"
 
 
-class TooLarge(Problem):
+class TooLarge(Problem, status=413, code="too_large"):
     """The body is larger than a setting allows."""
 
-    status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
-    code = "too_large"
     message = "%(count)s messages; at most %(most)s are taken at once."
 
 
-class MemoryTooLarge(Problem):
+class MemoryTooLarge(Problem, status=413, of=MemoryTooLargeError):
     """The memory is, or would be, larger than settings allow."""
 
-    status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
-    code = "memory_too_large"
 
-
-class IdempotencyConflict(Problem):
+class IdempotencyConflict(Problem, status=422, of=IdempotencyConflictError):
     """The idempotency key came before, with another request."""
 
-    status_code = status.HTTP_422_UNPROCESSABLE_ENTITY
-    code = "idempotency_key_reused"
 
-
-class SummarizerFailed(Problem):
+class SummarizerFailed(Problem, status=502, code="summarizer_failed"):
     """The project's summarizer raised, or its text cannot take the place of the messages."""
 
-    status_code = status.HTTP_502_BAD_GATEWAY
-    code = "summarizer_failed"
     message = "The summarizer failed, and nothing was changed: %(why)s."
 
     def __init__(self, error: Exception, retry_at: datetime | None) -> None:
@@ -225,19 +209,15 @@ class SummarizerFailed(Problem):
         super().__init__(message, members={"retry_at": moment}, **params)
 
 
-class NotExpressible(Problem):
+class NotExpressible(Problem, status=406, code="not_expressible"):
     """The format that was asked for has no place for a message."""
 
-    status_code = status.HTTP_406_NOT_ACCEPTABLE
-    code = "not_expressible"
     message = "%(problem)s; ask for format=langchain4j"
 
 
-class Unavailable(Problem):
+class Unavailable(Problem, status=503, code="database_unavailable"):
     """The database does not answer."""
 
-    status_code = status.HTTP_503_SERVICE_UNAVAILABLE
-    code = "database_unavailable"
     # The connection may have been lost after the commit, so the change may have been made.
     message = _(
         "The database does not answer, or is too busy. Try again: if it made the change all the same, the same "
@@ -246,11 +226,9 @@ class Unavailable(Problem):
     wait = 1
 
 
-class NotMigrated(Problem):
+class NotMigrated(Problem, status=500, code="not_migrated"):
     """The database lacks a table or a column of this version of the app."""
 
-    status_code = status.HTTP_500_INTERNAL_SERVER_ERROR
-    code = "not_migrated"
     message = _(
         "The database lacks a table or a column. On the server, run: python manage.py migrate. "
         "The server's log says what is missing."
@@ -306,17 +284,12 @@ def problem_body(error: APIException) -> dict[str, Any]:
 
 
 def _as_api_exception(error: Exception) -> Exception:
+    for kind, problem in _BY_ERROR.items():
+        if isinstance(error, kind):
+            return problem(error)
     match error:
         case InvalidMessageError():
             return invalid(error.place, error)
-        case NotRetainedError():
-            return NotRetained(error)
-        case PinnedTooMuchError():
-            return PinnedTooMuch(error)
-        case MemoryTooLargeError():
-            return MemoryTooLarge(error)
-        case IdempotencyConflictError():
-            return IdempotencyConflict(error)
         case UnsupportedContentError():
             return NotExpressible(problem=error)
         case Conversation.DoesNotExist():
@@ -385,6 +358,8 @@ def _plain(value: Any, most: int) -> Any:
     """Return a parameter as JSON."""
     if isinstance(value, (list, tuple)):
         return [_plain(each, most) for each in value[:_MOST_PLACES]]
+    if isinstance(value, CodedError):
+        value = value.text()  # without the field path that some have
     return value if value is None or isinstance(value, (bool, int, float)) else _shown(str(value), most)
 
 

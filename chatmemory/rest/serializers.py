@@ -154,9 +154,7 @@ class NewConversationSerializer(_LimitedSerializer, ConversationSerializer):
         try:
             require_json(value, "metadata", deepest=_DEEPEST_METADATA)
         except InvalidMessageError as error:
-            raise invalid(
-                "", "%(place)s: %(problem)s", code=error.code, place=error.place, problem=error.problem
-            ) from error
+            raise invalid("", "%(place)s: %(problem)s", code=error.code, place=error.place, problem=error) from error
         length, most = len(dumps(value)), setting("MAX_METADATA_CHARS")
         if length > most:
             raise invalid(

@@ -24,7 +24,7 @@ from chatmemory.rest.calls import call
 from chatmemory.rest.fields import CountField, StrictSerializer, TokensField, require_length
 from chatmemory.rest.memory_bounds import require_summarizable
 from chatmemory.rest.preconditions import precondition, unless_repeated
-from chatmemory.rest.problems import Covered, NoSummarizer, SummarizerFailed, invalid
+from chatmemory.rest.problems import NoSummarizer, SummarizerFailed, invalid
 from chatmemory.rest.records import record_change, record_read, recording
 from chatmemory.rest.serializers import ChangeSerializer, ConversationSerializer
 from chatmemory.rest.views.base import ChatMemoryViewSet
@@ -235,8 +235,8 @@ class CompactionViewSet(ChatMemoryViewSet):
                 most=request_bound(),
                 also=recording(self.request),
             )
-        except CoveredError as error:
-            raise Covered(error) from error
+        except CoveredError:
+            raise
         except UnusableSummaryError as error:
             raise invalid("text", error) from error
         except InvalidValueError as error:
