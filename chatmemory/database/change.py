@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, TypedDict
@@ -50,6 +50,12 @@ class MemorySize:
             tokens=conversation.retained_tokens,
             version=conversation.version,
         )
+
+    def to_data(self) -> dict[str, Any]:
+        """Return ``version``, and the rest as ``memory``."""
+        size = asdict(self)
+        version = size.pop("version")
+        return {"memory": size, "version": version}
 
 
 @dataclass
@@ -99,18 +105,8 @@ class Change:
             ValueError: there is no such format, or it has no value for each message.
         """
         chosen = message_format(format)
-        memory = self.memory
-        return {
-            "added": messages_to_data(self.added, chosen),
-            "evicted": messages_to_data(self.evicted, chosen),
-            "memory": {
-                "window": memory.window,
-                "limit": memory.limit,
-                "messages": memory.messages,
-                "tokens": memory.tokens,
-            },
-            "version": memory.version,
-        }
+        items = {"added": messages_to_data(self.added, chosen), "evicted": messages_to_data(self.evicted, chosen)}
+        return {**items, **self.memory.to_data()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,6 +49,9 @@ class Call:
     streams: bool = False
     """Whether the answer can be, or is, a stream of server-sent events."""
 
+    throttle: str = ""
+    """The key of ``THROTTLE_RATES`` that bounds it, instead of ``reads`` or ``writes``."""
+
     example: Any = None
     """A body. Examples of answers are made from those of their serializers."""
 

@@ -22,7 +22,7 @@ from chatmemory.database.idempotency import keys_of
 from chatmemory.models import WINDOW_SETTINGS, Conversation
 from chatmemory.rest.problems import PreconditionFailed, invalid
 
-__all__ = ["conversation_tag", "memory_tag", "not_modified", "precondition", "unless_repeated"]
+__all__ = ["conversation_tag", "memory_tag", "not_modified", "precondition"]
 
 
 def _tag(version: int, *state: Any) -> str:
@@ -61,13 +61,18 @@ def not_modified(request: Request, tag: str) -> Response | None:
 
 
 def precondition(
-    request: Request, tag_of: Callable[[Conversation], str] | None = None, *, may_be_new: bool = False
+    request: Request,
+    tag_of: Callable[[Conversation], str] | None = None,
+    *,
+    key: str | None = None,
+    may_be_new: bool = False,
 ) -> Callable[[Conversation], None] | None:
     """Return the check of the locked row that ``If-Match`` or ``If-None-Match: *`` demands, if they are there.
 
     Args:
         request: the request.
         tag_of: gives the tag that has to match whole; by default only the version has to.
+        key: the idempotency key of a request that may be a repeated one: its own first run changed the version.
         may_be_new: whether a memory at version 0 counts as not there, for which ``*`` asks.
 
     Raises:
@@ -82,6 +87,8 @@ def precondition(
         raise invalid("If-Match", 'expected an ETag of this API, or "<version>" in quotes')
 
     def check(conversation: Conversation) -> None:
+        if key is not None and keys_of(conversation).filter(key=key).exists():
+            return
         exists = conversation.version > 0 or not may_be_new
         if only_new and exists:
             raise PreconditionFailed(
@@ -93,30 +100,9 @@ def precondition(
         if tags and not any(
             exists if tag == "*" else tag == version or (tag if tag_of else _version(tag)) == current for tag in tags
         ):
-            raise PreconditionFailed(
-                members={"version": conversation.version, "etag": current},
-            )
+            raise PreconditionFailed(members={"version": conversation.version, "etag": current})
 
     return check
-
-
-def unless_repeated(
-    check: Callable[[Conversation], None] | None, key: str | None
-) -> Callable[[Conversation], None] | None:
-    """Return a check that lets a repeated request through: its own first run changed the version.
-
-    Args:
-        check: what :func:`precondition` returned.
-        key: the idempotency key of the request.
-    """
-    if check is None or key is None:
-        return check
-
-    def check_new(conversation: Conversation) -> None:
-        if not keys_of(conversation).filter(key=key).exists():
-            check(conversation)
-
-    return check_new
 
 
 def _strong(tag: str) -> str:

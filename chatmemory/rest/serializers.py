@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import deepcopy
-from dataclasses import asdict
 from functools import cache
 from typing import Any, ClassVar
 
@@ -15,7 +14,6 @@ from chatmemory.core.entries import EvictionReason
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps
 from chatmemory.core.serialization.storable import require_json
-from chatmemory.core.window_settings import SETTINGS
 from chatmemory.database.change import MESSAGE_FIELDS, MemorySize, WindowTrial, messages_to_data
 from chatmemory.database.reading import fresh_rows
 from chatmemory.formats.registry import MessageFormat
@@ -41,16 +39,13 @@ __all__ = [
     "PageSerializer",
     "WindowSerializer",
     "change_to_data",
+    "changed_memory_to_data",
     "memory_to_data",
     "message_items",
-    "trial_to_data",
 ]
 
 # MariaDB takes JSON of 32 levels.
 _DEEPEST_METADATA = 30
-
-WINDOW_KWARGS = {name: {"required": False, "help_text": declared.help} for name, declared in SETTINGS.items()}
-"""Arguments of the fields. The model's texts are translated; the document and its answers are English."""
 
 
 class _WindowedSerializer(serializers.ModelSerializer[Conversation]):
@@ -123,7 +118,6 @@ class ConversationSerializer(_WindowedSerializer):
                 "help_text": f"Anything the application wants to keep; nested at most {_DEEPEST_METADATA} levels deep. "
                 "Empty for staff who may not read what messages say."
             },
-            **WINDOW_KWARGS,
             "version": {"help_text": "Of the memory: every change of it adds one."},
             "message_count": {"help_text": "Messages said."},
             "retained_count": {"help_text": "Messages in the memory."},
@@ -179,7 +173,6 @@ class WindowSerializer(_LimitedSerializer):
     class Meta:
         model = Conversation
         fields = WINDOW_SETTINGS
-        extra_kwargs = WINDOW_KWARGS
 
 
 class HistoryItemSerializer(serializers.ModelSerializer[Message]):
@@ -289,10 +282,8 @@ def change_to_data(
     memory: MemorySize, added: Iterable[Message], evicted: Iterable[Message], format: MessageFormat
 ) -> dict[str, Any]:
     """Return what a change did, as :class:`ChangeSerializer` has it. ``memory`` is the size after it."""
-    size = asdict(memory)
-    version = size.pop("version")
     items = {"added": message_items(added, format), "evicted": message_items(evicted, format)}
-    return {**items, "memory": size, "version": version}
+    return {**items, **memory.to_data()}
 
 
 def memory_to_data(
@@ -308,15 +299,14 @@ def memory_to_data(
     }
 
 
-def trial_to_data(trial: WindowTrial, format: MessageFormat) -> dict[str, Any]:
-    """Return the memory that a trial leads to, with the messages that it adds and evicts."""
-    for row, reason in trial.evicted:
-        row.evicted_in = trial.version + 1
-        row.eviction_reason = reason.value
-    rows = trial.retained
-    written = format.write_memory([row.message for row in rows], fresh_rows(rows, trial.prefix_version))
-    return {
-        **memory_to_data(rows, written, trial, trial.version),
-        "added": message_items(trial.added, format),
-        "evicted": message_items([row for row, _ in trial.evicted], format),
-    }
+def changed_memory_to_data(
+    memory: Conversation | WindowTrial,
+    rows: list[Message],
+    added: Iterable[Message],
+    evicted: Iterable[Message],
+    format: MessageFormat,
+) -> dict[str, Any]:
+    """Return a memory, of which ``rows`` are the rows, with what a change, or a trial, added and evicted."""
+    messages = format.write_memory([row.message for row in rows], fresh_rows(rows, memory.prefix_version))
+    items = {"added": message_items(added, format), "evicted": message_items(evicted, format)}
+    return {**memory_to_data(rows, messages, memory, memory.version), **items}

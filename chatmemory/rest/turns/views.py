@@ -14,7 +14,6 @@ from rest_framework import serializers, status
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.throttling import BaseThrottle
 
 from chatmemory.assistant import Assistant, Turn
 from chatmemory.assistant.project import has_assistant, project_assistant
@@ -28,7 +27,6 @@ from chatmemory.rest.fields import WholeNumberField
 from chatmemory.rest.memory_bounds import require_room
 from chatmemory.rest.problems import NotFound
 from chatmemory.rest.records import record_change, record_read
-from chatmemory.rest.requests import throttles
 from chatmemory.rest.turns.delivery import TaskDelivery, ThreadDelivery
 from chatmemory.rest.turns.history import awaited_turn, last_question, turns_to_data
 from chatmemory.rest.turns.serializers import NewTurnSerializer, TurnSerializer, UIMessagesSerializer, is_from_use_chat
@@ -58,11 +56,6 @@ class TurnViewSet(ChatMemoryViewSet):
     renderer_classes = [*ChatMemoryViewSet.renderer_classes, EventStreamRenderer]
     tag = "turns"
 
-    def get_throttles(self) -> list[BaseThrottle]:
-        if self.action == "take":
-            return [*super(ChatMemoryViewSet, self).get_throttles(), *throttles("turns")]
-        return super().get_throttles()
-
     @call(
         "takeTurn",
         WRITE_TEXT,
@@ -80,6 +73,7 @@ class TurnViewSet(ChatMemoryViewSet):
         headers=("Idempotency-Key",),
         problems=(409, 502),
         streams=True,
+        throttle="turns",
         example={"message": "Hello! My name is Ann."},
     )
     def take(self, request: Request, conversation_id: str, **kwargs: Any) -> HttpResponseBase:

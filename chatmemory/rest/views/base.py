@@ -20,12 +20,14 @@ from rest_framework.throttling import BaseThrottle
 
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.database.change import Change
+from chatmemory.database.reading import request_bound
 from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation, ConversationQuerySet
 from chatmemory.rest.access import is_for_others, may_read_text, permission_classes, reachable_conversations
 from chatmemory.rest.calls import Call
-from chatmemory.rest.preconditions import memory_tag
+from chatmemory.rest.preconditions import memory_tag, precondition
 from chatmemory.rest.problems import PROBLEM_JSON, LengthRequired, NotFound, invalid, problem_response
+from chatmemory.rest.records import recording
 from chatmemory.rest.requests import MessageFormatNegotiation, StrictJSONParser, asked_format, throttles
 from chatmemory.rest.serializers import change_to_data
 
@@ -94,9 +96,8 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         return declared
 
     def get_throttles(self) -> list[BaseThrottle]:
-        scope = "reads" if self.request.method in SAFE_METHODS else "writes"
-        if self.action in {"preview", "replay"}:
-            scope = "previews"
+        declared = None if self.action in _NO_CALL else self.call.throttle
+        scope = declared or ("reads" if self.request.method in SAFE_METHODS else "writes")
         searches = throttles("searches") if self.request.query_params.get("search") else []
         return [*super().get_throttles(), *throttles(scope), *searches]
 
@@ -157,6 +158,18 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         serializer = reader(instance, data=self.request.data, context=context, **options)
         serializer.is_valid(raise_exception=True)
         return serializer.validated_data
+
+    def terms(self, key: str | None = None) -> dict[str, Any]:
+        """Return the terms of a change: what the headers demand, the largest memory, and the record of staff's changes.
+
+        Args:
+            key: the request's idempotency key.
+
+        Raises:
+            ValidationError: ``If-Match`` has no tag.
+        """
+        demanded, record = precondition(self.request, key=key), recording(self.request)
+        return {"precondition": demanded, "most": request_bound(), "also": record}
 
     def tag_of(self, conversation: Conversation, version: int | None = None) -> str:
         """Return the tag of a memory, now or at a past version, in the format that was asked for."""

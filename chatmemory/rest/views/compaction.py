@@ -16,16 +16,16 @@ from chatmemory.core.summaries import summary_text
 from chatmemory.database.change import Change
 from chatmemory.database.connections import UtcNow
 from chatmemory.database.operations.compaction import USUAL_KEEP, CompactionPlan, CoveredError, is_due
-from chatmemory.database.reading import request_bound, rows_of
-from chatmemory.models import Compaction, Conversation, Origin
+from chatmemory.database.reading import rows_of
+from chatmemory.models import Compaction, Conversation, Message, Origin
 from chatmemory.models.compaction import LONGEST_ERROR
 from chatmemory.rest.access import may_read_text, require
 from chatmemory.rest.calls import call
 from chatmemory.rest.fields import CountField, StrictSerializer, TokensField, require_length
 from chatmemory.rest.memory_bounds import require_summarizable
-from chatmemory.rest.preconditions import precondition, unless_repeated
+from chatmemory.rest.preconditions import precondition
 from chatmemory.rest.problems import NoSummarizer, SummarizerFailed, invalid
-from chatmemory.rest.records import record_change, record_read, recording
+from chatmemory.rest.records import record_change, record_read
 from chatmemory.rest.serializers import ChangeSerializer, ConversationSerializer
 from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.staff import SUMMARIZE, WRITE_TEXT
@@ -87,6 +87,10 @@ class PlanSerializer(serializers.Serializer[Any]):
     tokens = TokensField(help_text="Of these messages, and of the summary before: the new one must have fewer.")
     previous = CountField(allow_null=True, help_text="The position of the summary before, which the new one takes in.")
 
+    def to_representation(self, instance: CompactionPlan) -> Any:
+        counted = {"messages": len(instance.messages), "previous": max(instance.summaries, default=None)}
+        return super().to_representation({**vars(instance), **counted})
+
 
 class LastSummarySerializer(serializers.Serializer[Any]):
     """The latest summary; null if there is none."""
@@ -94,16 +98,21 @@ class LastSummarySerializer(serializers.Serializer[Any]):
     position = CountField()
     covers_from = CountField(help_text="The first position that it stands for.")
     covers_to = CountField(help_text="The last position that it stands for.")
-    tokens = TokensField()
+    tokens = TokensField(source="token_count")
     state = serializers.ChoiceField(["retained", "evicted"], help_text="Whether it is in the memory now.")
     text = serializers.CharField(allow_blank=True, help_text="Empty for staff who may not read it.")
     created_at = serializers.DateTimeField()
+
+    def to_representation(self, instance: Message) -> Any:
+        state = "retained" if instance.is_retained else "evicted"
+        text = summary_text(instance.message) if self.context["with_text"] else ""
+        return super().to_representation({**vars(instance), "state": state, "text": text})
 
 
 class FailuresSerializer(serializers.Serializer[Any]):
     """The failures since the last summary."""
 
-    count = CountField(help_text="Since the last summary.")
+    count = CountField(source="failures", help_text="Since the last summary.")
     failed_at = serializers.DateTimeField(allow_null=True)
     retry_at = serializers.DateTimeField(allow_null=True, help_text="A summary that is due is not tried again before.")
     error = serializers.CharField(
@@ -151,23 +160,24 @@ class CompactionViewSet(ChatMemoryViewSet):
         conversation = self.conversation()
         require_summarizable(conversation)
         plan = conversation.memory.plan_compaction()
-        reads = may_read_text(request)
+        failures = _compaction_of(conversation)
         # An exception's text is for the people who run the site: it may name its hosts and keys.
-        failures = _failures_to_data(conversation, with_text=reads and bool(getattr(request.user, "is_staff", False)))
-        last = _last_summary_to_data(conversation, with_text=reads)
-        if last is not None or failures["error"]:
+        if not (may_read_text(request) and getattr(request.user, "is_staff", False)):
+            failures.error = failures.error.partition(":")[0]
+        # Even if it has left the memory.
+        last = rows_of(conversation).filter(origin=Origin.SUMMARY).order_by("-position").first()
+        if last is not None or failures.error:
             record_read(request, conversation)
-        return Response(
-            {
-                "compact_at": conversation.compact_at,
-                "due": is_due(conversation, plan),
-                "under_way": _is_under_way(conversation),
-                "plan": None if plan is None else _plan_to_data(plan),
-                "last_summary": last,
-                "failures": failures,
-                "version": conversation.version,
-            }
-        )
+        shown = {
+            "compact_at": conversation.compact_at,
+            "due": is_due(conversation, plan),
+            "under_way": _is_under_way(conversation),
+            "plan": plan,
+            "last_summary": last,
+            "failures": failures,
+            "version": conversation.version,
+        }
+        return Response(CompactionSerializer(shown, context=self.get_serializer_context()).data)
 
     @call(
         "compactMemory",
@@ -224,57 +234,16 @@ class CompactionViewSet(ChatMemoryViewSet):
 
     def _apply(self, conversation: Conversation, through: int, text: str) -> Change:
         key = self.idempotency_key()
-        demanded = unless_repeated(precondition(self.request), key)
+        terms = self.terms(key)
         require_summarizable(conversation)
         try:
-            return conversation.memory.apply_text(
-                through,
-                text,
-                idempotency_key=key,
-                precondition=demanded,
-                most=request_bound(),
-                also=recording(self.request),
-            )
+            return conversation.memory.apply_text(through, text, idempotency_key=key, **terms)
         except CoveredError:
             raise
         except UnusableSummaryError as error:
             raise invalid("text", error) from error
         except InvalidValueError as error:
             raise invalid("through", error) from error
-
-
-def _plan_to_data(plan: CompactionPlan) -> dict[str, Any]:
-    """Return what a summary would stand for, in positions and tokens."""
-    return {
-        "covers_from": plan.covers_from,
-        "covers_to": plan.covers_to,
-        "messages": len(plan.messages),
-        "tokens": plan.tokens,
-        "previous": max(plan.summaries, default=None),
-    }
-
-
-def _last_summary_to_data(conversation: Conversation, *, with_text: bool) -> dict[str, Any] | None:
-    """Return the latest summary, even if it has left the memory; None if there is none."""
-    row = rows_of(conversation).filter(origin=Origin.SUMMARY).order_by("-position").first()
-    if row is None:
-        return None
-    return {
-        "position": row.position,
-        "covers_from": row.covers_from,
-        "covers_to": row.covers_to,
-        "tokens": row.token_count,
-        "state": "retained" if row.evicted_in is None else "evicted",
-        "text": summary_text(row.message) if with_text else "",
-        "created_at": row.created_at,
-    }
-
-
-def _failures_to_data(conversation: Conversation, *, with_text: bool) -> dict[str, Any]:
-    """Return the failures since the last summary; ``with_text`` with the whole error, else with its class."""
-    row = _compaction_of(conversation)
-    error = row.error if with_text else row.error.partition(":")[0]
-    return {"count": row.failures, "failed_at": row.failed_at, "retry_at": row.retry_at, "error": error}
 
 
 def _is_under_way(conversation: Conversation) -> bool:

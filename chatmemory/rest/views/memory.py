@@ -9,8 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chatmemory.core.entries import RESULT_CLEARED, RESULTS_KEPT
-from chatmemory.database.reading import fresh_rows, prefix_version_at, request_bound, rows_of, written_memory
-from chatmemory.models import Conversation, WindowSettings
+from chatmemory.database.change import mark_evicted
+from chatmemory.database.reading import fresh_rows, prefix_version_at, rows_of, written_memory
+from chatmemory.models import Conversation
 from chatmemory.replaying import MOST_AT_ONCE, REPLAYED
 from chatmemory.rest.calls import call
 from chatmemory.rest.fields import (
@@ -22,17 +23,16 @@ from chatmemory.rest.fields import (
     WholeNumberField,
 )
 from chatmemory.rest.memory_bounds import require_bounded
-from chatmemory.rest.preconditions import not_modified, precondition
+from chatmemory.rest.preconditions import not_modified
 from chatmemory.rest.problems import TooLarge, invalid
-from chatmemory.rest.records import record_read, recording
+from chatmemory.rest.records import record_read
 from chatmemory.rest.serializers import (
     ChangeSerializer,
     HistoryItemSerializer,
     MemorySerializer,
     WindowSerializer,
+    changed_memory_to_data,
     memory_to_data,
-    message_items,
-    trial_to_data,
 )
 from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
@@ -121,19 +121,9 @@ class ReplayedWindowsSerializer(StrictSerializer):
     variants = VariantSerializer(
         many=True,
         default=list,
+        max_length=_MOST_VARIANTS,
         help_text="Windows that would have bounded the memory from the start; missing settings are as they are.",
     )
-
-    def validate_variants(self, value: list[WindowSettings]) -> list[WindowSettings]:
-        if len(value) > _MOST_VARIANTS:
-            raise invalid(
-                "",
-                "has %(count)s windows; at most %(most)s are replayed at once",
-                code="max_length",
-                count=len(value),
-                most=_MOST_VARIANTS,
-            )
-        return value
 
     def bounds(self) -> dict[str, Any]:
         """Return what is bounded, by field."""
@@ -168,7 +158,6 @@ class VariantFiguresSerializer(FiguresSerializer, serializers.ModelSerializer[Co
     class Meta:
         model = Conversation
         fields = (*REPLAYED, *FiguresSerializer().fields)
-        extra_kwargs = WindowSerializer.Meta.extra_kwargs
 
 
 class ReplaysSerializer(serializers.Serializer[Any]):
@@ -235,19 +224,13 @@ class MemoryViewSet(ChatMemoryViewSet):
         With a summary, say. Messages that are in it stay, the others are evicted, new ones are synthetic. The history
         keeps everything.
         """
-        found, demanded = self.conversation(), precondition(request)
+        found, terms = self.conversation(), self.terms()
         messages = self.asked()["messages"]
         require_bounded(found)  # the change reads all of it
-        change = found.memory.set(messages, precondition=demanded, most=request_bound(), also=recording(request))
+        change = found.memory.set(messages, **terms)
         conversation = change.conversation
         rows = list(rows_of(conversation).in_memory_at(conversation.version))
-        fresh = fresh_rows(rows, conversation.prefix_version)
-        written = self.message_format.write_memory([row.message for row in rows], fresh)
-        answer = {
-            **memory_to_data(rows, written, conversation, conversation.version),
-            "added": message_items(change.added, self.message_format),
-            "evicted": message_items(change.evicted, self.message_format),
-        }
+        answer = changed_memory_to_data(conversation, rows, change.added, change.evicted, self.message_format)
         return Response(answer, headers={"ETag": self.tag_of(conversation)})
 
     @call("clearMemory", ("change",), headers=("If-Match",))
@@ -256,10 +239,17 @@ class MemoryViewSet(ChatMemoryViewSet):
 
         The history keeps everything.
         """
-        self.conversation().memory.clear(precondition=precondition(request), also=recording(request))
+        self.conversation().memory.clear(**self.terms())
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    @call("previewMemory", READ_TEXT, body=TrialSerializer, answer=PreviewSerializer, example={"limit": 2})
+    @call(
+        "previewMemory",
+        READ_TEXT,
+        body=TrialSerializer,
+        answer=PreviewSerializer,
+        throttle="previews",
+        example={"limit": 2},
+    )
     def preview(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Try another window, or more messages.
 
@@ -270,7 +260,10 @@ class MemoryViewSet(ChatMemoryViewSet):
         require_bounded(conversation)
         trial = conversation.memory.try_window(**asked)
         record_read(request, conversation)
-        return Response(trial_to_data(trial, self.message_format))
+        for row, reason in trial.evicted:
+            mark_evicted(row, trial.version + 1, None, reason)
+        evicted = [row for row, _ in trial.evicted]
+        return Response(changed_memory_to_data(trial, trial.retained, trial.added, evicted, self.message_format))
 
     @call(
         "clearToolResults",
@@ -286,19 +279,17 @@ class MemoryViewSet(ChatMemoryViewSet):
         Placeholders take the place of tool results that have more tokens than they. The results of the last turn and of
         pinned calls stay. The history keeps everything.
         """
-        found, demanded = self.conversation(), precondition(request)
+        conversation, terms = self.conversation(), self.terms()
         asked = self.asked()
-        require_bounded(found)  # the change reads all of it
-        change = found.memory.clear_tool_results(
-            **asked, precondition=demanded, most=request_bound(), also=recording(request)
-        )
-        return self.changed(change)
+        require_bounded(conversation)  # the change reads all of it
+        return self.changed(conversation.memory.clear_tool_results(**asked, **terms))
 
     @call(
         "replayMemory",
         ("view",),
         body=ReplayedWindowsSerializer,
         answer=ReplaysSerializer,
+        throttle="previews",
         example={"variants": [{"low_water": 50, "whole_turns": True}]},
     )
     def replay(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 from django_filters.rest_framework import DjangoFilterBackend
@@ -13,16 +12,16 @@ from rest_framework.response import Response
 
 from chatmemory.core.numbers import whole_number
 from chatmemory.database.change import Change
-from chatmemory.database.reading import request_bound, rows_of
+from chatmemory.database.reading import rows_of
 from chatmemory.models import MAX_LIMIT, Conversation, Message
 from chatmemory.rest.access import may_read_text
 from chatmemory.rest.calls import call
 from chatmemory.rest.fields import EXAMPLE, CountField, NewMessagesSerializer
 from chatmemory.rest.filters import MessageFilter, MessagePagination, StrictOrderingFilter
 from chatmemory.rest.memory_bounds import require_bounded
-from chatmemory.rest.preconditions import precondition, unless_repeated
+from chatmemory.rest.preconditions import precondition
 from chatmemory.rest.problems import NotFound, invalid
-from chatmemory.rest.records import change_to_record, record_change, record_read, recording
+from chatmemory.rest.records import change_to_record, record_change, record_read
 from chatmemory.rest.serializers import (
     ChangeSerializer,
     HistoryItemSerializer,
@@ -92,13 +91,7 @@ class MessageViewSet(ChatMemoryViewSet):
         One, or several that are added all or none. The answer says what was added and what had to leave.
         """
         conversation, key = self.conversation(), self.idempotency_key()
-        change = conversation.memory.add_all(
-            self.asked(),
-            idempotency_key=key,
-            precondition=unless_repeated(precondition(request), key),
-            most=request_bound(),
-            also=recording(request),
-        )
+        change = conversation.memory.add_all(self.asked(), idempotency_key=key, **self.terms(key))
         return self.changed(change, status.HTTP_201_CREATED)
 
     @call("getMessage", READ_TEXT, answer=HistoryItemSerializer)
@@ -147,9 +140,7 @@ class MessageViewSet(ChatMemoryViewSet):
 
         change = change_pin(known, precondition=demanded, also=read_and_record)
         [item] = message_items(found, self.message_format, with_text=may_read_text(self.request))
-        memory = asdict(change.memory)
-        version = memory.pop("version")
-        answer = {"item": item, "memory": memory, "version": version}
+        answer = {"item": item, **change.memory.to_data()}
         return Response(answer, headers={"ETag": self.tag_of(change.conversation)})
 
     def _row(self, conversation: Conversation, position: str) -> Message:
