@@ -13,12 +13,12 @@ from django.db.models import QuerySet
 
 from chatmemory.conf import setting
 from chatmemory.core.asynchronous import iterate_in_thread
-from chatmemory.database.operations.replay import REPLAYED, Replay, RequestFigures, check_variant
+from chatmemory.database.operations.replay import FIGURES, REPLAYED, Replay, RequestFigures, check_variant
 from chatmemory.database.operations.replay import replay as replay_one
 from chatmemory.database.reading import on_primary, pages
 from chatmemory.models import Conversation, WindowSettings
 
-__all__ = ["MOST_AT_ONCE", "REPLAYED", "Replay", "Replayed", "areplay", "replay"]
+__all__ = ["FIGURES", "MOST_AT_ONCE", "REPLAYED", "Replay", "Replayed", "areplay", "replay"]
 
 MOST_AT_ONCE = 10_000
 """The most messages of a conversation that a page or a request replays: somebody waits for it."""

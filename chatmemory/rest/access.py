@@ -6,12 +6,10 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
-from django.utils.module_loading import import_string
 from rest_framework.exceptions import NotAuthenticated
 from rest_framework.request import Request
 
 from chatmemory import staff
-from chatmemory.conf import setting
 from chatmemory.models import Conversation, ConversationQuerySet
 from chatmemory.rest.problems import NotFound, invalid
 from chatmemory.staff import Act
@@ -21,7 +19,6 @@ __all__ = [
     "is_for_others",
     "may_read_text",
     "one_owner",
-    "permission_classes",
     "reachable_conversations",
     "require",
     "require_reachable",
@@ -29,11 +26,6 @@ __all__ = [
 ]
 
 EVERYBODY = "*"
-
-
-def permission_classes() -> list[Any]:
-    """Return the classes that ``CHATMEMORY["PERMISSION_CLASSES"]`` names."""
-    return [import_string(path) for path in setting("PERMISSION_CLASSES")]
 
 
 def is_for_others(request: Request) -> bool:

@@ -15,7 +15,6 @@ from rest_framework import serializers
 
 from chatmemory.conf import setting
 from chatmemory.core.exceptions import InvalidMessageError
-from chatmemory.core.messages import ChatMessage
 from chatmemory.core.numbers import whole_number
 from chatmemory.core.serialization.storable import require_json
 from chatmemory.database.new_messages import NativeForms, NewMessages
@@ -79,7 +78,6 @@ class OwnerField(serializers.ReadOnlyField):
     """The primary key of an owner."""
 
     def openapi(self) -> Schema:
-        """Return the schema."""
         return {"type": ["integer", "string", "null"]}
 
 
@@ -90,7 +88,6 @@ class MessageField(serializers.ReadOnlyField):
     example: Any = EXAMPLE
 
     def openapi(self) -> Schema:
-        """Return the schema."""
         found = [_schema_of(format) for format in message_formats().values() if format.write_each]
         return {"anyOf": [*found, *([{"type": "null"}] if self.allow_null else [])]}
 
@@ -111,14 +108,8 @@ class MemoryMessagesField(serializers.ReadOnlyField):
         super().__init__(help_text="What the model gets, in order, in the format that was asked for.", **kwargs)
 
     def openapi(self) -> Schema:
-        """Return the schema."""
-        found: list[Schema] = []
-        for format in message_formats().values():
-            if format.write_each:
-                found.append(list_of(_schema_of(format)))
-            elif not self.each:
-                found.append(_schema_of(format))
-        return {"anyOf": found}
+        formats = [format for format in message_formats().values() if format.write_each or not self.each]
+        return {"anyOf": [list_of(_schema_of(each)) if each.write_each else _schema_of(each) for each in formats]}
 
 
 def _schema_of(format: MessageFormat) -> Schema:
@@ -170,12 +161,6 @@ class StrictSerializer(serializers.Serializer[Any]):
             for index, item in enumerate(value):
                 self._check_type(f"{name}[{index}]", field.child, item)
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        for name, field in self.fields.items():
-            if isinstance(field, MessagesField) and name in attrs:
-                attrs[name] = field.read(attrs[name])  # when all other fields are right
-        return attrs
-
 
 class WholeSerializer(serializers.BaseSerializer[Any]):
     """A reader of a body that is no object of fields. Null is for it to refuse, too."""
@@ -185,12 +170,13 @@ class WholeSerializer(serializers.BaseSerializer[Any]):
 
 
 class MessagesField(serializers.Field[Any, Any, Any, Any]):
-    """A list of messages in the format of the request. A :class:`StrictSerializer` reads it."""
+    """A list of messages in the format of the request."""
 
     in_format = True
     default_error_messages = {
         "required": "missing; expected a list of messages",
         "null": "expected a list of messages",
+        "empty": "expected at least one message",
     }
     example: Any = [EXAMPLE]
 
@@ -204,22 +190,13 @@ class MessagesField(serializers.Field[Any, Any, Any, Any]):
         self.most, self.least = most, least
         super().__init__(**kwargs)
 
-    def to_internal_value(self, data: Any) -> Any:
-        return data
-
-    def read(self, data: Any) -> NewMessages:
-        """Return the messages.
-
-        Raises:
-            InvalidMessageError, TooLarge, ValidationError: they are none.
-        """
+    def to_internal_value(self, data: Any) -> NewMessages:
         messages = read_list(data, str(self.field_name), self.context["format"], self.most)
         if len(messages) < self.least:
-            raise invalid(str(self.field_name), "expected at least one message", code="empty")
+            self.fail("empty")
         return messages
 
     def openapi(self) -> Schema:
-        """Return the schema."""
         bounds = {"minItems": self.least, "maxItems": setting(self.most)}
         return {"anyOf": [list_of(ref(name), **bounds) for name in _READABLE]}
 
@@ -248,12 +225,15 @@ class NewMessagesSerializer(WholeSerializer):
         return messages
 
     def openapi(self) -> Schema:
-        """Return the schema."""
         return {"anyOf": [*map(ref, _READABLE), MessageBatchSerializer]}
 
 
 def read_list(
-    data: Any, place: str, format: MessageFormat, most: str, native: Callable[[list[Any]], NativeForms] | None = None
+    data: Any,
+    place: str,
+    format: MessageFormat,
+    most: str | None = None,
+    native: Callable[[list[Any]], NativeForms] | None = None,
 ) -> NewMessages:
     """Read the messages of a list.
 
@@ -265,15 +245,21 @@ def read_list(
         native: returns the forms that are stored beside the messages of the list; None to store none.
 
     Raises:
-        InvalidMessageError: one is no message of the format.
+        InvalidMessageError: it is no list, or one is no message of the format, or too long.
         TooLarge: there are too many.
-        ValidationError: it is no list, or one is too long.
     """
     if not isinstance(data, list):
-        raise invalid(place, "expected a list of messages", code="invalid_type")
-    if len(data) > setting(most):
+        raise InvalidMessageError("expected a list of messages", place, code="invalid_type")
+    if most is not None and len(data) > setting(most):
         raise TooLarge(count=len(data), most=setting(most))
-    messages = NewMessages(_read(data, place, format), native and native(data))
+    assert format.read is not None  # it was asked for before anything was done
+    try:
+        messages = NewMessages(format.read(data, place), native and native(data))
+    except InvalidMessageError as error:
+        hint = _hint(data, format)
+        if hint is None:
+            raise
+        raise InvalidMessageError(hint, error.place, code=error.code, problem=error) from error
     for index, length in enumerate(messages.lengths):
         require_length(f"{place}[{index}]", length)
     return messages
@@ -283,26 +269,13 @@ def read_one(data: Any, place: str, format: MessageFormat) -> NewMessages:
     """Read one message, which some formats split.
 
     Raises:
-        InvalidMessageError, ValidationError: as above.
+        InvalidMessageError: as above.
     """
     try:
-        messages = NewMessages(_read([data], "", format))
+        return read_list([data], "", format)
     except InvalidMessageError as error:
-        raise InvalidMessageError(error, f"{place}{error.place.removeprefix('[0]')}".removeprefix(".")) from error
-    for length in messages.lengths:
-        require_length(place, length)
-    return messages
-
-
-def _read(data: list[Any], place: str, format: MessageFormat) -> list[ChatMessage]:
-    assert format.read is not None  # it was asked for before anything was done
-    try:
-        return format.read(data, place)
-    except InvalidMessageError as error:
-        hint = _hint(data, format)
-        if hint is None:
-            raise
-        raise InvalidMessageError(hint, error.place, code=error.code, problem=error) from error
+        within = error.place.partition("]")[2]
+        raise InvalidMessageError(error, f"{place}{within}".removeprefix(".")) from error
 
 
 def _hint(data: list[Any], format: MessageFormat) -> str | None:
@@ -323,4 +296,4 @@ def require_length(place: str, length: int) -> None:
     most = setting("MAX_MESSAGE_CHARS")
     if length > most:
         template = _("has %(count)s characters; at most %(most)s are stored")
-        raise invalid(place, template, code="max_length", count=length, most=most)
+        raise InvalidMessageError(template, place, code="max_length", count=length, most=most)

@@ -120,7 +120,7 @@ class ConversationFilter(filters.FilterSet):
         help_text="A part of the title or of the text of a message.",
     )
     has_evicted = _Flag(method="filter_has_evicted", help_text="Whether any message has left the memory.")
-    metadata_key = _Text(method="filter_metadata_key", help_text="The metadata have this key.")
+    metadata_key = _Text(field_name="metadata", lookup_expr="has_key", help_text="The metadata have this key.")
     created_after = _Moment(field_name="created_at", lookup_expr="gte")
     created_before = _Moment(field_name="created_at", lookup_expr="lt")
     updated_after = _Moment(field_name="updated_at", lookup_expr="gte")
@@ -141,9 +141,6 @@ class ConversationFilter(filters.FilterSet):
 
     def filter_has_evicted(self, queryset: ConversationQuerySet, name: str, value: bool) -> ConversationQuerySet:
         return queryset.with_evicted(value)
-
-    def filter_metadata_key(self, queryset: ConversationQuerySet, name: str, value: str) -> ConversationQuerySet:
-        return queryset.filter(metadata__has_key=value)
 
 
 class MessageFilter(filters.FilterSet):

@@ -264,7 +264,6 @@ def problem_body(error: APIException) -> dict[str, Any]:
     Only errors of this app are translated here. Others have the text that they were raised with.
     """
     detail: Any = error.detail
-    members = getattr(error, "members", {})  # a project's errors may have them, and a type, too
     if isinstance(error, ValidationError):
         errors = [
             {"place": _shown(place, _LONGEST_PLACE), **_told(each, error, _LONGEST_DETAIL)}
@@ -272,15 +271,21 @@ def problem_body(error: APIException) -> dict[str, Any]:
         ]
         said = [f"{each['place']}: {each['detail']}" if each["place"] else each["detail"] for each in errors]
         whole = "; ".join(said) or str(error.default_detail)
-        told = {"code": "invalid", "detail": _shown(whole, 2 * _LONGEST_DETAIL), "params": {}}
-        of = getattr(error, "type", f"{_TYPE}invalid")
-        return {"type": of, **_status(error), **told, "errors": errors, **members}
-    if isinstance(detail, dict) and "detail" in detail:  # as DRF answers it
-        detail = detail["detail"]
-    if isinstance(detail, (dict, list)):
-        detail = "; ".join(str(each) for _place, each in _places(detail)) or error.default_detail
-    told = _told(detail, error, 2 * _LONGEST_DETAIL)
-    return {"type": getattr(error, "type", "about:blank"), **_status(error), **told, **members}
+        told = {"code": "invalid", "detail": _shown(whole, 2 * _LONGEST_DETAIL), "params": {}, "errors": errors}
+    else:
+        if isinstance(detail, dict) and "detail" in detail:  # as DRF answers it
+            detail = detail["detail"]
+        if isinstance(detail, (dict, list)):
+            detail = "; ".join(str(each) for _place, each in _places(detail)) or error.default_detail
+        told = _told(detail, error, 2 * _LONGEST_DETAIL)
+    return {
+        # A project's errors may have a type and members, too.
+        "type": getattr(error, "type", f"{_TYPE}invalid" if "errors" in told else "about:blank"),
+        "title": TITLES.get(error.status_code, "Error"),
+        "status": error.status_code,
+        **told,
+        **getattr(error, "members", {}),
+    }
 
 
 def _as_api_exception(error: Exception) -> Exception:
@@ -335,10 +340,6 @@ def _detail(code: str, error: CodedError) -> ErrorDetail:
     kept = _CodeOf(code)
     kept.error = error
     return ErrorDetail(str(error), kept)
-
-
-def _status(error: APIException) -> dict[str, Any]:
-    return {"title": TITLES.get(error.status_code, "Error"), "status": error.status_code}
 
 
 def _told(detail: Any, raised: APIException, most: int) -> dict[str, Any]:

@@ -106,7 +106,6 @@ class ConversationSerializer(_WindowedSerializer):
             "updated_at",
             "owner",
         ]
-        read_only_fields = ["version", "message_count", "retained_count", "retained_tokens"]
         extra_kwargs = {
             "memory_id": {
                 "help_text": "What the application calls the conversation; unique among yours. By default a UUID.",

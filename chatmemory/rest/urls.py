@@ -27,7 +27,7 @@ register_converter(_MemoryIdConverter, "chatmemory_memory_id")
 
 
 def _route(route: str, name: str, view: type[ChatMemoryViewSet], **actions: str) -> URLPattern:
-    return path(route, view.as_view({**actions}), name=name)
+    return path(route, view.as_view({**actions}, basename=name.partition("-")[0]), name=name)
 
 
 _ONE = "conversations/<str:conversation_id>/"

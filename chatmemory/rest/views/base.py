@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import connections, router, transaction
 from django.utils.cache import patch_cache_control
+from django.utils.module_loading import import_string
 from rest_framework import status, viewsets
 from rest_framework.exceptions import ValidationError
 from rest_framework.fields import empty
@@ -18,12 +19,13 @@ from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 
+from chatmemory.conf import setting
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.database.change import Change
 from chatmemory.database.reading import request_bound
 from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation, ConversationQuerySet
-from chatmemory.rest.access import is_for_others, may_read_text, permission_classes, reachable_conversations
+from chatmemory.rest.access import is_for_others, may_read_text, reachable_conversations
 from chatmemory.rest.calls import Call
 from chatmemory.rest.preconditions import memory_tag, precondition
 from chatmemory.rest.problems import PROBLEM_JSON, LengthRequired, NotFound, invalid, problem_response
@@ -64,7 +66,7 @@ class ProblemView(APIView):
         dispatch = transaction.non_atomic_requests(_alias)(dispatch)
 
     def get_permissions(self) -> list[Any]:
-        return [permission() for permission in permission_classes()]
+        return [import_string(path)() for path in setting("PERMISSION_CLASSES")]
 
     def get_exception_handler(self) -> Callable[..., Response | None]:
         return problem_response

@@ -54,7 +54,7 @@ class NewCompactionSerializer(StrictSerializer):
     )
 
     def validate_text(self, value: str) -> str:
-        require_length("", len(value))
+        require_length("text", len(value))
         return value
 
     def bounds(self) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from django.db import IntegrityError, router
-from django.urls import reverse
 from django.utils.http import urlencode
 from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework import mixins, status
@@ -207,11 +206,6 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
 
     def _address(self, conversation_id: Any) -> str:
         """Return the address of the conversation for the same user."""
-        match = self.request.resolver_match
-        assert match is not None
-        prefix = f"{match.namespace}:" if match.namespace else ""
-        arguments = {**match.kwargs, "conversation_id": conversation_id}
-        address = reverse(f"{prefix}conversation-detail", kwargs=arguments)
+        address = self.reverse_action("detail", kwargs={**self.kwargs, "conversation_id": conversation_id})
         owner = self.request.query_params.get("owner")
-        query = f"?{urlencode({'owner': owner})}" if owner is not None else ""
-        return self.request.build_absolute_uri(address + query)
+        return address if owner is None else f"{address}?{urlencode({'owner': owner})}"

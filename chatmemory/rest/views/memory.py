@@ -12,7 +12,7 @@ from chatmemory.core.entries import RESULT_CLEARED, RESULTS_KEPT
 from chatmemory.database.change import mark_evicted
 from chatmemory.database.reading import fresh_rows, prefix_version_at, rows_of, written_memory
 from chatmemory.models import Conversation
-from chatmemory.replaying import MOST_AT_ONCE, REPLAYED
+from chatmemory.replaying import FIGURES, MOST_AT_ONCE, REPLAYED
 from chatmemory.rest.calls import call
 from chatmemory.rest.fields import (
     CountField,
@@ -133,23 +133,14 @@ class ReplayedWindowsSerializer(StrictSerializer):
 class FiguresSerializer(serializers.Serializer[Any]):
     """What the requests to the model were, or would have been."""
 
-    requests = CountField(help_text="Requests to the model: one for each answer that was said.")
-    input_tokens = TokensField(help_text="The tokens of all requests: those of their messages, as stored.")
-    cacheable_tokens = TokensField(help_text="The tokens of the input with which the request before began, too.")
-    full_price_tokens = TokensField(help_text="The other tokens of the input.")
-    hit_share = serializers.FloatField(
-        min_value=0,
-        max_value=1,
-        help_text="The part of the input that a provider's prompt cache may have had, from 0 to 1.",
-    )
-    prefix_breaks = CountField(help_text="Requests that do not begin with the whole request before.")
-    evictions = CountField(help_text="Messages that had no room, or gave way to a placeholder.")
-    mean_fill = serializers.FloatField(min_value=0, help_text="The part of the limit that a request took, on average.")
-    repairs = CountField(
-        help_text="Requests whose first message after the system message is not the user's, or with a tool result "
-        "without its call."
-    )
-    missing = CountField(help_text="Messages that were deleted, so that nothing is known of them.")
+    def get_fields(self) -> dict[str, Any]:
+        return {**super().get_fields(), **{name: _figure(name, help) for name, help in FIGURES.items()}}
+
+
+def _figure(name: str, help: str) -> serializers.Field[Any, Any, Any, Any]:
+    if name in ("hit_share", "mean_fill"):
+        return serializers.FloatField(min_value=0, max_value=1 if name == "hit_share" else None, help_text=help)
+    return TokensField(help_text=help) if name.endswith("_tokens") else CountField(help_text=help)
 
 
 class VariantFiguresSerializer(FiguresSerializer, serializers.ModelSerializer[Conversation]):
@@ -157,7 +148,7 @@ class VariantFiguresSerializer(FiguresSerializer, serializers.ModelSerializer[Co
 
     class Meta:
         model = Conversation
-        fields = (*REPLAYED, *FiguresSerializer().fields)
+        fields = REPLAYED
 
 
 class ReplaysSerializer(serializers.Serializer[Any]):

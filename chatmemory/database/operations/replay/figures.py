@@ -7,46 +7,45 @@ from dataclasses import dataclass
 from chatmemory.core.window import RULES, Window, WindowKind, WindowRules
 from chatmemory.core.window_settings import SETTINGS
 
-__all__ = ["REPLAYED", "Meter", "Replay", "RequestFigures"]
+__all__ = ["FIGURES", "REPLAYED", "Meter", "Replay", "RequestFigures"]
 
 REPLAYED = tuple(name for name in SETTINGS if name == "window" or name in RULES)
 """The names of the settings that a replay can vary."""
 
+FIGURES = {
+    "requests": "Requests to the model: one for each answer that was said.",
+    "input_tokens": "The tokens of all requests: those of their messages, as stored.",
+    "cacheable_tokens": "The tokens of the input with which the request before began, too.",
+    "full_price_tokens": "The other tokens of the input.",
+    "hit_share": "The part of the input that a provider's prompt cache may have had, from 0 to 1.",
+    "prefix_breaks": "Requests that do not begin with the whole request before.",
+    "evictions": "Messages that had no room, or gave way to a placeholder.",
+    "mean_fill": "The part of the limit that a request took, on average.",
+    "repairs": "Requests whose first message after the system message is not the user's, or with a tool result without "
+    "its call.",
+    "missing": "Messages that were deleted, so that nothing is known of them.",
+}
+"""What the figures of a :class:`Replay` say, by their names, in the order in which they are shown."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RequestFigures:
-    """Figures of requests. Tokens are those of messages, as stored."""
+    """Figures of requests; :data:`FIGURES` describes each."""
 
     requests: int = 0
-    """The number of requests: one for each answer of the model that was said."""
-
     input_tokens: int = 0
-    """The tokens of all requests."""
-
     cacheable_tokens: int = 0
-    """The part of ``input_tokens`` with which the request before began, too."""
-
     prefix_breaks: int = 0
-    """The number of requests that do not begin with the whole request before."""
-
     evictions: int = 0
-    """The number of messages that had no room, or gave way to a placeholder."""
-
     repairs: int = 0
-    """The number of requests whose first message after the system message is not the user's, or with a tool result
-    without its call."""
-
     missing: int = 0
-    """The number of messages that were deleted, so that nothing is known of them."""
 
     @property
     def hit_share(self) -> float:
-        """The part of the input that a cache may have had, from 0 to 1."""
         return self.cacheable_tokens / self.input_tokens if self.input_tokens else 0.0
 
     @property
     def full_price_tokens(self) -> int:
-        """The tokens of the input that are not cacheable."""
         return self.input_tokens - self.cacheable_tokens
 
     @property
@@ -63,7 +62,7 @@ class Replay(WindowRules, RequestFigures):
     """``"messages"`` or ``"tokens"``."""
 
     mean_fill: float
-    """The part of the limit that a request took, on average. It may exceed 1."""
+    """As :data:`FIGURES` says. It may exceed 1."""
 
 
 class Meter:
