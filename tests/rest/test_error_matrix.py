@@ -11,7 +11,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.conf import settings as project
 from django.core.exceptions import BadRequest, PermissionDenied, RequestDataTooBig
 from django.db import OperationalError
 from django.db.models import ProtectedError
@@ -31,6 +30,8 @@ from tests.support.assistants import Speaker, choose
 from tests.support.factories import ConversationFactory
 from tests.support.problems import problem_classes
 from tests.support.turns import ui_message
+
+pytestmark = pytest.mark.usefixtures("by_browser")
 
 LANGUAGES = ("en", "ja", "zh-hans")
 KEY = UUID("01935c5e-0000-7000-8000-000000000001")
@@ -257,14 +258,6 @@ OTHERS = [
     (lambda: exceptions.Throttled(wait=12), "throttled", "リクエストの処理は絞られました。"),
     (lambda: Conversation.DoesNotExist(), "not_found", "見つかりませんでした。"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _by_browser(settings: Any) -> Iterator[None]:
-    settings.MIDDLEWARE = [*project.MIDDLEWARE, "django.middleware.locale.LocaleMiddleware"]
-    yield
-    choose(None)
-    translation.deactivate()
 
 
 @pytest.fixture

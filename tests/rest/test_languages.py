@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import polib
 import pytest
 from asgiref.sync import async_to_sync
 from django.conf import settings as project
@@ -19,13 +21,7 @@ from tests.support.factories import ConversationFactory
 from tests.support.turns import STREAM, Gate, ask, chunks_in, chunks_of, stream, turn_under_way
 from tests.tools.write_openapi import FILE, openapi_text
 
-
-@pytest.fixture(autouse=True)
-def _by_browser(settings: Any) -> Iterator[None]:
-    settings.MIDDLEWARE = [*project.MIDDLEWARE, "django.middleware.locale.LocaleMiddleware"]
-    yield
-    choose(None)
-    translation.deactivate()
+pytestmark = pytest.mark.usefixtures("by_browser")
 
 
 @pytest.fixture
@@ -70,6 +66,57 @@ def test_a_message_that_is_too_long(
 def test_what_only_programmers_meet_is_english(api: Client, conversation: Conversation) -> None:
     answer = post(api, url(conversation, "messages/"), {"type": "AI", "text": 5}, accept_language="ja").json()
     assert answer["detail"] == "text: expected a string, got a number"
+
+
+OF_THE_SITE = {
+    "nested more than %(most)s levels deep": "%(most)s段より深い入れ子です",
+    "%(place)s: %(problem)s": "%(place)sについて、%(problem)s",
+    "expected one of %(choices)s, got %(got)s": "%(got)sではなく、%(choices)sのどれかです",
+    "%(problem)s. This looks like LangChain4j's format: leave out ?format=openai": "%(problem)s。LangChain4jの形式です",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "place", "detail", "problem"),
+    [
+        (
+            "/api/conversations/",
+            '{"metadata": {"deep": ' + "[" * 31 + "]" * 31 + "}}",
+            "metadata",
+            f"metadata.deep{'[0]' * 30}について、30段より深い入れ子です",
+            "nested more than 30 levels deep",
+        ),
+        (
+            "messages/?format=openai",
+            {"type": "AI"},
+            "role",
+            "nothingではなく、system, developer, user, assistant, toolのどれかです。LangChain4jの形式です",
+            "expected one of system, developer, user, assistant, tool, got nothing",
+        ),
+    ],
+)
+def test_an_error_within_an_error_is_translated_with_it(
+    api: Client,
+    conversation: Conversation,
+    settings: Any,
+    tmp_path: Path,
+    path: str,
+    body: Any,
+    place: str,
+    detail: str,
+    problem: str,
+) -> None:
+    """A site may translate what this app leaves in English."""
+    catalogue = polib.POFile()
+    catalogue.metadata = {"Content-Type": "text/plain; charset=utf-8"}
+    catalogue.extend(polib.POEntry(msgid=text, msgstr=translated) for text, translated in OF_THE_SITE.items())
+    folder = tmp_path / "ja" / "LC_MESSAGES"
+    folder.mkdir(parents=True)
+    catalogue.save_as_mofile(str(folder / "django.mo"))
+    settings.LOCALE_PATHS = [tmp_path]
+    address = path if path.startswith("/") else url(conversation, path)
+    [error] = post(api, address, body, accept_language="ja").json()["errors"]
+    assert (error["place"], error["detail"], error["params"]["problem"]) == (place, detail, problem)
 
 
 @pytest.mark.django_db(transaction=True)
