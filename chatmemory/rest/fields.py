@@ -99,11 +99,7 @@ class MemoryMessagesField(serializers.ReadOnlyField):
     example: Any = [EXAMPLE]
 
     def __init__(self, *, each: bool = False, **kwargs: Any) -> None:
-        """
-        Args:
-            each: whether only formats can be asked for that have a value for each message.
-            kwargs: those of a field.
-        """
+        """With ``each``, only formats can be asked for that have a value for each message."""
         self.each = each
         super().__init__(help_text="What the model gets, in order, in the format that was asked for.", **kwargs)
 
@@ -124,6 +120,7 @@ class StrictSerializer(serializers.Serializer[Any]):
         (serializers.IntegerField, int, "a whole number"),
         (serializers.ChoiceField, str, "a string"),
         (serializers.CharField, str, "a string"),
+        (serializers.JSONField, dict, "an object"),
         (serializers.ListField, list, "a list"),
         (serializers.ListSerializer, list, "a list"),
     ]
@@ -181,12 +178,7 @@ class MessagesField(serializers.Field[Any, Any, Any, Any]):
     example: Any = [EXAMPLE]
 
     def __init__(self, *, most: str, least: int = 0, **kwargs: Any) -> None:
-        """
-        Args:
-            most: the name of the setting that bounds their number.
-            least: 1 if there must be one.
-            kwargs: those of a field.
-        """
+        """``most`` is the name of the setting that bounds their number; ``least`` is 1 if there must be one."""
         self.most, self.least = most, least
         super().__init__(**kwargs)
 
@@ -219,9 +211,7 @@ class NewMessagesSerializer(WholeSerializer):
             )
         if not (isinstance(data, dict) and "messages" in data and not {"type", "role"} & set(data)):
             return read_one(data, "", self.context["format"])
-        batch = MessageBatchSerializer(data=data, context=self.context)
-        batch.is_valid(raise_exception=True)
-        messages: NewMessages = batch.validated_data["messages"]
+        messages: NewMessages = MessageBatchSerializer(context=self.context).run_validation(data)["messages"]
         return messages
 
     def openapi(self) -> Schema:

@@ -31,22 +31,15 @@ def _tag(version: int, *state: Any) -> str:
 
 
 def conversation_tag(conversation: Conversation, answer: Any) -> str:
-    """Return the tag of a conversation's settings and counters.
+    """Return the tag of a conversation's settings and counters, as the user gets them in ``answer``.
 
-    Args:
-        conversation: its row.
-        answer: what the user gets. What they do not get, such as a turn that is under way, must not change the tag.
+    What they do not get, such as a turn that is under way, must not change the tag.
     """
     return _tag(conversation.version, answer)
 
 
 def memory_tag(conversation: Conversation, *view: Any) -> str:
-    """Return the tag of a conversation's memory.
-
-    Args:
-        conversation: its row.
-        view: what else the answer depends on: a past version, a format.
-    """
+    """Return the tag of a conversation's memory; ``view`` is what else the answer depends on, such as a format."""
     window = [getattr(conversation, name) for name in WINDOW_SETTINGS]
     # A purge takes messages out of past versions, and makes no new version.
     return _tag(conversation.version, *window, conversation.retained_tokens, conversation.purged_count, *view)
@@ -54,8 +47,8 @@ def memory_tag(conversation: Conversation, *view: Any) -> str:
 
 def not_modified(request: Request, tag: str) -> Response | None:
     """Return the answer 304 if ``If-None-Match`` has this tag, else None."""
-    seen = parse_etags(request.headers.get("If-None-Match", ""))
-    if seen == ["*"] or tag in map(_strong, seen):
+    seen = _tags(request, "If-None-Match")
+    if seen == ["*"] or tag in seen:
         return Response(status=304, headers={"ETag": tag})
     return None
 
@@ -70,7 +63,6 @@ def precondition(
     """Return the check of the locked row that ``If-Match`` or ``If-None-Match: *`` demands, if they are there.
 
     Args:
-        request: the request.
         tag_of: gives the tag that has to match whole; by default only the version has to.
         key: the idempotency key of a request that may be a repeated one: its own first run changed the version.
         may_be_new: whether a memory at version 0 counts as not there, for which ``*`` asks.
@@ -78,13 +70,11 @@ def precondition(
     Raises:
         ValidationError: the header has no tag.
     """
-    header = request.headers.get("If-Match")
-    only_new = request.headers.get("If-None-Match", "").strip() == "*"
-    if header is None and not only_new:
-        return None
-    tags = [_strong(tag) for tag in parse_etags(header or "")]
-    if header is not None and not tags:
+    tags, only_new = _tags(request, "If-Match"), _tags(request, "If-None-Match") == ["*"]
+    if "If-Match" in request.headers and not tags:
         raise invalid("If-Match", 'expected an ETag of this API, or "<version>" in quotes')
+    if not (tags or only_new):
+        return None
 
     def check(conversation: Conversation) -> None:
         if key is not None and keys_of(conversation).filter(key=key).exists():
@@ -97,16 +87,15 @@ def precondition(
             )
         version = f'"{conversation.version}"'
         current = tag_of(conversation) if tag_of else version
-        if tags and not any(
-            exists if tag == "*" else tag == version or (tag if tag_of else _version(tag)) == current for tag in tags
-        ):
+        seen = {*tags} if tag_of else {*map(_version, tags)}
+        if tags and not (seen & {version, current} or ("*" in tags and exists)):
             raise PreconditionFailed(members={"version": conversation.version, "etag": current})
 
     return check
 
 
-def _strong(tag: str) -> str:
-    return tag.removeprefix("W/")
+def _tags(request: Request, header: str) -> list[str]:
+    return [tag.removeprefix("W/") for tag in parse_etags(request.headers.get(header, ""))]
 
 
 def _version(tag: str) -> str:

@@ -252,9 +252,8 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     """Return the response to an error; None for a bug, which becomes Django's 500."""
     error = _as_api_exception(error)
     response = exception_handler(error, context)
-    if response is None or not isinstance(error, APIException):
-        return response
-    response.data = problem_body(error)
+    if response is not None and isinstance(error, APIException):
+        response.data = problem_body(error)
     return response
 
 

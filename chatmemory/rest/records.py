@@ -35,11 +35,7 @@ def record_read(request: Request, conversation: Conversation | None = None) -> N
 def record_change(request: Request, conversation: Conversation, account: dict[str, Any], act: Act = "change") -> None:
     """Record what staff did to a conversation of another owner.
 
-    Args:
-        request: the request.
-        conversation: the conversation.
-        account: what was done, in figures and names of fields: the log has no words.
-        act: what they did.
+    ``account`` has figures and names of fields: the log has no words.
     """
     if is_for_others(request):
         said = f"{_call(request)} {json.dumps(account)}" if account else _call(request)

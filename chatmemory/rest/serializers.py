@@ -47,6 +47,15 @@ __all__ = [
 # MariaDB takes JSON of 32 levels.
 _DEEPEST_METADATA = 30
 
+_VERSION = "Of the memory: every change of it adds one."
+
+_COUNTERS = {
+    "version": _VERSION,
+    "message_count": "Messages said.",
+    "retained_count": "Messages in the memory.",
+    "retained_tokens": "Tokens of the memory.",
+}
+
 
 class _WindowedSerializer(serializers.ModelSerializer[Conversation]):
     """A serializer with the settings of a window."""
@@ -93,19 +102,7 @@ class ConversationSerializer(_WindowedSerializer):
 
     class Meta:
         model = Conversation
-        fields = [
-            "id",
-            "memory_id",
-            *DESCRIBED,
-            *WINDOW_SETTINGS,
-            "version",
-            "message_count",
-            "retained_count",
-            "retained_tokens",
-            "created_at",
-            "updated_at",
-            "owner",
-        ]
+        fields = ["id", "memory_id", *DESCRIBED, *WINDOW_SETTINGS, *_COUNTERS, "created_at", "updated_at", "owner"]
         extra_kwargs = {
             "memory_id": {
                 "help_text": "What the application calls the conversation; unique among yours. By default a UUID.",
@@ -117,10 +114,7 @@ class ConversationSerializer(_WindowedSerializer):
                 "help_text": f"Anything the application wants to keep; nested at most {_DEEPEST_METADATA} levels deep. "
                 "Empty for staff who may not read what messages say."
             },
-            "version": {"help_text": "Of the memory: every change of it adds one."},
-            "message_count": {"help_text": "Messages said."},
-            "retained_count": {"help_text": "Messages in the memory."},
-            "retained_tokens": {"help_text": "Tokens of the memory."},
+            **{name: {"help_text": help} for name, help in _COUNTERS.items()},
         }
 
     def to_representation(self, instance: Conversation) -> dict[str, Any]:
@@ -142,8 +136,6 @@ class NewConversationSerializer(_LimitedSerializer, ConversationSerializer):
         return value
 
     def validate_metadata(self, value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise invalid("", "expected an object", code="invalid_type")
         try:
             require_json(value, "metadata", deepest=_DEEPEST_METADATA)
         except InvalidMessageError as error:
@@ -238,7 +230,7 @@ class ChangeSerializer(serializers.Serializer[Any]):
     added = HistoryItemSerializer(many=True, help_text="What is new in the memory.")
     evicted = HistoryItemSerializer(many=True, help_text="What left the memory.")
     memory = MemorySizeSerializer()
-    version = CountField(help_text="Of the memory: every change of it adds one.")
+    version = CountField(help_text=_VERSION)
 
 
 class MemorySerializer(_BoundedSerializer):
@@ -248,7 +240,7 @@ class MemorySerializer(_BoundedSerializer):
 
     messages: Any = MemoryMessagesField()
     tokens = TokensField(help_text="Of these messages.")
-    version = CountField(help_text="Of the memory: every change of it adds one.")
+    version = CountField(help_text=_VERSION)
 
 
 class PageSerializer(serializers.Serializer[Any]):
@@ -261,10 +253,7 @@ class PageSerializer(serializers.Serializer[Any]):
 def message_items(rows: Iterable[Message], format: MessageFormat, *, with_text: bool = True) -> list[Any]:
     """Return the history items of one conversation's rows. A message that the format cannot express is null.
 
-    Args:
-        rows: the rows.
-        format: the format of the messages.
-        with_text: whether the items have the text and the message.
+    With ``with_text`` false, the items have neither text nor message.
     """
     hidden = {} if with_text else {"text": "", "message": None}
     serializer: Any = _message_serializer()  # it reads dicts as well as rows

@@ -18,7 +18,6 @@ from rest_framework.permissions import SAFE_METHODS
 from chatmemory.formats.json_schema import Schema, closed, list_of, or_null, text
 from chatmemory.formats.registry import BUILT_IN, message_formats, one_for_one
 from chatmemory.models import MAX_LIMIT
-from chatmemory.rest.calls import Call
 from chatmemory.rest.fields import StrictSerializer
 from chatmemory.rest.openapi.parameters import (
     ANSWER_HEADERS,
@@ -30,6 +29,7 @@ from chatmemory.rest.openapi.parameters import (
 )
 from chatmemory.rest.openapi.problem_schemas import PROBLEM, problem_response
 from chatmemory.rest.openapi.routes import links
+from chatmemory.rest.views.base import Call
 
 __all__ = ["ChatMemorySchema"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from chatmemory.rest.calls import Call
 from chatmemory.rest.urls import api_urlpatterns
+from chatmemory.rest.views.base import Call
 
 __all__ = ["VIEWS", "links"]
 

@@ -22,7 +22,6 @@ from chatmemory.core.messages import UserMessage
 from chatmemory.database.connections import give_back
 from chatmemory.formats.ai_sdk.stream import HEADERS
 from chatmemory.models import Conversation
-from chatmemory.rest.calls import call
 from chatmemory.rest.fields import WholeNumberField
 from chatmemory.rest.memory_bounds import require_room
 from chatmemory.rest.problems import NotFound
@@ -32,7 +31,7 @@ from chatmemory.rest.turns.history import awaited_turn, last_question, turns_to_
 from chatmemory.rest.turns.serializers import NewTurnSerializer, TurnSerializer, UIMessagesSerializer, is_from_use_chat
 from chatmemory.rest.turns.stream import LOOK_AGAIN, TurnStream, apaced, arun, follow, paced, run, tell
 from chatmemory.rest.turns.taking import TurnAnswer, take_turn
-from chatmemory.rest.views.base import ChatMemoryViewSet
+from chatmemory.rest.views.base import ChatMemoryViewSet, call
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 __all__ = ["TurnViewSet"]

@@ -1,15 +1,16 @@
-"""The bases of the views."""
+"""The bases of the views, and the declaration of their calls, of which checks and the document are made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from uuid import UUID
 
 from django.db import connections, router, transaction
 from django.utils.cache import patch_cache_control
 from django.utils.module_loading import import_string
-from rest_framework import status, viewsets
+from rest_framework import serializers, status, viewsets
 from rest_framework.exceptions import ValidationError
 from rest_framework.fields import empty
 from rest_framework.permissions import SAFE_METHODS
@@ -26,19 +27,21 @@ from chatmemory.database.reading import request_bound
 from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation, ConversationQuerySet
 from chatmemory.rest.access import is_for_others, may_read_text, reachable_conversations
-from chatmemory.rest.calls import Call
 from chatmemory.rest.preconditions import memory_tag, precondition
 from chatmemory.rest.problems import PROBLEM_JSON, LengthRequired, NotFound, invalid, problem_response
 from chatmemory.rest.records import recording
 from chatmemory.rest.requests import MessageFormatNegotiation, StrictJSONParser, asked_format, throttles
 from chatmemory.rest.serializers import change_to_data
+from chatmemory.staff import Act
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
 else:
     APIView = object
 
-__all__ = ["ChatMemoryViewSet", "ProblemView"]
+__all__ = ["Call", "ChatMemoryViewSet", "ProblemView", "call"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 # The shapes are fixed, whatever renderers the project has for its own; but who likes the browsable API has it.
 _DEFAULTS: Any = api_settings.DEFAULT_RENDERER_CLASSES
@@ -49,6 +52,57 @@ _RENDERERS: list[type[BaseRenderer]] = [
 
 _NO_CALL = (None, "metadata")
 """The actions of methods that are refused; the second is REST framework's for OPTIONS."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One method of one route. The docstring of its view's method is its summary (a line) and its description."""
+
+    id: str
+    """The operation's ID in the document."""
+
+    permission: tuple[Act, ...]
+    """What staff need permissions for if they name another owner."""
+
+    body: type[serializers.BaseSerializer[Any]] | None = None
+    """Reads the body; None if there is none."""
+
+    answer: type[serializers.BaseSerializer[Any]] | None = None
+    """Describes the answer; None if it has no body."""
+
+    parameters: Mapping[str, serializers.Field[Any, Any, Any, Any]] = field(default_factory=dict)
+    """The query parameters, beside those of every call and of filters and pages. Their fields read them."""
+
+    headers: tuple[str, ...] = ()
+    """The headers of the request, such as ``If-Match``, and of the answer, such as ``ETag``."""
+
+    whole_memory: bool = False
+    """Whether the answer is one whole memory and no other messages. Only then every format can be asked for."""
+
+    statuses: Mapping[int, str] = field(default_factory=dict)
+    """What further statuses of success mean. Their answer is the same; 204 has none."""
+
+    problems: tuple[int, ...] = ()
+    """The statuses of errors that not every call has."""
+
+    streams: bool = False
+    """Whether the answer can be, or is, a stream of server-sent events."""
+
+    throttle: str = ""
+    """The key of ``THROTTLE_RATES`` that bounds it, instead of ``reads`` or ``writes``."""
+
+    example: Any = None
+    """A body. Examples of answers are made from those of their serializers."""
+
+
+def call(id: str, permission: tuple[Act, ...], **declared: Any) -> Callable[[F], F]:
+    """Declare a method of a view as a call of the API; see :class:`Call` for the arguments."""
+
+    def declare(method: F) -> F:
+        method.call = Call(id=id, permission=permission, **declared)  # type: ignore[attr-defined]
+        return method
+
+    return declare
 
 
 class ProblemView(APIView):
@@ -157,9 +211,7 @@ class ChatMemoryViewSet(ProblemView, viewsets.GenericViewSet[Any]):
         reader = self.call.body
         assert reader is not None
         context = {**self.get_serializer_context(), "format": self.message_format}
-        serializer = reader(instance, data=self.request.data, context=context, **options)
-        serializer.is_valid(raise_exception=True)
-        return serializer.validated_data
+        return reader(instance, context=context, **options).run_validation(self.request.data)
 
     def terms(self, key: str | None = None) -> dict[str, Any]:
         """Return the terms of a change: what the headers demand, the largest memory, and the record of staff's changes.

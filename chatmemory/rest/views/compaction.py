@@ -20,14 +20,13 @@ from chatmemory.database.reading import rows_of
 from chatmemory.models import Compaction, Conversation, Message, Origin
 from chatmemory.models.compaction import LONGEST_ERROR
 from chatmemory.rest.access import may_read_text, require
-from chatmemory.rest.calls import call
 from chatmemory.rest.fields import CountField, StrictSerializer, TokensField, require_length
 from chatmemory.rest.memory_bounds import require_summarizable
 from chatmemory.rest.preconditions import precondition
 from chatmemory.rest.problems import NoSummarizer, SummarizerFailed, invalid
 from chatmemory.rest.records import record_change, record_read
 from chatmemory.rest.serializers import ChangeSerializer, ConversationSerializer
-from chatmemory.rest.views.base import ChatMemoryViewSet
+from chatmemory.rest.views.base import ChatMemoryViewSet, call
 from chatmemory.staff import SUMMARIZE, WRITE_TEXT
 
 __all__ = ["CompactionViewSet"]
@@ -200,9 +199,7 @@ class CompactionViewSet(ChatMemoryViewSet):
         conversation = self.conversation()
         given = self.asked()
         require(request, *(WRITE_TEXT if "text" in given else SUMMARIZE))
-        if "text" in given:
-            return self.changed(self._apply(conversation, given["through"], given["text"]), outcome="summarized")
-        change = self._summarize(conversation, given.get("keep", USUAL_KEEP))
+        change = self._apply(conversation, **given) if "text" in given else self._summarize(conversation, **given)
         if change is not None:
             return self.changed(change, outcome="summarized")
         conversation.refresh_from_db(using=conversation._state.db)
@@ -211,7 +208,7 @@ class CompactionViewSet(ChatMemoryViewSet):
             return self.changed(nothing, status.HTTP_202_ACCEPTED, outcome="under_way")
         return self.changed(nothing, outcome="nothing_to_do")
 
-    def _summarize(self, conversation: Conversation, keep: int) -> Change | None:
+    def _summarize(self, conversation: Conversation, keep: int = USUAL_KEEP) -> Change | None:
         demanded = precondition(self.request)
         if setting("SUMMARIZER") is None:
             raise NoSummarizer

@@ -17,7 +17,6 @@ from chatmemory.database.change import Change
 from chatmemory.database.idempotency import find_key, fingerprint, keys_of_owner, make_conversation
 from chatmemory.models import DESCRIBED, WINDOW_SETTINGS, Conversation, ConversationQuerySet, IdempotencyKey
 from chatmemory.rest.access import is_for_others, may_read_text, require, require_reachable, single_owner
-from chatmemory.rest.calls import call
 from chatmemory.rest.filters import TEXT_FILTERS, ConversationFilter, ConversationPagination, StrictOrderingFilter
 from chatmemory.rest.memory_bounds import require_bounded
 from chatmemory.rest.preconditions import conversation_tag, not_modified, precondition
@@ -31,7 +30,7 @@ from chatmemory.rest.serializers import (
     PageSerializer,
     message_items,
 )
-from chatmemory.rest.views.base import ChatMemoryViewSet
+from chatmemory.rest.views.base import ChatMemoryViewSet, call
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 __all__ = ["ConversationViewSet"]
@@ -99,22 +98,20 @@ class ConversationViewSet(mixins.ListModelMixin, ChatMemoryViewSet):
         database = router.db_for_write(Conversation)
         for _attempt in range(5):
             try:
-                answer = json.loads(
-                    make_conversation(
-                        lambda: Conversation(owner=owner, **given), database, self._account, key=key, request=asked
-                    )
+                account = make_conversation(
+                    lambda: Conversation(owner=owner, **given), database, self._account, key=key, request=asked
                 )
                 break
             except IntegrityError:
                 found = self._find_key(database, owner, key, asked) if key else None
                 if found:
-                    answer = json.loads(found.account)
+                    account = found.account
                     break
                 self._refuse_taken(database, owner, given.get("memory_id"))
         else:
             raise Conflict("Other requests create and erase a conversation with this memory_id. Try again.")
-        headers = {"Location": self._address(answer["id"])}
-        return Response(answer, status=status.HTTP_201_CREATED, headers=headers)
+        answer = json.loads(account)
+        return Response(answer, status.HTTP_201_CREATED, headers={"Location": self._address(answer["id"])})
 
     @call("getConversation", ("view",), answer=ConversationSerializer, headers=("If-None-Match", "ETag"))
     def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:

@@ -13,7 +13,6 @@ from chatmemory.database.change import mark_evicted
 from chatmemory.database.reading import fresh_rows, prefix_version_at, rows_of, written_memory
 from chatmemory.models import Conversation
 from chatmemory.replaying import FIGURES, MOST_AT_ONCE, REPLAYED
-from chatmemory.rest.calls import call
 from chatmemory.rest.fields import (
     CountField,
     MemoryMessagesField,
@@ -34,7 +33,7 @@ from chatmemory.rest.serializers import (
     changed_memory_to_data,
     memory_to_data,
 )
-from chatmemory.rest.views.base import ChatMemoryViewSet
+from chatmemory.rest.views.base import ChatMemoryViewSet, call
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 __all__ = ["MemoryViewSet"]
@@ -77,10 +76,9 @@ class PreviewItemSerializer(HistoryItemSerializer):
     created_at = serializers.DateTimeField(allow_null=True)
 
 
-class PreviewSerializer(MemorySerializer):
+class PreviewSerializer(RewrittenMemorySerializer):
     """What a memory would be."""
 
-    messages = MemoryMessagesField(each=True)
     added = PreviewItemSerializer(many=True, help_text="What would be added.")
     evicted = PreviewItemSerializer(many=True, help_text="What would be evicted.")
 

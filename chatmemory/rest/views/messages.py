@@ -15,7 +15,6 @@ from chatmemory.database.change import Change
 from chatmemory.database.reading import rows_of
 from chatmemory.models import MAX_LIMIT, Conversation, Message
 from chatmemory.rest.access import may_read_text
-from chatmemory.rest.calls import call
 from chatmemory.rest.fields import EXAMPLE, CountField, NewMessagesSerializer
 from chatmemory.rest.filters import MessageFilter, MessagePagination, StrictOrderingFilter
 from chatmemory.rest.memory_bounds import require_bounded
@@ -29,7 +28,7 @@ from chatmemory.rest.serializers import (
     PageSerializer,
     message_items,
 )
-from chatmemory.rest.views.base import ChatMemoryViewSet
+from chatmemory.rest.views.base import ChatMemoryViewSet, call
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 __all__ = ["MessageViewSet"]

@@ -22,14 +22,13 @@ from chatmemory.formats.json_schema import Schema, list_of, ref
 from chatmemory.models import Conversation, Message
 from chatmemory.models.identifiers import memory_id_text
 from chatmemory.rest.access import require, require_reachable, single_owner
-from chatmemory.rest.calls import call
 from chatmemory.rest.fields import EXAMPLE, WholeSerializer, read_list
 from chatmemory.rest.memory_bounds import require_bounded
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
 from chatmemory.rest.records import record_read, recording
 from chatmemory.rest.requests import DEFAULT_FORMAT
-from chatmemory.rest.views.base import ChatMemoryViewSet
+from chatmemory.rest.views.base import ChatMemoryViewSet, call
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 from chatmemory.stores import DjangoChatMemoryStore
 
@@ -51,7 +50,6 @@ class StoreSerializer(WholeSerializer):
         return read_list(data, "", self.context["format"], "MAX_MEMORY_MESSAGES", _how_they_came)
 
     def openapi(self) -> Schema:
-        """Return the schema."""
         return list_of(ref("ChatMessage"), maxItems=setting("MAX_MEMORY_MESSAGES"))
 
 
