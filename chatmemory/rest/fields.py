@@ -126,13 +126,11 @@ class StrictSerializer(serializers.Serializer[Any]):
     ]
 
     def run_validation(self, data: Any = None) -> Any:
-        if data is None:  # REST framework's error would be another than that of other values
-            raise invalid("", "expected an object", code="null")
+        if not isinstance(data, dict):
+            raise invalid("", "expected an object", code="null" if data is None else "invalid_type")
         return super().run_validation(data)
 
     def to_internal_value(self, data: Any) -> Any:
-        if not isinstance(data, dict):
-            raise invalid("", "expected an object", code="invalid_type")
         for name, value in data.items():
             field = self.fields.get(name)
             if field is None:
