@@ -135,7 +135,7 @@ class NewConversationSerializer(_LimitedSerializer, ConversationSerializer):
             raise invalid("", "cannot be changed; leave it out")
         return value
 
-    def validate_metadata(self, value: Any) -> dict[str, Any]:
+    def validate_metadata(self, value: dict[str, Any]) -> dict[str, Any]:
         try:
             require_json(value, "metadata", deepest=_DEEPEST_METADATA)
         except InvalidMessageError as error:
