@@ -167,7 +167,7 @@ class CompactionViewSet(ChatMemoryViewSet):
         last = rows_of(conversation).filter(origin=Origin.SUMMARY).order_by("-position").first()
         if last is not None or failures.error:
             record_read(request, conversation)
-        shown = {
+        shown: Any = {
             "compact_at": conversation.compact_at,
             "due": is_due(conversation, plan),
             "under_way": _is_under_way(conversation),

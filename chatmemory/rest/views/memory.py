@@ -116,8 +116,8 @@ class VariantSerializer(WindowSerializer):
 class ReplayedWindowsSerializer(StrictSerializer):
     """The windows to replay a history with, beside its own."""
 
-    variants = VariantSerializer(
-        many=True,
+    variants: Any = serializers.ListSerializer(
+        child=VariantSerializer(),
         default=list,
         max_length=_MOST_VARIANTS,
         help_text="Windows that would have bounded the memory from the start; missing settings are as they are.",
