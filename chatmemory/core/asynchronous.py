@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, ParamSpec, TypeVar
 
-from asgiref.sync import AsyncToSync, SyncToAsync, sync_to_async
+from asgiref.sync import AsyncToSync, SyncToAsync, async_to_sync, sync_to_async
 
 __all__ = [
     "ThreadNeeds",
@@ -22,6 +22,7 @@ __all__ = [
     "iterate_in_thread",
     "run_to_the_end",
     "set_thread_needs",
+    "start_task",
 ]
 
 P = ParamSpec("P")
@@ -213,3 +214,24 @@ async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
 
     while step := await as_async_change(take)():
         yield step[0]
+
+
+_tasks: set[asyncio.Task[None]] = set()
+"""The tasks of :func:`start_task`: an event loop itself would let them be collected as garbage."""
+
+
+def start_task(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Start a task in the event loop that waits for this thread, and do not wait for it.
+
+    It has the context of this thread, but not the thread as that of its caller, which ends before the task does.
+    """
+    context = copy_context()
+    context.run(setattr, AsyncToSync.executors, "current", None)
+    context.run(SyncToAsync.thread_sensitive_context.set, None)  # type: ignore[arg-type]
+
+    async def start() -> None:
+        task = asyncio.get_running_loop().create_task(work(), context=context)
+        _tasks.add(task)
+        task.add_done_callback(_tasks.discard)
+
+    async_to_sync(start)()

@@ -16,7 +16,7 @@ from typing import Any
 
 from chatmemory import AiMessage, ChatMessage
 from chatmemory.assistant import Assistant, ChatModel, ToolSpecification, turn
-from chatmemory.rest.turns import delivery
+from chatmemory.rest.turns import stream
 from tests.support.assistants import text_of
 
 __all__ = ["Signals", "assistant"]
@@ -132,7 +132,7 @@ def assistant(request: Any) -> Assistant:
     """Return the assistant that ``CHATMEMORY["ASSISTANT"]`` of ``tests.settings.turns`` names."""
     # A test does not wait for 15 seconds of silence, nor 3 until a turn looks whether it was interrupted. Only the
     # processes of servers come here.
-    delivery.SILENCE = 0.3
+    stream.SILENCE = 0.3
     turn._LONGEST_DEAFNESS = 0.5
     timeout = float(os.environ.get("CHATMEMORY_TEST_TURN_TIMEOUT", "90"))
     return Assistant(Signalled(Signals(Path(os.environ["CHATMEMORY_TEST_SIGNALS"]))), turn_timeout=timeout)

@@ -14,8 +14,9 @@ from django.utils import timezone
 
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.models import Conversation
-from chatmemory.rest.turns import delivery, taking
-from chatmemory.rest.turns.delivery import COMMENT
+from chatmemory.rest.turns import stream as turn_stream
+from chatmemory.rest.turns import taking
+from chatmemory.rest.turns.stream import COMMENT
 from tests.database.test_async import run
 from tests.support.api import url
 from tests.support.turns import (
@@ -114,7 +115,7 @@ class TestFollow:
     def test_a_comment_comes_while_nothing_is_stored(
         self, api: Client, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(delivery, "SILENCE", 0.0)  # a test does not wait for 15 seconds
+        monkeypatch.setattr(turn_stream, "SILENCE", 0.0)  # a test does not wait for 15 seconds
         gate = Gate()
         with turn_under_way(api, conversation, "Hello", gate) as first:
             parts = iter(follow(api, conversation).streaming_content)
@@ -145,7 +146,7 @@ class TestFollow:
     def test_it_is_followed_under_asgi(
         self, api: Client, user: Any, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(delivery, "SILENCE", 0.0)
+        monkeypatch.setattr(turn_stream, "SILENCE", 0.0)
         gate = Gate()
 
         async def read() -> list[bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby, takewhile
+from itertools import takewhile
 from typing import Any
 
 from django.db.models import Q
@@ -15,7 +15,7 @@ from chatmemory.database.reading import CHARS, rows_of
 from chatmemory.formats.ai_sdk import to_ai_sdk
 from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
 
-__all__ = ["answer_rows", "awaited_turn", "is_answer", "last_question", "turns_to_data"]
+__all__ = ["answer_rows", "is_answer", "is_awaited", "last_question", "turns_to_data"]
 
 _TURNS_AT_ONCE = 50
 _ROWS_AT_ONCE = 1000
@@ -25,11 +25,6 @@ _COPY = Q(type=UserMessage.type, origin=Origin.COPY)
 def _spoken_rows(conversation: Conversation) -> MessageQuerySet:
     """Return what was said, without system messages, and the copies of user messages that were asked again."""
     return rows_of(conversation).filter(Q(origin=Origin.SAID) | _COPY).exclude(type=SystemMessage.type)
-
-
-def _is_question(type: str) -> bool:
-    """Return whether a turn begins with a spoken row of this type."""
-    return type == UserMessage.type
 
 
 def is_answer(message: ChatMessage | None) -> bool:
@@ -62,14 +57,10 @@ def answer_rows(conversation: Conversation, question: int | None) -> Sequence[Me
     return list(takewhile(lambda row: row.type != UserMessage.type, rows.order_by("position")))
 
 
-def awaited_turn(conversation: Conversation) -> int | None:
-    """Return the number of the turn that runs now and has a message to answer; None if there is no such turn.
-
-    For a moment, between its beginning and its message, and between its answer and its end, a turn has none.
-    """
-    number = running_turn(conversation)
-    last = None if number is None else _spoken_rows(conversation).order_by("-position").first()
-    return None if last is None or is_answer(last.message) else number
+def is_awaited(conversation: Conversation) -> bool:
+    """Return whether the last message that was said is one to answer."""
+    last = _spoken_rows(conversation).order_by("-position").first()
+    return last is not None and not is_answer(last.message)
 
 
 def turns_to_data(conversation: Conversation, before: int | None) -> dict[str, Any]:
@@ -86,11 +77,11 @@ def turns_to_data(conversation: Conversation, before: int | None) -> dict[str, A
     rows, start = _read(conversation, before)
     if running is None and before is None and (running := running_turn(conversation)) is not None:
         rows, start = _read(conversation, before)  # it has begun meanwhile, perhaps before the rows were read
-    is_awaited = running is not None and before is None and bool(rows) and not is_answer(rows[-1].message)
-    if is_awaited:
-        asked = [index for index, row in enumerate(rows) if _is_question(row.type)]
+    is_unanswered = running is not None and before is None and bool(rows) and not is_answer(rows[-1].message)
+    if is_unanswered:
+        asked = [index for index, row in enumerate(rows) if row.type == UserMessage.type]
         rows = rows[: asked[-1] + 1] if asked else []
-    return {"messages": _to_ui_messages(rows, start), "before": start, "running": is_awaited}
+    return {"messages": _to_ui_messages(rows, start), "before": start, "running": is_unanswered}
 
 
 def _read(conversation: Conversation, before: int | None) -> tuple[list[Message], int | None]:
@@ -115,7 +106,7 @@ def _first_of_page(rows: MessageQuerySet) -> int | None:
         chars += length
         if index and (index == _ROWS_AT_ONCE or chars > setting("MAX_PAGE_CHARS")):
             return within if begins is None else begins
-        if _is_question(type):
+        if type == UserMessage.type:
             begins = position
             turns += 1
             if turns == _TURNS_AT_ONCE:
@@ -127,16 +118,13 @@ def _first_of_page(rows: MessageQuerySet) -> int | None:
 
 def _to_ui_messages(rows: list[Message], start: int | None) -> list[dict[str, Any]]:
     """Return the messages of a page. A copy is not shown: what answers it is a message of its own, as in its stream."""
+    turns: list[list[Message]] = []
+    for row in rows:
+        if not turns or row.type == UserMessage.type:
+            turns.append([])
+        turns[-1].append(row)
     written: list[dict[str, Any]] = []
-    turn = 0
-
-    def number(row: Message) -> int:
-        nonlocal turn
-        turn += _is_question(row.type)
-        return turn
-
-    for _, group in groupby(rows, number):
-        first, *others = group
+    for first, *others in turns:
         spoken = others if first.origin == Origin.COPY else [first, *others]
         messages = to_ai_sdk([row.message for row in spoken], ids=[str(row.position) for row in spoken])
         if messages and messages[0]["id"] == "answer":

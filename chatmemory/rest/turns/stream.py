@@ -6,9 +6,14 @@ The turn runs here, or was answered before, or runs elsewhere, perhaps in anothe
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import aclosing, closing
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing, closing, contextmanager
+from contextvars import copy_context
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any
 
 from django.utils.translation import get_language, override
 from django.utils.translation import gettext_noop as _
@@ -16,23 +21,30 @@ from django.utils.translation import gettext_noop as _
 from chatmemory.assistant import Added, Thinking, Turn, TurnLostError
 from chatmemory.assistant.turn import TurnEvent
 from chatmemory.assistant.turns.opening import running_turn
-from chatmemory.core.asynchronous import iterate_in_thread
+from chatmemory.core.asynchronous import iterate_in_thread, start_task
 from chatmemory.database.change import Change, MemorySize
-from chatmemory.database.connections import give_back
+from chatmemory.database.connections import close_all, give_back
 from chatmemory.database.reading import rows_of
 from chatmemory.formats.ai_sdk.stream import DONE, Chunk, UIMessageStream, sse
 from chatmemory.formats.registry import MessageFormat
 from chatmemory.models import Conversation, Message
 from chatmemory.rest.serializers import change_to_data
-from chatmemory.rest.turns import delivery
-from chatmemory.rest.turns.history import answer_rows, is_answer
+from chatmemory.rest.turns.history import answer_rows, is_answer, is_awaited
 from chatmemory.rest.turns.problems import ModelFailed, safe_message
 from chatmemory.rest.turns.taking import TurnAnswer
 
-__all__ = ["LOOK_AGAIN", "TurnStream", "apaced", "arun", "follow", "paced", "run", "tell"]
+__all__ = ["COMMENT", "SILENCE", "TaskDelivery", "ThreadDelivery", "TurnStream", "afollow", "follow", "turn_to_follow"]
 
-LOOK_AGAIN = 0.3
+SILENCE = 15.0
+"""The seconds without an event after which a comment is sent, so that no proxy closes the connection."""
+
+COMMENT = b": the turn goes on\n\n"
+
+_LOOK_AGAIN = 0.3
 """Seconds after which the rows of a running turn are read again."""
+
+_LONGEST_OPENING = 2.0
+"""Seconds to wait for the message of a turn that has begun."""
 
 
 class TurnStream:
@@ -45,14 +57,21 @@ class TurnStream:
             format: the format of the messages in ``data-memory``.
         """
         self.question = question
+        self.language = get_language()  # the stream may be written in other threads
         self._format = format
         # The ID that to_ai_sdk() gives it.
         self._stream = UIMessageStream("answer" if question is None else f"answer-{question}")
-        self._language = get_language()  # the stream may be written in other threads
 
     def begin(self, changes: Iterable[Change], rows: Sequence[Message]) -> bytes:
         """Return the beginning, with what was changed before the model is asked, and what is stored of the answer."""
         return _bytes(self._stream.start(), *map(self._change, changes)) + self.rows(rows)
+
+    def tell(self, answer: TurnAnswer) -> bytes:
+        """Return all but the end for an answer that was given before: what the first request got, in fewer deltas."""
+        told = self.begin([], answer.rows)
+        if answer.message is not None and not (answer.rows and is_answer(answer.rows[-1].message)):
+            told += self.event(Added((answer.message,)))  # a rewrite put it into the memory, and nobody said it
+        return told + self.memory(*answer.changed())
 
     def event(self, event: TurnEvent) -> bytes:
         """Return the events for one of the turn; none for the answer itself, whose text came before."""
@@ -67,85 +86,200 @@ class TurnStream:
 
     def rows(self, rows: Sequence[Message]) -> bytes:
         """Return the events for messages that are stored already."""
-        return _bytes(*(self._stream.said([row.message]) for row in rows))
+        return _bytes(self._stream.said([row.message for row in rows]))
 
     def memory(self, memory: MemorySize, added: Iterable[Message], evicted: Iterable[Message]) -> bytes:
         """Return the event that tells how the memory has changed."""
         return _bytes(self._stream.memory(change_to_data(memory, added, evicted, self._format)))
 
-    def end(self) -> bytes:
-        """Return the end of a turn that was answered."""
-        return _bytes(self._stream.finish()) + DONE
-
-    def abort(self) -> bytes:
-        """Return the end of a turn that was interrupted."""
-        return _bytes(self._stream.abort()) + DONE
-
-    def fail(self, error: Exception) -> bytes:
-        """Return the end of a turn that raised ``error``: ``abort``, or a message that is safe to show."""
-        if isinstance(error, TurnLostError) and error.interrupted:
-            return self.abort()
-        with override(self._language):
-            return _bytes(self._stream.error(safe_message(error))) + DONE
+    def end(self, error: Exception | None = None) -> bytes:
+        """Return the end of a turn that was answered, or raised ``error``: ``abort``, or a message safe to show."""
+        if error is None:
+            chunks = self._stream.finish()
+        elif isinstance(error, TurnLostError) and error.interrupted:
+            chunks = self._stream.abort()
+        else:
+            with override(self.language):
+                chunks = self._stream.error(safe_message(error))
+        return _bytes(chunks) + DONE
 
     def _change(self, change: Change) -> list[Chunk]:
         return self._stream.memory(change_to_data(change.memory, change.added, change.evicted, self._format))
 
 
-def run(stream: TurnStream, answer: TurnAnswer, turn: Turn) -> Iterator[bytes]:
-    """Run a turn to its end, and yield its stream, which an error of the turn ends as well.
+class _Delivery:
+    """A stream on its way to a reader. Its turn goes on in a thread or a task of its own, even if the reader leaves.
 
-    Args:
-        stream: writes the events.
-        answer: its answer. The rows that it has come first, if the turn goes on after a failure: the page has dropped
-            them.
-        turn: the turn.
+    That is so for two reasons. While the model is silent the connection needs a sign of life, and a client that goes
+    away must not take the answer along.
     """
-    try:
-        yield stream.begin(answer.changes, answer.rows)
-        with closing(turn.events()) as events:
-            for event in events:
-                yield stream.event(event)
-        yield stream.end()
-    except Exception as error:
-        yield stream.fail(error)
+
+    _queue_type: Any
+
+    def __init__(self, stream: TurnStream, answer: TurnAnswer, *, interrupts: bool = False, here: bool = False) -> None:
+        """Begin to run the turn. An answer that was given before is written at once.
+
+        Args:
+            stream: writes the events.
+            answer: has the turn. The rows that it has come first, if the turn goes on after a failure: the page has
+                dropped them.
+            interrupts: whether a client that goes away interrupts the turn.
+            here: whether the turn is run in this thread, before anything is read.
+        """
+        self._stream, self._answer, self._interrupts = stream, answer, interrupts
+        self._has_reader, self._has_ended = True, False
+        self._queue = self._queue_type()  # of events, and None at the end
+        if answer.turn is None:
+            with self._writing() as put:
+                put(stream.tell(answer))
+        elif here:
+            self._run(answer.turn)
+        else:
+            try:
+                self._start(answer.turn)
+            except BaseException:
+                answer.turn.release()  # nobody runs it: the thread could not start, say
+                raise
+
+    def close(self) -> None:
+        """Note that nobody reads any more. Django calls it at the end of each response, in a thread of the request."""
+        self._has_reader = False
+        if self._interrupts and not self._has_ended and self._answer.turn is not None:
+            self._answer.turn.interrupt()
+
+    def _start(self, turn: Turn) -> None:
+        raise NotImplementedError
+
+    def _run(self, turn: Turn) -> None:
+        with self._writing() as put:
+            put(self._stream.begin(self._answer.changes, self._answer.rows))
+            with closing(turn.events()) as events:
+                for event in events:
+                    put(self._stream.event(event))
+
+    async def _arun(self, turn: Turn) -> None:
+        """Async version of :meth:`_run`."""
+        with self._writing() as put:
+            put(self._stream.begin(self._answer.changes, self._answer.rows))
+            async with aclosing(turn.aevents()) as events:
+                async for event in events:
+                    put(self._stream.event(event))
+
+    @contextmanager
+    def _writing(self) -> Iterator[Callable[[bytes], None]]:
+        """Write what is put, and the end, which an error of the turn makes as well."""
+
+        def put(event: bytes) -> None:
+            if self._has_reader and event:
+                self._queue.put_nowait(event)
+
+        try:
+            with override(self._stream.language):
+                yield put
+            put(self._stream.end())
+        except Exception as error:
+            put(self._stream.end(error))
+        finally:
+            self._has_ended = True
+            self._queue.put_nowait(None)
 
 
-async def arun(stream: TurnStream, answer: TurnAnswer, turn: Turn) -> AsyncIterator[bytes]:
-    """Async version of :func:`run`."""
-    try:
-        yield stream.begin(answer.changes, answer.rows)
-        async with aclosing(turn.aevents()) as events:
-            async for event in events:
-                yield stream.event(event)
-        yield stream.end()
-    except Exception as error:
-        yield stream.fail(error)
+class ThreadDelivery(_Delivery):
+    """An iterable of a stream whose turn runs in a thread, for WSGI."""
+
+    _queue_type = SimpleQueue
+
+    def _start(self, turn: Turn) -> None:
+        def run() -> None:
+            try:
+                self._run(turn)
+            finally:
+                close_all()
+
+        # Not a daemon: a process that ends in order lets the model finish.
+        threading.Thread(target=copy_context().run, args=(run,), name="chatmemory-turn").start()
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            try:
+                event = self._queue.get(timeout=SILENCE)
+            except Empty:
+                event = COMMENT
+            if event is None:
+                return
+            yield event
 
 
-def tell(stream: TurnStream, answer: TurnAnswer) -> Iterator[bytes]:
-    """Yield the stream of an answer that was given before: what the first request got, but in fewer deltas."""
-    yield stream.begin([], answer.rows)
-    if answer.message is not None and not (answer.rows and is_answer(answer.rows[-1].message)):
-        yield stream.event(Added((answer.message,)))  # a rewrite put it into the memory, and nobody said it
-    yield stream.memory(*answer.changed())
-    yield stream.end()
+class TaskDelivery(_Delivery):
+    """An async iterable of a stream whose turn runs in a task of the server's event loop, for ASGI."""
+
+    _queue_type = asyncio.Queue
+
+    def _start(self, turn: Turn) -> None:
+        start_task(partial(self._arun, turn))
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            try:
+                async with asyncio.timeout(SILENCE):
+                    event = await self._queue.get()
+            except TimeoutError:
+                event = COMMENT
+            if event is None:
+                return
+            yield event
+
+
+def turn_to_follow(conversation: Conversation) -> int | None:
+    """Return the number of the turn that runs now and has a message to answer; None if there is no such turn.
+
+    For a moment, between its beginning and its message, and between its answer and its end, a turn has none.
+    """
+    until = time.monotonic() + _LONGEST_OPENING
+    while (number := running_turn(conversation)) is not None:
+        if is_awaited(conversation):
+            return number
+        if time.monotonic() > until:
+            break
+        give_back()
+        time.sleep(_LOOK_AGAIN / 10)
+    return None
 
 
 def follow(stream: TurnStream, conversation: Conversation, number: int) -> Iterator[bytes]:
-    """Yield the stream of a turn that runs now, as far as its rows show, and an empty event before each look at them.
+    """Yield the stream of a turn that runs now, as far as its rows show.
 
     Args:
         stream: writes the events.
         conversation: its row.
         number: the number of the turn.
     """
+    for event in _looks(stream, conversation, number):
+        if event is None:
+            give_back()
+            time.sleep(_LOOK_AGAIN)
+        else:
+            yield event
+
+
+async def afollow(stream: TurnStream, conversation: Conversation, number: int) -> AsyncIterator[bytes]:
+    """Async version of :func:`follow`."""
+    async with aclosing(iterate_in_thread(_looks(stream, conversation, number))) as events:
+        async for event in events:
+            if event is None:
+                await asyncio.sleep(_LOOK_AGAIN)
+            else:
+                yield event
+
+
+def _looks(stream: TurnStream, conversation: Conversation, number: int) -> Iterator[bytes | None]:
+    """Yield the events, and None before each look at the rows."""
     version, told_at = conversation.version, time.monotonic()
     rows = answer_rows(conversation, stream.question)
     yield stream.begin([], rows)
     last = rows[-1] if rows else None
     while True:
-        yield b""
+        yield None
         try:
             # Asked before the rows are read, so that nothing is missed that was stored before the end.
             running = running_turn(conversation)
@@ -153,7 +287,7 @@ def follow(stream: TurnStream, conversation: Conversation, number: int) -> Itera
             # Afterwards: a version that is older than the rows would not tell what they changed.
             conversation.refresh_from_db(using=conversation._state.db)
         except Conversation.DoesNotExist as error:
-            yield stream.fail(error)
+            yield stream.end(error)
             return
         new = [row for row in rows if last is None or row.position > last.position]
         event, last = stream.rows(new), new[-1] if new else last
@@ -168,33 +302,13 @@ def follow(stream: TurnStream, conversation: Conversation, number: int) -> Itera
         if running != number:
             is_interrupted = conversation.turn != number
             unanswered = ModelFailed(_("The turn ended without an answer. What was said is kept. Try again."))
-            yield event + (stream.abort() if is_interrupted else stream.fail(unanswered))
+            yield event + stream.end(TurnLostError(interrupted=True) if is_interrupted else unanswered)
             return
-        if not event and time.monotonic() - told_at > delivery.SILENCE:
-            event = delivery.COMMENT
+        if not event and time.monotonic() - told_at > SILENCE:
+            event = COMMENT
         if event:
             told_at = time.monotonic()
             yield event
-
-
-def paced(events: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the events of :func:`follow`, and wait before each look."""
-    for event in events:
-        if event:
-            yield event
-        else:
-            give_back()
-            time.sleep(LOOK_AGAIN)
-
-
-async def apaced(events: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Async version of :func:`paced`."""
-    async with aclosing(iterate_in_thread(events)) as steps:
-        async for event in steps:
-            if event:
-                yield event
-            else:
-                await asyncio.sleep(LOOK_AGAIN)
 
 
 def _bytes(*chunks: Iterable[Chunk]) -> bytes:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
-from typing import Any
+from collections.abc import AsyncIterable, Iterable, Mapping
+from typing import Any, ClassVar
 
 from django.core.handlers.asgi import ASGIRequest
 from django.db import connections
@@ -15,30 +14,132 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chatmemory.assistant import Assistant, Turn
+from chatmemory.assistant import Assistant
 from chatmemory.assistant.project import has_assistant, project_assistant
-from chatmemory.assistant.turns.opening import running_turn
+from chatmemory.conf import setting
 from chatmemory.core.messages import UserMessage
-from chatmemory.database.connections import give_back
+from chatmemory.database.new_messages import NewMessages
 from chatmemory.formats.ai_sdk.stream import HEADERS
-from chatmemory.models import Conversation
-from chatmemory.rest.fields import WholeNumberField
+from chatmemory.formats.json_schema import NOT_BLANK, Schema, closed, constant, list_of, ref, text
+from chatmemory.formats.registry import BUILT_IN, MessageFormat, message_format, message_formats
+from chatmemory.rest.fields import CountField, MessageField, WholeNumberField, read_one
 from chatmemory.rest.memory_bounds import require_room
-from chatmemory.rest.problems import NotFound
+from chatmemory.rest.problems import NotFound, invalid
 from chatmemory.rest.records import record_change, record_read
-from chatmemory.rest.turns.delivery import TaskDelivery, ThreadDelivery
-from chatmemory.rest.turns.history import awaited_turn, last_question, turns_to_data
-from chatmemory.rest.turns.serializers import NewTurnSerializer, TurnSerializer, UIMessagesSerializer, is_from_use_chat
-from chatmemory.rest.turns.stream import LOOK_AGAIN, TurnStream, apaced, arun, follow, paced, run, tell
-from chatmemory.rest.turns.taking import TurnAnswer, take_turn
+from chatmemory.rest.serializers import ChangeSerializer
+from chatmemory.rest.turns.history import last_question, turns_to_data
+from chatmemory.rest.turns.stream import TaskDelivery, ThreadDelivery, TurnStream, afollow, follow, turn_to_follow
+from chatmemory.rest.turns.taking import take_turn
 from chatmemory.rest.views.base import ChatMemoryViewSet, call
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 __all__ = ["TurnViewSet"]
 
 _EVENT_STREAM = "text/event-stream"
-_LONGEST_OPENING = 2.0
-"""Seconds to wait for the message of a turn that has begun."""
+_LONGEST_ID = 255
+
+
+class NewTurnSerializer(serializers.BaseSerializer[Any]):
+    """What the user says: `message`, or what the AI SDK's `useChat` sends."""
+
+    def run_validation(self, data: Any = None) -> tuple[NewMessages | None, str | None]:
+        """Read the body.
+
+        The message has none of the attributes in which formats keep what a provider gets again. Of the messages of
+        ``useChat`` only the last one of the user is read: the others are in the database, and what a browser says of
+        them is not to be believed.
+
+        Returns:
+            the user's message, or None to go on from where the conversation stands; and the ID that ``useChat`` gave
+            it.
+
+        Raises:
+            ValidationError, InvalidMessageError: the body is something else, or its message is too long, or not of a
+                user.
+        """
+        if not isinstance(data, Mapping):
+            raise invalid("", 'expected an object, such as {"message": "Hello"}', code="invalid_type")
+        if is_from_use_chat(data):
+            return _read_use_chat(data)
+        unknown = next((name for name in data if name != "message"), None)
+        if unknown is not None:
+            raise invalid(
+                unknown[:100], "unknown field; expected message, or the body that useChat sends", code="unknown_field"
+            )
+        given = data.get("message")
+        return (None if given is None else _read_message(given, self.context["format"])), None
+
+    def openapi(self) -> Schema:
+        """Return the schema."""
+        most = setting("MAX_MESSAGE_CHARS") - 200  # for what is around it
+        message = {
+            "anyOf": [
+                text(minLength=1, maxLength=most, pattern=NOT_BLANK),
+                ref("UserMessage"),
+                ref("OpenAiUserMessage"),
+                {"type": "null"},
+            ],
+            "description": "What the user says: a text or a message. Without it the turn goes on from where the "
+            "conversation stands, after a failure for example.",
+        }
+        part = closed({"type": constant("text"), "text": text(pattern=NOT_BLANK, maxLength=1000)})
+        said = {
+            "id": text("The idempotency key.", minLength=1, maxLength=255, pattern="^[!-~]+$"),
+            "role": constant("user"),
+            "parts": list_of(part, "Files may be among them, too.", minItems=1),
+        }
+        messages = list_of(
+            {"type": "object", "properties": said, "required": [*said]},
+            "Only the last one whose role is user is read. Of the other fields none is.",
+            minItems=1,
+        )
+        use_chat = {"type": "object", "properties": {"messages": messages}, "required": ["messages"]}
+        return {"anyOf": [closed({}, {"message": message}), use_chat]}
+
+
+class UsageSerializer(serializers.Serializer[Any]):
+    """The tokens that the model's server counted."""
+
+    input_tokens = CountField(allow_null=True)
+    output_tokens = CountField(allow_null=True)
+    cached_input_tokens = CountField(allow_null=True)
+    reasoning_tokens = CountField(allow_null=True)
+
+
+class TurnSerializer(ChangeSerializer):
+    """An answer, and what the turn added and evicted."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "version": 2,
+        "answer": {"text": "Hello, Ann!", "toolExecutionRequests": [], "attributes": {}, "type": "AI"},
+    }
+
+    answer = MessageField(help_text="In the format that was asked for.")
+    usage = UsageSerializer(
+        allow_null=True,
+        help_text="Of all calls of the turn together; null where it said nothing, or was not asked.",
+    )
+
+
+class UIMessagesField(serializers.ReadOnlyField):
+    """Messages as the AI SDK's ``useChat`` has them."""
+
+    example: Any = [{"id": "0", "role": "user", "parts": [{"type": "text", "text": "Hello! My name is Ann."}]}]
+
+    def openapi(self) -> Schema:
+        """Return the schema."""
+        return list_of(ref("UIMessage"))
+
+
+class UIMessagesSerializer(serializers.Serializer[Any]):
+    """What was said, as `useChat` shows it."""
+
+    messages = UIMessagesField(help_text="The latest 50 turns, without the answer of a running one.")
+    before = CountField(allow_null=True, help_text="For older ones; null: there are none.")
+    running = serializers.BooleanField(
+        help_text="Whether a turn runs, whose answer turns/stream/ has. If that is a 204, the turn has ended; read "
+        "again."
+    )
 
 
 class EventStreamRenderer(BaseRenderer):
@@ -93,21 +194,18 @@ class TurnViewSet(ChatMemoryViewSet):
         message = None if said is None else said[0]
         assert message is None or isinstance(message, UserMessage)
         answer = take_turn(assistant, conversation, message, key=key, message_id=message_id, context=request)
-        turn, streams = answer.turn, self._streams()
-        if turn is None:
+        streams = self._streams()
+        if answer.turn is None:
             answer.read_again(conversation)
         elif not streams:
-            answer.wait(turn)
+            answer.wait(answer.turn)
         if not streams:
             return Response(answer.to_data(self.message_format))
         stream = TurnStream(answer.question, self.message_format)
-        if turn is None:
-            return self._stream(tell(stream, answer))
-        try:
-            return self._streamed(turn, answer, stream, conversation, interrupts=interrupts)
-        except BaseException:
-            turn.release()  # nobody runs it: the thread could not start, say
-            raise
+        # In a test case no other thread sees the transaction.
+        here = connections[conversation._state.db or "default"].in_atomic_block
+        delivery = TaskDelivery if self._is_async else ThreadDelivery
+        return self._stream(delivery(stream, answer, interrupts=interrupts, here=here))
 
     @call(
         "getTurns",
@@ -144,7 +242,7 @@ class TurnViewSet(ChatMemoryViewSet):
         gets deltas. 204 if none is under way.
         """
         conversation = self.conversation()
-        number = _turn_to_follow(conversation)
+        number = turn_to_follow(conversation)
         if number is None:
             return Response(status=status.HTTP_204_NO_CONTENT)
         record_read(request, conversation)
@@ -152,8 +250,7 @@ class TurnViewSet(ChatMemoryViewSet):
             return HttpResponse(headers=HEADERS)
         # Now: when the stream is read, another turn may run.
         stream = TurnStream(last_question(conversation), self.message_format)
-        events = follow(stream, conversation, number)
-        return self._stream(apaced(events) if self._is_async else paced(events))
+        return self._stream((afollow if self._is_async else follow)(stream, conversation, number))
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(response, Response) and getattr(request, "accepted_media_type", None) == _EVENT_STREAM:
@@ -175,35 +272,54 @@ class TurnViewSet(ChatMemoryViewSet):
         by_default = "application/json" not in self.request.headers.get("Accept", "")
         return accepted == _EVENT_STREAM or (is_from_use_chat(self.request.data) and by_default)
 
-    def _streamed(
-        self, turn: Turn, answer: TurnAnswer, stream: TurnStream, conversation: Conversation, *, interrupts: bool
-    ) -> HttpResponseBase:
-        if connections[conversation._state.db or "default"].in_atomic_block:
-            # A test case: no other thread sees its transaction.
-            return self._stream(run(stream, answer, turn))
-        leave = turn.interrupt if interrupts else None
-        if self._is_async:
-            return self._stream(TaskDelivery(arun(stream, answer, turn), leave))
-        return self._stream(ThreadDelivery(run(stream, answer, turn), leave))
-
     def _stream(self, events: Iterable[bytes] | AsyncIterable[bytes]) -> StreamingHttpResponse:
-        if self._is_async and not isinstance(events, AsyncIterable):
-            events = _ready(list(events))  # Django would say in a warning that it does this itself
         # Or GZipMiddleware would compress it, which under WSGI keeps events until there are enough of them.
         return StreamingHttpResponse(events, headers={**HEADERS, "Content-Encoding": "identity"})
 
 
-def _turn_to_follow(conversation: Conversation) -> int | None:
-    """Return the number of the turn that runs; None if none runs, or it has nothing to answer."""
-    until = time.monotonic() + _LONGEST_OPENING
-    while running_turn(conversation) is not None:
-        if (number := awaited_turn(conversation)) is not None or time.monotonic() > until:
-            return number
-        give_back()
-        time.sleep(LOOK_AGAIN / 10)
-    return None
+def is_from_use_chat(data: Any) -> bool:
+    """Return whether a body is one of the AI SDK's ``useChat``."""
+    return isinstance(data, Mapping) and "messages" in data
 
 
-async def _ready(events: list[bytes]) -> AsyncIterator[bytes]:
-    for event in events:
-        yield event
+def _read_message(given: Any, format: MessageFormat) -> NewMessages:
+    if isinstance(given, str):
+        if not given.strip():
+            raise invalid("message", "is empty; to go on from where the conversation stands leave it out", code="blank")
+        given = {"type": "USER", "contents": [{"type": "TEXT", "text": given}]}
+        format = BUILT_IN["langchain4j"]
+    if not isinstance(given, Mapping):
+        raise invalid("message", "expected a text, or a message of the user", code="invalid_type")
+    return _read_said(given, format, "message")
+
+
+def _read_use_chat(data: Mapping[str, Any]) -> tuple[NewMessages, str | None]:
+    messages = data["messages"]
+    if not isinstance(messages, list):
+        raise invalid("messages", "expected a list of UIMessages", code="invalid_type")
+    place, found = next(
+        (
+            (f"messages[{index}]", one)
+            for index, one in reversed(list(enumerate(messages)))
+            if isinstance(one, Mapping) and one.get("role") == "user"
+        ),
+        ("messages", None),
+    )
+    if found is None:
+        raise invalid(place, "expected a message whose role is user", code="required")
+    id = found.get("id")
+    if id is not None and not (isinstance(id, str) and 0 < len(id) <= _LONGEST_ID and id.isprintable()):
+        raise invalid(f"{place}.id", "expected 1 to %(most)s printable characters", most=_LONGEST_ID)
+    return _read_said(found, message_format("ai-sdk"), place), id
+
+
+def _read_said(data: Any, format: MessageFormat, place: str) -> NewMessages:
+    """Read one message of the user, without the attributes of formats: a browser's would be sent to a provider."""
+    messages = read_one(data, place, format)
+    if len(messages) != 1 or not isinstance(message := messages[0], UserMessage):
+        raise invalid(place, "expected a message of the user: the model answers it", code="invalid_choice")
+    known = {name for format in message_formats().values() for name in format.attributes}
+    if not known & message.attributes.keys():
+        return messages
+    others = {name: value for name, value in message.attributes.items() if name not in known}
+    return NewMessages([UserMessage(message.contents, name=message.name, attributes=others)])
