@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from chatmemory.rest.openapi.inspector import ChatMemorySchema
-from chatmemory.rest.openapi.routes import VIEWS
+from chatmemory.rest.openapi.inspector import VIEWS, ChatMemorySchema
 from chatmemory.rest.openapi.views import DocsView, SchemaView, openapi_document
 
 __all__ = ["DocsView", "SchemaView", "openapi_document"]

@@ -6,6 +6,7 @@ import inspect
 import re
 from copy import deepcopy
 from http import HTTPStatus
+from itertools import starmap
 from typing import Any
 
 from django.db.models import PositiveIntegerField
@@ -19,19 +20,40 @@ from chatmemory.formats.json_schema import Schema, closed, list_of, or_null, tex
 from chatmemory.formats.registry import BUILT_IN, message_formats, one_for_one
 from chatmemory.models import MAX_LIMIT
 from chatmemory.rest.fields import StrictSerializer
-from chatmemory.rest.openapi.parameters import (
+from chatmemory.rest.openapi.components import (
     ANSWER_HEADERS,
     PARAMETERS,
-    filter_parameters,
+    PROBLEM,
+    filter_parameter,
     format_parameter,
     list_parameters,
     parameter,
+    problem_response,
 )
-from chatmemory.rest.openapi.problem_schemas import PROBLEM, problem_response
-from chatmemory.rest.openapi.routes import links
+from chatmemory.rest.urls import api_urlpatterns
 from chatmemory.rest.views.base import Call
 
-__all__ = ["ChatMemorySchema"]
+__all__ = ["ROUTES", "VIEWS", "ChatMemorySchema", "text_of"]
+
+_PATTERNS: list[Any] = [*api_urlpatterns]
+
+VIEWS: list[Any] = list(dict.fromkeys(pattern.callback.cls for pattern in _PATTERNS))
+
+ROUTES: list[tuple[str, str, Any, Call]] = [
+    (
+        "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(pattern.pattern)),
+        method,
+        pattern.callback,
+        getattr(pattern.callback.cls, action).call,
+    )
+    for pattern in _PATTERNS
+    for method, action in pattern.callback.actions.items()
+    if method != "head"
+]
+"""The path, the method, the view and the declaration of each call, in the order of the addresses."""
+
+# Where the answer of what makes something says the parameter of the routes below its own.
+_MADE = {"conversation_id": "$response.body#/id", "position": "$response.body#/added/0/position"}
 
 _EVENT_STREAM: Schema = {
     "type": "object",
@@ -95,18 +117,16 @@ class ChatMemorySchema(AutoSchema):
 
     def _get_parameters(self) -> list[Schema]:
         call = self._call
-        found = [PARAMETERS[name] for name in (*re.findall(r"{(\w+)}", self.path), "owner")]
+        found = [PARAMETERS[name] for name in (*_names(self.path), "owner")]
         found += [parameter(name, "query", self._field(field)) for name, field in call.parameters.items()]
         if call.streams or _has_messages(call.body) or _has_messages(call.answer):
-            found.append(format_parameter(self._formats()))
+            is_read = self.method not in SAFE_METHODS
+            names = list(message_formats()) if call.whole_memory else one_for_one(readable=is_read)
+            found.append(format_parameter(names))
         if self.view.action == "list":
-            found += filter_parameters(self.view.filterset_class) + list_parameters(self.view)
+            found += starmap(filter_parameter, self.view.filterset_class.base_filters.items())
+            found += list_parameters(self.view)
         return found + [PARAMETERS[name] for name in call.headers if name in PARAMETERS]
-
-    def _formats(self) -> list[str]:
-        if self._call.whole_memory:
-            return list(message_formats())
-        return one_for_one(readable=self.method not in SAFE_METHODS)
 
     def _get_request_body(self, direction: str = "request") -> Schema | None:
         body = self._call.body
@@ -133,7 +153,7 @@ class ChatMemorySchema(AutoSchema):
             example = {"data": '{"type":"text-delta","id":"text-0","delta":"Hello, Ann!"}'}
             streamed = _content(self._component("EventStream"), example, "text/event-stream")
             answer["content"] = {**answer.get("content", {}), **streamed}
-        found = links(call, self.view.action)
+        found = self._links()
         responses = {str(status.value): {**answer, **({"links": found} if found else {})}}
         for code, meaning in call.statuses.items():
             responses[str(code)] = {**(answer if code != HTTPStatus.NO_CONTENT else {}), "description": meaning}
@@ -142,6 +162,28 @@ class ChatMemorySchema(AutoSchema):
         problems = _PROBLEMS.union(call.problems, _WITH_BODY if call.body else ())
         problems |= {code for name, code in _WITH_HEADER.items() if name in call.headers}
         return responses | {str(code): self._problem(code) for code in sorted(problems)}
+
+    def _links(self) -> Schema:
+        """Return the links from the answer of the call.
+
+        From what was made they lead to the routes below; from what was read, to what changes it unless it was changed.
+        """
+        call, action = self._call, self.view.action
+        own = next(path for path, _, _, other in ROUTES if other is call)
+        same = {name: f"$request.path.{name}" for name in _names(own)}
+        found: Schema = {}
+        for path, _, _, other in ROUTES:
+            new = _names(path)[len(same) :]
+            if action == "create" and path.startswith(own) and len(new) == 1:
+                parameters = {**same, new[0]: _MADE[new[0]]}
+            elif action == "create" and not same and "memory_id" in new:
+                parameters = {"memory_id": "$response.body#/memory_id"}
+            elif action == "retrieve" and "ETag" in call.headers and path == own and "If-Match" in other.headers:
+                parameters = {**same, "If-Match": "$response.header.ETag"}
+            else:
+                continue
+            found[other.id] = {"operationId": other.id, "parameters": parameters}
+        return found
 
     def _problem(self, status: int) -> Schema:
         self._component("Problem")
@@ -232,6 +274,10 @@ def text_of(described: Any) -> str:
     """Return the docstring of a view, a method or a serializer: each paragraph in a line."""
     paragraphs = (inspect.getdoc(described) or "").split("\n\n")
     return "\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _names(path: str) -> list[str]:
+    return re.findall(r"{(\w+)}", path)
 
 
 def _described(serializer: Any) -> dict[str, Any]:

@@ -1,12 +1,13 @@
-"""The schema, and a page to browse it."""
+"""The document, and a page to browse it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.apps import apps
+from django.conf import settings
 from django.templatetags.static import static
-from drf_spectacular.generators import EndpointEnumerator, SchemaGenerator
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.plumbing import normalize_result_object
 from drf_spectacular.renderers import (
     OpenApiJsonRenderer,
@@ -15,16 +16,14 @@ from drf_spectacular.renderers import (
     OpenApiYamlRenderer2,
 )
 from drf_spectacular.settings import spectacular_settings
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from rest_framework.renderers import TemplateHTMLRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.test import APIRequestFactory
 from rest_framework.views import APIView
 
 import chatmemory
-from chatmemory.rest.openapi.inspector import ChatMemorySchema, text_of
-from chatmemory.rest.openapi.routes import VIEWS
-from chatmemory.rest.urls import api_urlpatterns
+from chatmemory.rest.openapi.inspector import ROUTES, VIEWS, ChatMemorySchema, text_of
 from chatmemory.rest.views.base import ProblemView
 
 __all__ = ["DocsView", "SchemaView", "openapi_document"]
@@ -46,65 +45,44 @@ place, and then nothing was changed. No text may hold U+0000. Every error is a p
 **Repeating a request** is safe with an `Idempotency-Key`. **Not overwriting** what others changed: `If-Match` with the
 `ETag` that you have seen.
 """
-_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
-
-
-class _Endpoints(EndpointEnumerator):
-    """In the order of the URL conf, and untouched by a project's settings for its own schema."""
-
-    def get_api_endpoints(self, patterns: Any = None, prefix: str = "") -> list[Any]:
-        found: list[Any] = self._get_api_endpoints(patterns, prefix)
-        order = list(dict.fromkeys(endpoint[0] for endpoint in found))
-        return sorted(found, key=lambda endpoint: (order.index(endpoint[0]), _METHODS.index(endpoint[2])))
-
-
-class _Generator(SchemaGenerator):
-    """Describes this app only.
-
-    drf-spectacular's ``custom_settings`` would do most of it, but they change its settings for all threads.
-    """
-
-    endpoint_inspector_cls = _Endpoints
-
-    def parse(self, input_request: Request | None, public: bool) -> dict[str, Any]:
-        self._initialise_endpoints()
-        paths: dict[str, Any] = {}
-        for path, path_regex, method, view in self._get_paths_and_endpoints():
-            view.request = view.initialize_request(APIRequestFactory().generic(method, path))
-            view.schema = ChatMemorySchema()  # that of the class is one for all threads
-            operation = view.schema.get_operation(path, path_regex, "", method, self.registry)
-            paths.setdefault(path, {})[method.lower()] = operation
-        return paths
-
-    def get_schema(self, request: Request | None = None, public: bool = False) -> Any:
-        mounted = request.path.removesuffix("/").rpartition("/")[0] if request else "/api"
-        document = {
-            "openapi": "3.1.1",
-            "info": {"title": _TITLE, "version": chatmemory.__version__, "description": _DESCRIPTION},
-            "servers": [{"url": mounted or "/"}],
-            "tags": [{"name": view.tag, "description": text_of(view)} for view in VIEWS],
-            "paths": self.parse(request, public),
-        }
-        return normalize_result_object({**document, "components": self.registry.build({})})
 
 
 def openapi_document(request: Request | None = None) -> Any:
-    """Return the OpenAPI document."""
-    return _Generator(patterns=api_urlpatterns).get_schema(request)
+    """Return the OpenAPI document: of this app only, in the order of the addresses.
+
+    Settings of the project for its own document change nothing. drf-spectacular's ``custom_settings`` would do most of
+    that, but they change its settings for all threads.
+    """
+    generator = SchemaGenerator()
+    paths: dict[str, Any] = {}
+    for path, method, callback, _ in ROUTES:
+        view = generator.create_view(callback, method.upper())
+        view.request = view.initialize_request(APIRequestFactory().generic(method.upper(), path))
+        view.schema = ChatMemorySchema()  # that of the class is one for all threads
+        operation = view.schema.get_operation(path, path, "", method.upper(), generator.registry)
+        paths.setdefault(path, {})[method] = operation
+    mounted = request.path.removesuffix("/").rpartition("/")[0] if request else "/api"
+    document = {
+        "openapi": "3.1.1",
+        "info": {"title": _TITLE, "version": chatmemory.__version__, "description": _DESCRIPTION},
+        "servers": [{"url": mounted or "/"}],
+        "tags": [{"name": view.tag, "description": text_of(view)} for view in VIEWS],
+        "paths": paths,
+    }
+    return normalize_result_object({**document, "components": generator.registry.build({})})
 
 
-class SchemaView(ProblemView, SpectacularAPIView):
+class SchemaView(ProblemView, APIView):
     """The OpenAPI document: JSON, or YAML for those who ask for it."""
 
     schema = None
-    authentication_classes = APIView.authentication_classes
     renderer_classes = [OpenApiJsonRenderer2, OpenApiJsonRenderer, OpenApiYamlRenderer, OpenApiYamlRenderer2]
 
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return Response(openapi_document(request))
 
 
-class DocsView(ProblemView, SpectacularSwaggerView):
+class DocsView(ProblemView, APIView):
     """Swagger UI, from this server if drf_spectacular_sidecar is installed; nothing on the page is inline.
 
     drf-spectacular's own page has inline scripts. Its other view serves a script that holds the CSRF token, and pages
@@ -112,28 +90,23 @@ class DocsView(ProblemView, SpectacularSwaggerView):
     """
 
     schema = None
-    authentication_classes = APIView.authentication_classes
-    url = "../schema/"
-    title = _TITLE
-    template_name = "chatmemory/api_docs.html"
+    renderer_classes = [TemplateHTMLRenderer]
 
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        response: Response = super().get(request, *args, **kwargs)
-        settings = spectacular_settings.SWAGGER_UI_SETTINGS
-        # A project may have set them as JavaScript text, which would be inline.
-        response.data["swagger_settings"] = settings if isinstance(settings, dict) else {}
-        return response
+        chosen = spectacular_settings.SWAGGER_UI_SETTINGS
+        page = {
+            "title": _TITLE,
+            "swagger_ui_css": _swagger_ui("swagger-ui.css"),
+            "swagger_ui_bundle": _swagger_ui("swagger-ui-bundle.js"),
+            "favicon_href": _swagger_ui("favicon-32x32.png", spectacular_settings.SWAGGER_UI_FAVICON_HREF),
+            # A project may have set them as JavaScript text, which would be inline.
+            "swagger_settings": chosen if isinstance(chosen, dict) else {},
+            "csrf_header_name": settings.CSRF_HEADER_NAME.removeprefix("HTTP_").replace("_", "-"),
+        }
+        return Response(page, template_name="chatmemory/api_docs.html")
 
-    @staticmethod
-    def _swagger_ui_resource(filename: str) -> str:
-        if apps.is_installed("drf_spectacular_sidecar"):
-            return static(f"drf_spectacular_sidecar/swagger-ui-dist/{filename}")
-        found: str = SpectacularSwaggerView._swagger_ui_resource(filename)
-        return found
 
-    @staticmethod
-    def _swagger_ui_favicon() -> str:
-        if apps.is_installed("drf_spectacular_sidecar"):
-            return static("drf_spectacular_sidecar/swagger-ui-dist/favicon-32x32.png")
-        found: str = SpectacularSwaggerView._swagger_ui_favicon()
-        return found
+def _swagger_ui(filename: str, elsewhere: str = "") -> str:
+    if apps.is_installed("drf_spectacular_sidecar"):
+        return static(f"drf_spectacular_sidecar/swagger-ui-dist/{filename}")
+    return elsewhere or f"{spectacular_settings.SWAGGER_UI_DIST}/{filename}"
