@@ -57,6 +57,7 @@ __all__ = [
     "SummarizerFailed",
     "TooLarge",
     "Unavailable",
+    "as_api_exception",
     "invalid",
     "problem_body",
     "problem_response",
@@ -250,7 +251,7 @@ def invalid(place: str, problem: str | CodedError, /, *, code: str | None = None
 
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
     """Return the response to an error; None for a bug, which becomes Django's 500."""
-    error = _as_api_exception(error)
+    error = as_api_exception(error)
     response = exception_handler(error, context)
     if response is not None and isinstance(error, APIException):
         response.data = problem_body(error)
@@ -287,7 +288,8 @@ def problem_body(error: APIException) -> dict[str, Any]:
     }
 
 
-def _as_api_exception(error: Exception) -> Exception:
+def as_api_exception(error: Exception) -> Exception:
+    """Return the exception of REST framework that an error becomes; a bug stays as it is."""
     for kind, problem in _BY_ERROR.items():
         if isinstance(error, kind):
             return problem(error)
