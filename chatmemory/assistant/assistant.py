@@ -6,7 +6,7 @@ import math
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import aclosing, closing
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chatmemory.assistant.background import BackgroundTask, BackgroundTasks, Summaries
 from chatmemory.assistant.deltas import Thinking
@@ -22,6 +22,9 @@ from chatmemory.core.asynchronous import as_async_change, in_thread_for_function
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, SystemMessage, UserMessage
 from chatmemory.core.summaries import Summarizer
+
+if TYPE_CHECKING:
+    from chatmemory.database.reading import MemoryBound
 
 __all__ = ["Assistant"]
 
@@ -261,13 +264,21 @@ class Assistant:
         idempotency_key: str | None = None,
         context: Any = None,
         wait_timeout: float | None = None,
+        most: MemoryBound | None = None,
     ) -> Turn:
         """Take a turn and add the message, and return before the model is asked.
 
         It is for views: whether the conversation is free, and the message was added, is known before the response
-        begins. Arguments and errors are those of :meth:`chat`. Run the turn to its end, or release it.
+        begins. The other arguments and errors are those of :meth:`chat`. Run the turn to its end, or release it.
+
+        Args:
+            most: with a memory in Django's database, the largest memory that the message may find or leave. What the
+                turn adds after it is not bounded, nor is a turn without a message.
+
+        Raises:
+            MemoryTooLargeError: the memory is, or would be, larger than ``most``. Nothing was added.
         """
-        turn = self._turn(memory_id, message, idempotency_key, context, wait_timeout, streaming=True)
+        turn = self._turn(memory_id, message, idempotency_key, context, wait_timeout, streaming=True, most=most)
         turn.begin()
         return turn
 
@@ -279,11 +290,12 @@ class Assistant:
         idempotency_key: str | None = None,
         context: Any = None,
         wait_timeout: float | None = None,
+        most: MemoryBound | None = None,
     ) -> Turn:
         """Async version of :meth:`begin`."""
         begin = as_async_change(self.begin)
         return await begin(
-            memory_id, message, idempotency_key=idempotency_key, context=context, wait_timeout=wait_timeout
+            memory_id, message, idempotency_key=idempotency_key, context=context, wait_timeout=wait_timeout, most=most
         )
 
     def interrupt(self, memory_id: Any) -> None:
@@ -323,6 +335,7 @@ class Assistant:
         wait_timeout: float | None,
         *,
         streaming: bool,
+        most: MemoryBound | None = None,
     ) -> Turn:
         said = UserMessage(message) if isinstance(message, str) else message
         if said is not None and not isinstance(said, UserMessage):
@@ -343,5 +356,6 @@ class Assistant:
             wait_timeout=self._wait_timeout if wait_timeout is None else wait_timeout,
             needs_context=self._tools.needs_context,
             context=context,
+            most=most,
         )
         return Turn(lease, plan, self._model, self._tools, streaming=streaming, tasks=self._background)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chatmemory.assistant.deltas import Answered
 from chatmemory.assistant.errors import (
@@ -30,6 +30,9 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
+
+if TYPE_CHECKING:
+    from chatmemory.database.reading import MemoryBound
 
 __all__ = ["Ask", "Do", "Pause", "Plan", "RunTools", "Steps", "ToolCall", "turn_steps"]
 
@@ -92,6 +95,9 @@ class Plan:
 
     context: Any = None
     """The data that the caller has for tools."""
+
+    most: MemoryBound | None = None
+    """The largest memory that the user's message, with what comes before it, may find or leave."""
 
 
 def turn_steps(turn: Lease, plan: Plan, runs_together: Callable[[], bool]) -> Steps:
@@ -181,23 +187,38 @@ def _open(turn: Lease, plan: Plan) -> Generator[Do | Added, Any, _Opening]:
     opening: list[ChatMessage] = [*_interrupted(memory)]
     if plan.system_message is not None and plan.system_message not in memory:
         opening.append(plan.system_message)
-    if plan.message is not None and plan.idempotency_key is None:
-        opening.append(plan.message)
-    if opening:
-        yield (yield Do(partial(turn.add, opening)))
     if plan.message is None:
+        if opening:
+            yield (yield Do(partial(turn.add, opening)))
         return _Opening(_last_answer(memory))
+    if plan.idempotency_key is None:
+        yield (yield Do(partial(turn.add, [*opening, plan.message], most=plan.most)))
     key, answer, copy_of = plan.idempotency_key, None, None
     while key is not None:
         # Alone: on a repeated request the other messages to add may differ, which would conflict with the key.
-        added: Added = yield Do(partial(turn.add, [plan.message], key, copy_of=copy_of))
-        yield added
-        answer, copy_of = yield Do(partial(turn.answer_to, added, key))
+        add = partial(turn.add, [plan.message], key, copy_of=copy_of, most=plan.most)
+        added: list[Added] = yield Do(partial(_add_in_order, turn, opening, add))
+        yield from added
+        opening = []
+        answer, copy_of = yield Do(partial(turn.answer_to, added[-1], key))
         if copy_of is None:
             break
         # Another question was asked and answered since, so this one is asked again, once for all later repetitions.
         key = sha256(key.encode()).hexdigest()
     return _Opening(answer, plan.message, key)
+
+
+def _add_in_order(turn: Lease, opening: Sequence[ChatMessage], add: Callable[[], Added]) -> list[Added]:
+    """Add ``opening``, then by ``add`` the user's message, in one transaction: if one is refused, nothing is added."""
+    if not opening:
+        return [add()]
+    added: list[Added] = []
+
+    def add_message() -> Added:
+        added[:] = [add()]
+        return added[0]
+
+    return [turn.add(opening, then=add_message), *added]
 
 
 def _interrupted(memory: Sequence[ChatMessage]) -> list[ToolExecutionResultMessage]:

@@ -6,14 +6,12 @@ A window does not bound its characters: thinking, attributes and media have few 
 from __future__ import annotations
 
 from chatmemory.conf import setting
-from chatmemory.core.entries import RESULT_CLEARED
-from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.operations.compaction import left_size
 from chatmemory.database.reading import request_bound
 from chatmemory.models import Conversation
 from chatmemory.rest.problems import MemoryTooLarge
 
-__all__ = ["require_bounded", "require_room", "require_summarizable"]
+__all__ = ["require_bounded", "require_summarizable"]
 
 
 def require_bounded(conversation: Conversation, version: int | None = None) -> None:
@@ -27,24 +25,6 @@ def require_bounded(conversation: Conversation, version: int | None = None) -> N
         MemoryTooLargeError: it exceeds ``MAX_MEMORY_MESSAGES`` or ``MAX_MEMORY_CHARS``.
     """
     request_bound().check(*conversation.memory.size(version))
-
-
-def require_room(conversation: Conversation, messages: NewMessages) -> None:
-    """Check that one request may read the memory after a turn has added ``messages``.
-
-    Raises:
-        MemoryTooLargeError: as above, or the memory is too large already.
-    """
-    bound = request_bound()
-    count, chars = conversation.memory.size()
-    most = count + len(messages)
-    # A placeholder has fewer tokens than the result whose place it takes, but it may have more characters.
-    placeholders = 0 if conversation.keep_tool_results is None else most * len(RESULT_CLEARED)
-    if bound.allows(most, chars + sum(messages.lengths) + placeholders):
-        return
-    bound.check(count, chars)  # otherwise it cannot be read here
-    after = conversation.memory.try_window(messages=messages)
-    bound.check(len(after.retained), after.chars)
 
 
 def require_summarizable(conversation: Conversation) -> None:

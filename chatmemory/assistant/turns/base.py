@@ -14,6 +14,7 @@ from chatmemory.core.summaries import Summarizer
 
 if TYPE_CHECKING:
     from chatmemory.database.change import Change
+    from chatmemory.database.reading import MemoryBound
     from chatmemory.models import Conversation
 
 __all__ = ["Added", "Lease"]
@@ -97,6 +98,8 @@ class Lease(ABC):
         *,
         answers: str | None = None,
         copy_of: int | None = None,
+        most: MemoryBound | None = None,
+        then: Callable[[], Added] | None = None,
         ends: bool = False,
     ) -> Added:
         """Add messages to the memory, as one change.
@@ -106,10 +109,14 @@ class Lease(ABC):
             idempotency_key: a second call with the same key and messages adds nothing.
             answers: the idempotency key of the message that the first of ``messages`` answers.
             copy_of: the position at which the history has the message already, if it was said before.
+            most: the largest memory that may be found or left.
+            then: called in the same transaction, to add more; what it raises undoes this change, too.
             ends: whether the turn ends with them, and may be released in the same transaction.
 
         Raises:
             TurnLostError: another has taken over; nothing was added.
+            MemoryTooLargeError: the memory is, or would be, larger than ``most``; nothing was added.
+            ValueError: ``idempotency_key`` or ``most`` for a memory that is not in Django's database.
         """
 
     @abstractmethod

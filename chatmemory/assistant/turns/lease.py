@@ -22,7 +22,7 @@ from chatmemory.database.change import Change
 from chatmemory.database.connections import UtcNow, close_all, close_if_dead, give_back
 from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.idempotency import note_answer, places
-from chatmemory.database.reading import pages, rows_of
+from chatmemory.database.reading import MemoryBound, pages, rows_of
 from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, Origin
 from chatmemory.stores import DjangoChatMemoryStore
@@ -160,8 +160,12 @@ class ConversationLease(Lease):
         *,
         answers: str | None = None,
         copy_of: int | None = None,
+        most: MemoryBound | None = None,
+        then: Callable[[], Added] | None = None,
         ends: bool = False,
     ) -> Added:
+        later: Added | None = None
+
         def check(conversation: Conversation) -> None:
             self._require_own(conversation)
             if answers is not None:
@@ -169,11 +173,18 @@ class ConversationLease(Lease):
             if ends:  # a transaction of its own would be one more write to the disk
                 self._row().update(turn_until=None)
 
-        change = self._add(messages, copy_of=copy_of, idempotency_key=idempotency_key, precondition=check)
+        def go_on(change: Change) -> None:
+            nonlocal later
+            later = None if then is None else then()
+
+        change = self._add(
+            messages, copy_of=copy_of, idempotency_key=idempotency_key, precondition=check, most=most, also=go_on
+        )
         if ends:
             self._number = 0
         # Only a test case has a transaction here.
-        self._added_to = None if connections[self._key.database].in_atomic_block else change.conversation
+        last_change = change if later is None or later.change is None else later.change
+        self._added_to = None if connections[self._key.database].in_atomic_block else last_change.conversation
         last = messages[-1] if messages else None
         self._has_answered = isinstance(last, AiMessage) and not last.tool_execution_requests
         return Added(tuple(messages), change)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from chatmemory.assistant.errors import TurnLostError
@@ -13,6 +13,9 @@ from chatmemory.assistant.turns.base import Added, Lease
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage
 from chatmemory.core.summaries import Summarizer
+
+if TYPE_CHECKING:
+    from chatmemory.database.reading import MemoryBound
 
 __all__ = ["LocalLease"]
 
@@ -79,10 +82,14 @@ class LocalLease(Lease):
         *,
         answers: str | None = None,
         copy_of: int | None = None,
+        most: MemoryBound | None = None,
+        then: Callable[[], Added] | None = None,
         ends: bool = False,
     ) -> Added:
-        if idempotency_key is not None:
+        if idempotency_key is not None or then is not None:  # the message with the key comes then
             raise ValueError("idempotency_key needs a memory in Django's database")
+        if most is not None:
+            raise ValueError("most needs a memory in Django's database")
         with self._slot.lock:
             self.renew()
             self._memory.add(*messages)

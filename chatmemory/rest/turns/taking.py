@@ -8,12 +8,12 @@ from typing import Any
 
 from chatmemory.assistant import Added, Assistant, Turn, Usage
 from chatmemory.assistant.turn import TurnEvent
-from chatmemory.core.exceptions import IdempotencyConflictError
+from chatmemory.core.exceptions import IdempotencyConflictError, MemoryTooLargeError
 from chatmemory.core.messages import AiMessage, UserMessage
 from chatmemory.core.numbers import whole_number
 from chatmemory.database.change import Change, MemorySize
 from chatmemory.database.idempotency import keys_of
-from chatmemory.database.reading import rows_of
+from chatmemory.database.reading import request_bound, rows_of
 from chatmemory.formats.registry import MessageFormat
 from chatmemory.models import MAX_LIMIT, Conversation, Message, Origin
 from chatmemory.rest.serializers import change_to_data
@@ -117,6 +117,7 @@ def take_turn(
 
     Raises:
         APIException, Conversation.DoesNotExist: there is no such turn.
+        MemoryTooLargeError: the memory is, or would be, too large for one request. Nothing was added.
         RuntimeError, TypeError: a defect of the project, whose text says what to do.
     """
     said_at = None if key is not None or message_id is None else _position_of(conversation, message, message_id)
@@ -132,8 +133,9 @@ def take_turn(
             idempotency_key=None if message is None else key or message_id,
             context=context,
             wait_timeout=_WAIT_FOR_TURN,
+            most=request_bound(),
         )
-    except (RuntimeError, TypeError):
+    except (RuntimeError, TypeError, MemoryTooLargeError):
         raise
     except IdempotencyConflictError as error:
         raise (problem_of_turn(error) if key is not None else MessageEdited()) from error

@@ -23,7 +23,6 @@ from chatmemory.formats.ai_sdk.stream import HEADERS
 from chatmemory.formats.json_schema import NOT_BLANK, Schema, closed, constant, list_of, ref, text
 from chatmemory.formats.registry import BUILT_IN, MessageFormat, message_format, message_formats
 from chatmemory.rest.fields import CountField, MessageField, WholeNumberField, read_one
-from chatmemory.rest.memory_bounds import require_room
 from chatmemory.rest.problems import NotFound, invalid
 from chatmemory.rest.records import record_change, record_read
 from chatmemory.rest.serializers import ChangeSerializer
@@ -187,8 +186,6 @@ class TurnViewSet(ChatMemoryViewSet):
         conversation, key = self.conversation(), self.idempotency_key()
         interrupts = self.parameter("on_disconnect") == "interrupt"
         said, message_id = self.asked()
-        if said is not None:
-            require_room(conversation, said)
         assistant = self._assistant()
         record_change(request, conversation, {})
         message = None if said is None else said[0]
