@@ -56,17 +56,9 @@ class Titles(BackgroundTask):
         _logger.info("Conversation %s got no title; the next turn tries again", lease.name, exc_info=True)
 
     def _ask(self, lease: Lease, messages: list[ChatMessage]) -> AiMessage:
-        call = Call(self._model, lease)
-        answered, failed = None, None
-        try:
-            answered = as_answered(self._model.chat(messages, ()))
-        except BaseException as error:
-            failed = error
-            raise
-        finally:
-            if call.end():
-                call.tell(answered, failed)
-        return answered.message
+        with Call(self._model, lease) as call:
+            call.answered = as_answered(self._model.chat(messages, ()))
+        return call.answered.message
 
 
 def _title_in(answer: AiMessage) -> str:

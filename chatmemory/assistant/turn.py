@@ -233,37 +233,20 @@ class Turn:
         return [answer.text] if self._streaming and not self._has_asked and answer.text else []
 
     def _ask(self, messages: list[ChatMessage]) -> Generator[str | Thinking, None, Answered]:
-        call = Call(self._model, self._lease)
-        answered, failed = None, None
-        try:
-            answered = yield from self._answer(messages, call)
-        except BaseException as error:
-            failed = error
-            raise
-        finally:
-            if call.end():
-                call.tell(answered, failed)
-        return answered
+        with Call(self._model, self._lease) as call:
+            call.answered = yield from self._answer(messages, call)
+        return call.answered
 
     async def _aask(self, messages: list[ChatMessage]) -> AsyncGenerator[str | Thinking | Answered, None]:
-        call = Call(self._model, self._lease)
-        answered, failed = None, None
-        try:
-            # Closed here and now: the event loop would close the generator later, and in another task.
-            async with aclosing(self._aanswer(messages, call)) as deltas:
-                async for delta in deltas:
-                    if isinstance(delta, Answered):
-                        answered = delta
-                    else:
-                        yield delta
-        except BaseException as error:
-            failed = error
-            raise
-        finally:
-            if call.end():
-                await run_to_the_end(call.tell, answered, failed)
-        if answered is not None:
-            yield answered
+        # Closed here and now: the event loop would close the generator later, and in another task.
+        async with Call(self._model, self._lease) as call, aclosing(self._aanswer(messages, call)) as deltas:
+            async for delta in deltas:
+                if isinstance(delta, Answered):
+                    call.answered = delta
+                else:
+                    yield delta
+        if call.answered is not None:
+            yield call.answered
 
     def _answer(self, messages: list[ChatMessage], call: Call) -> Generator[str | Thinking, None, Answered]:
         if not self._streaming:
