@@ -26,7 +26,9 @@ def imported(folder: Path) -> set[str]:
     return {name for name in found if name.startswith("chatmemory.database")}
 
 
-@pytest.mark.parametrize(("folder", "most"), [("rest", 6), ("admin", 8), ("assistant", 6)])
+@pytest.mark.parametrize(
+    ("folder", "most"), [("rest", 6), ("admin", 7), ("assistant", 6), ("contrib", 11), ("transfer", 8)]
+)
 def test_the_door_is_small(folder: str, most: int) -> None:
     found = imported(ROOT / folder)
     assert 0 < len(found) <= most, sorted(found)

@@ -27,7 +27,6 @@ from chatmemory.core.serialization.writer import message_to_data
 from chatmemory.database import operations
 from chatmemory.database.operations.positions import longest_common_subsequence, pairs_between
 from chatmemory.database.reading import chunks, rows_of
-from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
 
 __all__ = ["MESSAGES", "as_graph_message", "mirror", "mirrored_messages", "newest"]
@@ -157,7 +156,7 @@ def follow(
     said = [one.said if isinstance(one, _Wanted) else (one.message, one.native_of(FRAMEWORK)) for one in order]
     stored = _native(said)
     change = operations.rewrite(
-        Target.of(conversation),
+        conversation.memory.target(),
         stored.encoded,
         native=stored.encoded.native,
         from_foreign_memory=True,
@@ -324,7 +323,7 @@ def _order(rows: Sequence[Message], wanted: Sequence[_Wanted], gone: set[int]) -
 def _add(conversation: Conversation, said: Sequence[tuple[ChatMessage, Any]]) -> None:
     if said:
         stored = _native(said)
-        stored.tell_repairs(operations.add(Target.of(conversation), stored.encoded))
+        stored.tell_repairs(conversation.memory.add_all(stored.encoded))
 
 
 def _native(said: Sequence[tuple[ChatMessage, Any]]) -> NativeMessages:

@@ -51,7 +51,8 @@ def save(
         conversation: locked, unless there are ``guards``.
         added: unsaved rows with their places, at most as many as fit one statement.
         evicted: stored rows. If they fit the statement of ``added``, too, they need no statement of their own.
-        guards: the values that :data:`WINDOW_SETTINGS` and :data:`COUNTERS` must still have.
+        guards: the values that :data:`~chatmemory.models.WINDOW_SETTINGS` and :data:`~chatmemory.models.COUNTERS` must
+            still have.
 
     Returns:
         False if they have others; then nothing was written.
