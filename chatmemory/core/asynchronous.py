@@ -88,7 +88,7 @@ class _Threads:
 
     async def run(self, work: Callable[[], T], *, is_change: bool) -> T:
         work = self.needs.for_other_thread(work)
-        thread = _thread_of_caller() or SyncToAsync.single_thread_executor
+        thread = _thread_of_caller() or _thread_of_tasks()
         if self.needs.may_stay(thread, is_change=is_change):
             result = await sync_to_async(self.needs.run_if_it_stays)(thread, work, is_change=is_change)
             if result is not None:
@@ -139,6 +139,15 @@ def has_thread_of_caller() -> bool:
     script or a worker there is no such thread, and asgiref runs all that is thread-sensitive in one that tasks share.
     """
     return _thread_of_caller() is not None
+
+
+# asgiref does not document by what it finds a thread. Without knowing, a change would either miss the transaction that
+# its caller has open, and wait for its locks for ever, or all changes of a process would wait for one that waits.
+
+
+def _thread_of_tasks() -> object:
+    """Return the object by which asgiref finds the thread that all tasks without another one share."""
+    return SyncToAsync.single_thread_executor
 
 
 def _thread_of_caller() -> object | None:

@@ -2,6 +2,9 @@
 
 The work is done in another thread, whose connection cannot get the locks that the transaction holds; and the
 transaction does not end before the event loop does. On PostgreSQL both would wait for ever.
+
+Neither asyncio nor Django offers a public way to notice such a transaction, and to bound the wait within one that must
+be durable. What is private of them is in this module only.
 """
 
 from __future__ import annotations

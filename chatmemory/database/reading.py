@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from django.db import router
 from django.db.models import BigIntegerField, F, Max, Model, Q, QuerySet, Value
 from django.db.models.functions import Coalesce, Length
 
@@ -27,6 +26,7 @@ from chatmemory.database.retry import retry
 from chatmemory.formats.registry import message_format
 from chatmemory.formats.rules import Repair
 from chatmemory.models import ORDER_STEP, Conversation, ConversationQuerySet, Message, MessageQuerySet, Origin
+from chatmemory.models.conversation import alias_for_writes
 from chatmemory.signals import memory_repaired
 
 __all__ = [
@@ -120,7 +120,7 @@ def rows_of(conversation: Conversation) -> MessageQuerySet:
 def on_primary(conversations: QuerySet[Conversation] | None) -> ConversationQuerySet:
     """Return ``conversations`` (None for all) on the database that is written to, unless ``using()`` named another."""
     chosen: Any = Conversation.objects.all() if conversations is None else conversations
-    rows: ConversationQuerySet = chosen.using(chosen._db or router.db_for_write(Conversation))
+    rows: ConversationQuerySet = chosen.using(alias_for_writes(chosen))
     return rows
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "DESCRIBED",
     "Conversation",
     "ConversationQuerySet",
+    "alias_for_writes",
 ]
 
 COUNTERS = (
@@ -55,6 +56,11 @@ REST shows and sets them, exports have them, and they are emptied when the data 
 # The columns of a stored row that save() never writes, because another process may have changed them; with their values
 # in a new row.
 _NOT_SAVED: dict[str, Any] = {**dict.fromkeys(COUNTERS, 0), "turn": 0, "turn_until": None}
+
+
+def alias_for_writes(rows: models.QuerySet[Any]) -> str:
+    """Return the database on which these rows are changed: what ``using()`` named, else what the router says."""
+    return rows.select_for_update().db  # no statement is run
 
 
 class ConversationQuerySet(models.QuerySet["Conversation"]):
@@ -88,8 +94,7 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
         objs = list(objs)
         for conversation in objs:
             conversation.take_default_limit()
-        self._for_write = True
-        with claiming_names(objs, self.db):
+        with claiming_names(objs, alias_for_writes(self)):
             created = super().bulk_create(objs, *args, **kwargs)
         for conversation in created:
             conversation.note_stored()
@@ -104,8 +109,7 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
             NotSupportedError: owner or memory ID are among them, and names are kept in a table of their own.
         """
         named = {"owner", "owner_id", "memory_id"}.intersection(kwargs)
-        self._for_write = True
-        if named and kept_names(self.db) is not None:
+        if named and kept_names(alias_for_writes(self)) is not None:
             raise NotSupportedError(
                 f"update() does not change {' and '.join(sorted(named))} where chatmemory.contrib.citus keeps the "
                 "names of conversations: change each conversation, and save() it"

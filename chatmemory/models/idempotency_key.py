@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.models.conversation import Conversation
+from chatmemory.models.conversation import Conversation, alias_for_writes
 from chatmemory.models.conversation_names import kept_names, key_name
 from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import ExactCharField
@@ -23,11 +23,11 @@ class IdempotencyKeyQuerySet(models.QuerySet["IdempotencyKey", "IdempotencyKey"]
 
     def delete(self) -> tuple[int, dict[str, int]]:
         """Delete the keys, and release the names of those that made conversations."""
-        self._for_write = True  # so that db is where the keys are deleted
-        if kept_names(self.db) is None:
+        database = alias_for_writes(self)
+        if kept_names(database) is None:
             return super().delete()
-        with transaction.atomic(using=self.db):
-            self.release_names()
+        with transaction.atomic(using=database):
+            self.using(database).release_names()
             return super().delete()
 
     delete.alters_data = True  # type: ignore[attr-defined]
