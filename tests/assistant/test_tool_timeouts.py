@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -18,11 +18,19 @@ from tests.database.test_async import run
 from tests.support.assistant_models import ScriptedModel, calling
 from tests.support.factories import ConversationFactory
 
-SHORT = 0.05
+SHORT = 0.05  # seconds, only for what never ends by itself
+LONG = 60.0  # for what ends at once: the machine may be busy
 
 
-def gave_up(seconds: float = SHORT) -> str:
-    return f"The call did not end within {seconds:g} seconds, and was given up. Whether it had an effect is not known."
+class Never:
+    """What is awaited for ever."""
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return asyncio.Event().wait().__await__()
+
+
+def gave_up() -> str:
+    return f"The call did not end within {SHORT:g} seconds, and was given up. Whether it had an effect is not known."
 
 
 def chat(assistant: Assistant, given: Any = "default") -> None:
@@ -66,7 +74,7 @@ def test_the_model_reads_that_a_sync_tool_took_too_long(way: Any, forever: threa
     def quick() -> str:
         return "quick"
 
-    assert use(way, wait, quick, wait, tool_timeout=SHORT) == [gave_up(), "quick", gave_up()]
+    assert use(way, wait, Tool(quick, timeout=LONG), wait, tool_timeout=SHORT) == [gave_up(), "quick", gave_up()]
     assert not forever.is_set()
 
 
@@ -83,7 +91,7 @@ def test_an_async_tool_is_cancelled(way: Any) -> None:
     async def quick() -> str:
         return "quick"
 
-    assert use(way, wait, quick, tool_timeout=SHORT) == [gave_up(), "quick"]
+    assert use(way, wait, Tool(quick, timeout=LONG), tool_timeout=SHORT) == [gave_up(), "quick"]
     assert cleaned == ["wait"]
 
 
@@ -94,16 +102,13 @@ def test_a_tool_may_have_a_limit_of_its_own(way: Any, forever: threading.Event) 
 
     own = Tool(wait, timeout=SHORT)
     endless = Tool(lambda: "late", name="endless", timeout=math.inf)
-    assert use(way, own, endless, tool_timeout=30) == [gave_up(), "late"]
+    assert use(way, own, endless, tool_timeout=LONG) == [gave_up(), "late"]
     assert use(way, own) == [gave_up()]
 
 
 @ways
 def test_a_value_to_await_is_awaited_within_the_limit(way: Any) -> None:
-    async def wait() -> None:
-        await asyncio.Event().wait()
-
-    assert use(way, Tool(lambda: wait(), name="hidden"), tool_timeout=SHORT) == [gave_up()]
+    assert use(way, Tool(Never, name="hidden"), tool_timeout=SHORT) == [gave_up()]
 
 
 @ways
@@ -114,7 +119,7 @@ def test_the_time_outs_of_a_tool_are_errors_of_its_own(way: Any) -> None:
     async def afail() -> None:
         raise TimeoutError("s3cret")
 
-    assert use(way, fail, afail, tool_timeout=30) == ["The tool failed: TimeoutError"] * 2
+    assert use(way, fail, afail, tool_timeout=LONG) == ["The tool failed: TimeoutError"] * 2
 
 
 @ways
@@ -131,15 +136,14 @@ def test_it_is_no_error_that_a_project_words(way: Any, forever: threading.Event)
 @pytest.mark.django_db(transaction=True)
 def test_a_turn_in_the_database_goes_on(way: Any, forever: threading.Event) -> None:
     conversation: Conversation = ConversationFactory(owner=None)
-    seen: list[int] = []
 
     def wait() -> None:
-        seen.append(Conversation.objects.count())
         forever.wait(60)
 
-    assert use(way, wait, given=conversation, tool_timeout=0.5) == [gave_up(0.5)]
-    assert seen == [1]
-    assert [row.type for row in conversation.messages.history()] == ["USER", "AI", "TOOL_EXECUTION_RESULT", "AI"]
+    counting = Tool(Conversation.objects.count, name="count", timeout=LONG)
+    assert use(way, counting, wait, counting, given=conversation, tool_timeout=SHORT) == ["1", gave_up(), "1"]
+    results = ["TOOL_EXECUTION_RESULT"] * 3
+    assert [row.type for row in conversation.messages.history()] == ["USER", "AI", *results, "AI"]
 
 
 @pytest.mark.django_db
@@ -152,7 +156,7 @@ def test_a_sync_tool_stays_in_the_transaction_of_a_test_case() -> None:
         threads.append(threading.current_thread())
         return Conversation.objects.filter(pk=conversation.pk).count()
 
-    assert use(chat, count, given=conversation, tool_timeout=30) == ["1"]
+    assert use(chat, count, given=conversation, tool_timeout=LONG) == ["1"]
     assert threads == [threading.current_thread()]
 
 
