@@ -49,7 +49,9 @@ def http(server: tuple[int, Path], transactional_db: None) -> Iterator[HttpClien
     port, log = server
     get_user_model().objects.create_user("ann", password="password of ann")
     printed = log.stat().st_size
-    yield HttpClient(port, "ann", "password of ann")
+    client = HttpClient(port, "ann", "password of ann")
+    yield client
+    client.wait_until_idle()  # before the rows go that a client who hung up has asked for
     errors = log.read_bytes()[printed:].decode()
     assert errors == "", errors
 

@@ -19,6 +19,8 @@ from typing import Any
 
 from django.db import connection
 
+from tests.support.waiting import wait_until
+
 __all__ = ["Answer", "HttpClient", "run_server", "start_server", "uvicorn", "workers_of"]
 
 _WORKERS = 3
@@ -83,6 +85,17 @@ class HttpClient:
         with socket.create_connection(("127.0.0.1", self.port), timeout=_PATIENCE) as connection:
             connection.sendall(head + data[: int(len(data) * share)])
 
+    def wait_until_idle(self) -> None:
+        """Wait until the server has closed all connections, those of clients that have hung up included."""
+        wait_until(lambda: not _connections_to(self.port), "the server leaves a connection open")
+
+
+def _connections_to(port: int) -> list[str]:
+    """The connections that a server on this machine has not closed, accepted or not."""
+    states = {"01": "established", "03": "being established", "08": "left by the client"}
+    sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [states[state] for _, local, _, state, *_ in sockets if local.endswith(f":{port:04X}") and state in states]
+
 
 def _encoded(body: Any) -> Any:
     if body is None or isinstance(body, (bytes, Iterator)):
@@ -95,7 +108,9 @@ def _gunicorn(listener: int) -> list[str]:
         *[sys.executable, "-m", "gunicorn", "django.core.wsgi:get_wsgi_application()"],
         f"--workers={_WORKERS}",
         f"--bind=fd://{listener}",
-        "--graceful-timeout=5",
+        # A worker that is slow on a busy machine is not killed, which it would log as an error.
+        f"--timeout={_PATIENCE}",
+        f"--graceful-timeout={_PATIENCE // 2}",
         "--no-control-socket",
         "--log-level=warning",
     ]
@@ -106,7 +121,7 @@ def uvicorn(listener: int) -> list[str]:
     return [
         *[sys.executable, "-m", "uvicorn", "--factory", "django.core.asgi:get_asgi_application"],
         *["--fd", str(listener), "--workers", str(_WORKERS), "--lifespan", "off", "--log-level", "warning"],
-        *["--timeout-graceful-shutdown", "5"],
+        *["--timeout-graceful-shutdown", str(_PATIENCE // 2)],
     ]
 
 
