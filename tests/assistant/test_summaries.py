@@ -370,16 +370,21 @@ class TestThreads:
         assert theirs.connection is None
 
     def test_few_work_at_once_and_none_is_left(self, summarizer: BlockedSummarizer) -> None:
+        def workers() -> list[threading.Thread]:
+            return [thread for thread in threading.enumerate() if thread.name == "chatmemory-summary"]
+
+        for worker in workers():  # of a test before, whose work is done
+            worker.join(60)
         conversations = [due_conversation() for _ in range(7)]
         model = ScriptedModel(*["Seven."] * 7)
         assistant = Assistant(model, memory=lambda index: conversations[index].memory, summarizer=summarizer)
         for index in range(7):
             assistant.chat(index, "How many?")
-        workers = [thread for thread in threading.enumerate() if thread.name == "chatmemory-summary"]
-        assert len(workers) == 4
+        begun = workers()
+        assert len(begun) == 4
         summarizer.may_answer.set()
         assert assistant.wait_for_summaries(60)
-        for worker in workers:
+        for worker in begun:
             worker.join(60)
             assert not worker.is_alive()
         assert [texts(one)[0] for one in conversations] == [IN_MEMORY] * 7
