@@ -19,6 +19,7 @@ from chatmemory.signals import compaction_failed
 from chatmemory.verification import verify
 from tests.support.due_conversations import SUMMARY, due_conversation, texts
 from tests.support.openai_server import ModelServer, completion, model_server  # noqa: F401
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,7 +29,7 @@ CALL = {"id": "a", "type": "function", "function": {"name": "look_up", "argument
 
 @pytest.fixture
 def client(model_server: ModelServer) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(max_retries=0, timeout=10) as client:
+    with openai.OpenAI(max_retries=0, timeout=60) as client:
         yield client
 
 
@@ -98,6 +99,8 @@ def test_a_model_that_does_not_answer_in_time(model_server: ModelServer, failure
         summarizer = ChatModelSummarizer(OpenAiChatModel("tiny", client=client))
         with pytest.raises(openai.APITimeoutError) as raised:
             conversation.memory.compact(summarizer)
+        # Or the server would have no answer to the first request left, and hang at the next one.
+        wait_until(lambda: model_server.requests, "the request does not come")
         over.set()
         _assert_failed(conversation, before, failures, raised.value)
     with openai.OpenAI(max_retries=0) as client:

@@ -72,7 +72,7 @@ class ProtocolServer:
             handler.end_headers()
             for index, chunk in enumerate(chunks):
                 if wait_for is not None and index == waits:
-                    wait_for.wait(30)
+                    wait_for.wait(60)
                 _send(handler, chunk)
             while forever:
                 try:
@@ -102,7 +102,7 @@ class ProtocolServer:
 
     def hang(self, until: threading.Event) -> None:
         """Next time, say nothing ``until`` then."""
-        self._answers.append(lambda handler: until.wait(30))
+        self._answers.append(lambda handler: until.wait(60))
 
     def close(self) -> None:
         self._server.shutdown()
@@ -116,8 +116,9 @@ class ProtocolServer:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                answer = server._answers.pop(0)
                 server.requests.append({**body, "path": self.path, "key": server.key(self.headers)})
-                server._answers.pop(0)(self)
+                answer(self)
 
             def log_message(self, *args: Any) -> None:
                 pass
