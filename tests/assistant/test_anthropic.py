@@ -68,7 +68,7 @@ class Asker:
         if self.way.startswith("a"):
             pieces = asyncio.run(self._wait(messages, tools, options))
         else:
-            with anthropic.Anthropic(max_retries=0, timeout=20) as client:
+            with anthropic.Anthropic(max_retries=0, timeout=60) as client:
                 model = AnthropicChatModel("claude-tiny", client=client, **options)
                 pieces = list(model.stream(messages, tools)) if self.streams else [model.chat(messages, tools)]
         return [piece for piece in pieces if piece != ""]
@@ -76,7 +76,7 @@ class Asker:
     async def _wait(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification], options: dict[str, Any]
     ) -> list[Any]:
-        async with anthropic.AsyncAnthropic(max_retries=0, timeout=20) as client:
+        async with anthropic.AsyncAnthropic(max_retries=0, timeout=60) as client:
             model = AnthropicChatModel("claude-tiny", async_client=client, **options)
             if self.streams:
                 return [piece async for piece in model.astream(messages, tools)]
@@ -464,7 +464,7 @@ class TestConnections:
             pieces: Any = AnthropicChatModel("claude-tiny", client=client).stream(HI, [])
             assert next(piece for piece in pieces if piece) == "abc"
             pieces.close()
-            assert anthropic_server.left.wait(30)
+            assert anthropic_server.left.wait(60)
 
     def test_also_in_async_code(self, anthropic_server: AnthropicServer) -> None:
         anthropic_server.stream(events(text("abc" * 3), stop=None)[:4], forever=True)
@@ -475,7 +475,7 @@ class TestConnections:
                 while not await anext(pieces):
                     pass
                 await pieces.aclose()
-                assert await asyncio.to_thread(anthropic_server.left.wait, 30)
+                assert await asyncio.to_thread(anthropic_server.left.wait, 60)
 
         asyncio.run(leave())
 

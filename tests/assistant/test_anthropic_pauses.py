@@ -213,7 +213,7 @@ def test_a_request_to_go_on_that_is_refused(ask: Asker, told: Any) -> None:
             ask.server.fail(429, "too fast")
         else:
             ask.will_get(text("lo"))
-    with anthropic.Anthropic(max_retries=0, timeout=20) as client:
+    with anthropic.Anthropic(max_retries=0, timeout=60) as client:
         assistant = Assistant(
             AnthropicChatModel("claude-tiny", client=client), memory=MessageWindowChatMemory(max_messages=5)
         )
@@ -226,7 +226,7 @@ def test_a_request_to_go_on_that_is_refused(ask: Asker, told: Any) -> None:
 def test_a_stream_that_is_left_after_a_pause(anthropic_server: AnthropicServer, told: Any) -> None:
     anthropic_server.stream(events(text("Hel"), stop=PAUSE))
     anthropic_server.stream(events(text("lo")))
-    with anthropic.Anthropic(max_retries=0, timeout=20) as client:
+    with anthropic.Anthropic(max_retries=0, timeout=60) as client:
         model = AnthropicChatModel("claude-tiny", client=client)
         assistant = Assistant(model, memory=MessageWindowChatMemory(max_messages=5))
         with closing(assistant.stream("default", "Hi")) as pieces:
@@ -243,7 +243,7 @@ def test_calls_after_a_pause_run_and_their_results_follow_all_of_the_answer(ask:
     ask.will_get(search("srv_1"), stop=PAUSE)
     ask.will_get(found("srv_1"), adding, stop="tool_use")
     ask.will_get(text("Three."))
-    with anthropic.Anthropic(max_retries=0, timeout=20) as client:
+    with anthropic.Anthropic(max_retries=0, timeout=60) as client:
         model = AnthropicChatModel("claude-tiny", client=client)
         assistant = Assistant(model, memory=MessageWindowChatMemory(max_messages=9), tools=[plus])
         last = list(assistant.stream("default", "1+2?"))[-1] if ask.streams else assistant.chat("default", "1+2?")

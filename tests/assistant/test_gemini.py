@@ -358,7 +358,7 @@ class TestConnections:
             pieces: Any = GeminiChatModel("gemini-tiny", client=client).stream(HI, [])
             assert next(pieces) == "abc"
             pieces.close()
-            assert gemini_server.left.wait(30)
+            assert gemini_server.left.wait(60)
 
     def test_also_in_async_code(self, gemini_server: GeminiServer) -> None:
         gemini_server.stream(chunks({"text": "abc"}, finish=None), forever=True)
@@ -369,7 +369,7 @@ class TestConnections:
                     pieces: Any = GeminiChatModel("gemini-tiny", client=client).astream(HI, [])
                     assert await anext(pieces) == "abc"
                     await pieces.aclose()
-                    assert await asyncio.to_thread(gemini_server.left.wait, 30)
+                    assert await asyncio.to_thread(gemini_server.left.wait, 60)
 
         asyncio.run(leave())
 

@@ -409,7 +409,7 @@ def test_as_many_tools_at_once_as_there_are_threads_may_each_ask_another_assista
 
     async def use() -> list[str | None]:
         calls = [Tool(ask).arun(ToolExecutionRequest("1", "ask", f'{{"number": {turn}}}')) for turn in turns]
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(120):
             return [result.text for result in await asyncio.gather(*calls)]
 
     assert asyncio.run(use()) == ["Four." for _ in turns]

@@ -30,12 +30,12 @@ def results(model: ScriptedModel) -> list[str | None]:
 
 
 async def achat(assistant: Assistant, given: Any = "default") -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await assistant.achat(given, "Hi")
 
 
 async def astream(assistant: Assistant, given: Any = "default") -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for _ in assistant.astream(given, "Hi"):
             pass
 
@@ -72,7 +72,7 @@ def test_sync_ones_run_in_threads_beside_async_ones() -> None:
     _, first, second = async_pair()
 
     def wait() -> str:
-        both.wait(30)
+        both.wait(60)
         return "together"
 
     asyncio.run(achat(in_process(model, first, second, wait)))

@@ -113,12 +113,12 @@ class Anthropic(Provider):
 
     @contextmanager
     def model(self) -> Iterator[ChatModel]:
-        with anthropic.Anthropic(max_retries=0, timeout=20) as client:
+        with anthropic.Anthropic(max_retries=0, timeout=60) as client:
             yield AnthropicChatModel("claude-tiny", client=client)
 
     @asynccontextmanager
     async def amodel(self) -> AsyncIterator[ChatModel]:
-        async with anthropic.AsyncAnthropic(max_retries=0, timeout=20) as client:
+        async with anthropic.AsyncAnthropic(max_retries=0, timeout=60) as client:
             yield AnthropicChatModel("claude-tiny", async_client=client)
 
 
@@ -153,12 +153,12 @@ class OpenAi(Provider):
 
     @contextmanager
     def model(self) -> Iterator[ChatModel]:
-        with openai.OpenAI(max_retries=0, timeout=20) as client:
+        with openai.OpenAI(max_retries=0, timeout=60) as client:
             yield OpenAiChatModel("tiny", client=client)
 
     @asynccontextmanager
     async def amodel(self) -> AsyncIterator[ChatModel]:
-        async with openai.AsyncOpenAI(max_retries=0, timeout=20) as client:
+        async with openai.AsyncOpenAI(max_retries=0, timeout=60) as client:
             yield OpenAiChatModel("tiny", async_client=client)
 
 

@@ -112,7 +112,7 @@ def test_a_buffer_of_llama_indexs_leaves_nothing_open_on_the_server() -> None:
         loop.set_default_executor(pool)
         try:
             loop.run_until_complete(work())
-            wait_until_ended(set(others()) - before, timeout=10)
+            wait_until_ended(set(others()) - before)
         finally:
             loop.close()
     assert len(buffer.get_all()) == 8

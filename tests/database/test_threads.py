@@ -223,7 +223,7 @@ class TestCallersThread:
     def test_that_of_a_tool_with_a_limit(self) -> None:
         """Although async code without a caller's thread ran before, which has another one."""
         memory = ConversationFactory(owner=None).memory
-        tool = Tool(Message.objects.count, name="look", timeout=30)
+        tool = Tool(Message.objects.count, name="look", timeout=60)
 
         async def turn() -> str | None:
             await memory.aadd(UserMessage("Hello"))
@@ -239,10 +239,10 @@ class TestCallersThread:
         has_limit_ended = threading.Event()
 
         def wait() -> bool:
-            return has_limit_ended.wait(50)
+            return has_limit_ended.wait(100)
 
         model = ScriptedModel(calling(("wait", "{}"), ("end", "{}")), "Hello")
-        tools = [Tool(wait), Tool(has_limit_ended.set, name="end", timeout=20)]
+        tools = [Tool(wait), Tool(has_limit_ended.set, name="end", timeout=60)]
         memory = ConversationFactory(owner=None).memory
 
         async def view() -> None:
@@ -270,7 +270,7 @@ class TestCallersThread:
     def test_a_transaction_that_async_code_began_by_itself_while_a_request_runs_a_tool(self) -> None:
         """The thread of that request is another one, which has no transaction."""
         memory = ConversationFactory(owner=None).memory
-        tool = Tool(Message.objects.count, name="look", timeout=30)
+        tool = Tool(Message.objects.count, name="look", timeout=60)
 
         async def view() -> None:
             async with ThreadSensitiveContext():

@@ -89,7 +89,7 @@ class TestStaff:
     def test_they_follow_a_turn_with_the_permission_to_read(self, missing: str | None) -> None:
         theirs = planted()
         theirs.memory.add(UserMessage("Hello"))
-        Conversation.objects.update(turn=1, turn_until=timezone.now() + timedelta(seconds=1))
+        Conversation.objects.update(turn=1, turn_until=timezone.now() + timedelta(minutes=5))
         client = signed_in(member({*PERMISSIONS} - {missing}))
         answer: Any = client.get(url(theirs, f"turns/stream/?owner={theirs.owner_id}"))
         # Who may change may see.
