@@ -380,7 +380,7 @@ def test_nothing_is_added_to_what_is_half_erased(admin_client, in_bulk):
             done = admin_client.post(LIST, selected("delete_selected", made, confirmed="yes"))
         else:
             done = admin_client.post(page(made, "delete"), {"post": "yes"})
-    threads[0].join(30)
+    threads[0].join(60)
     assert done.status_code == 302
     assert outcome == [Conversation.DoesNotExist]
     assert not Conversation.objects.exists()

@@ -396,7 +396,7 @@ class TestThreads:
             "CHATMEMORY_TEST_NAME": str(connection.settings_dict["NAME"]),
         }
         command = [sys.executable, "-m", "tests.support.assistant_that_ends", str(conversation.pk)]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=120, check=False)
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=300, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"Seven.\n", b"")
         assert texts(conversation)[-1] == "Seven."
         # Its lease is over after a while, and another makes the summary.

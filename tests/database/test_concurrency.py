@@ -42,7 +42,7 @@ def test_processes_lose_nothing() -> None:
         subprocess.Popen([sys.executable, "-m", "tests.support.writer", "shared", name, "30"], env=environment)
         for name in writers
     ]
-    assert [process.wait(timeout=120) for process in processes] == [0] * len(writers)
+    assert [process.wait(timeout=300) for process in processes] == [0] * len(writers)
     check_nothing_lost(Conversation.objects.get(), writers, 30)
 
 

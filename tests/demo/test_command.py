@@ -34,6 +34,7 @@ from demo_project.management.commands.demo import Command as DemoCommand
 from demo_project.sample_loading import Sample, read_samples
 from tests.support.forked_demo import ForkedDemo
 from tests.support.paths import ROOT
+from tests.support.ports import reserved_port
 
 MANAGE = ("manage.py", "demo")
 SAMPLES = {sample.memory_id: sample for sample in read_samples()}
@@ -118,7 +119,7 @@ class Demo:
         if self.forked is not None:
             return self.forked.run(list(arguments), "\n".join(self.settings))
         with self.start(*arguments) as process:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=300)
         return process.returncode, out, err
 
     def run_well(self, *arguments: str) -> str:
@@ -176,10 +177,9 @@ def loaded(demo: Demo, first_run: tuple[Demo, str]) -> Demo:
 
 
 @pytest.fixture
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_port() -> Iterator[int]:
+    with reserved_port() as port:
+        yield port
 
 
 def assert_complete(demo: Demo) -> None:
@@ -313,9 +313,9 @@ def test_reset_says_what_it_cannot_remove(loaded: Demo, suffix: str) -> None:
 
 def answer(process: Popen[str], port: int, path: str, **headers: str) -> tuple[int, str]:
     """Status and body, as soon as the server listens."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while True:
-        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as client:
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as client:
             try:
                 client.request("GET", path, headers=headers)
                 response = client.getresponse()
@@ -334,7 +334,7 @@ def test_it_serves_admin_and_api_until_ctrl_c(loaded: Demo, free_port: int) -> N
                 process, free_port, "/api/conversations/", Authorization=f"Basic {credentials}"
             )
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=60)
         finally:
             process.kill()
     assert status == 200

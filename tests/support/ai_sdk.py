@@ -76,4 +76,4 @@ def judge(node_modules: Path) -> Iterator[Judge]:
         yield Judge(process)
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0

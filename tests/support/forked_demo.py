@@ -20,7 +20,7 @@ from tests.support.paths import ROOT
 
 __all__ = ["ForkedDemo"]
 
-_PATIENCE = 60  # seconds, for what takes one
+_PATIENCE = 300  # seconds, for what takes one
 
 
 class ForkedDemo:

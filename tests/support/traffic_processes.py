@@ -18,7 +18,7 @@ __all__ = ["STEPS", "TrafficProcess", "new_barrier"]
 STEPS = 4
 """How many acts writers begin together: left to themselves, one is through before the next has a processor."""
 
-_PATIENCE = 60  # seconds, for what takes one
+_PATIENCE = 300  # seconds, for what takes one
 
 _FORKING = multiprocessing.get_context("forkserver")
 # Each process imports what the parent's main program does, which is pytest.

@@ -197,7 +197,7 @@ class TestDjangoAiAssistant:
         file = tmp_path / "assistant.sqlite3"
         settings = {"DJANGO_SETTINGS_MODULE": "tests.settings.ai_assistant", "CHATMEMORY_TEST_AI_ASSISTANT": str(file)}
         subprocess.run(
-            [sys.executable, "-m", "tests.tools.write_ai_assistant"], env=os.environ | settings, check=True, timeout=120
+            [sys.executable, "-m", "tests.tools.write_ai_assistant"], env=os.environ | settings, check=True, timeout=300
         )
         return connect(file)
 
