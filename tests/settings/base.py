@@ -59,11 +59,13 @@ _IN_MEMORY = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 2
 _FOLDER = _MEMORY if _IN_MEMORY else Path(tempfile.gettempdir())
 
 _ENGINES: dict[str, dict[str, Any]] = {
-    # A file, for several processes write to it. Otherwise Django's default settings.
+    # A file, for several processes write to it. Otherwise Django's default settings, but for the 5 seconds in which a
+    # writer must have the lock: it does not go by turns, and on a busy machine who has it may be halted.
     "sqlite": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": _FOLDER / f"chatmemory-{os.getpid()}.sqlite3",
         "TEST": {"NAME": str(_FOLDER / f"chatmemory-test-{os.getpid()}.sqlite3")},
+        "OPTIONS": {"timeout": 60},
     },
     "postgres": {
         "ENGINE": "tests.support.postgresql",
