@@ -133,9 +133,9 @@ def test_a_conversation_is_renamed(open_list: Callable[..., Any], user: Any, new
     opener.press("Enter")
     field.fill("New <i>one</i>")
     field.press("Enter")
+    expect(page.get_by_role("status")).to_have_text("The conversation was renamed.")  # for some seconds
     expect(titles(page)).to_have_text(["New <i>one</i>"])
     expect(page.get_by_role("button", name="Rename New <i>one</i>")).to_be_focused()
-    expect(page.get_by_role("status")).to_have_text("The conversation was renamed.")
     conversation.refresh_from_db()
     assert conversation.title == "New <i>one</i>"
     assert page.evaluate("told") == [["renamed", str(conversation.pk), page.url, "New <i>one</i>"]]
@@ -159,9 +159,9 @@ def test_erasing_says_what_is_lost(open_list: Callable[..., Any], user: Any, new
 
     page.get_by_role("button", name="Erase Lost").click()
     dialog.get_by_role("button", name="Erase").click()
+    expect(page.get_by_role("status")).to_have_text("The conversation was erased.")  # for some seconds
     expect(titles(page)).to_have_text(["Kept"])
     expect(page.get_by_role("link", name="Kept")).to_be_focused()
-    expect(page.get_by_role("status")).to_have_text("The conversation was erased.")
     assert [*Conversation.objects.filter(owner=user)] == [kept]
     assert [action for action, *_ in page.evaluate("told")] == ["erased"]
     assert new_page.problems == []

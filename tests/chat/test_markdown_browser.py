@@ -9,7 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
+from tests.support.browser import (  # noqa: F401
+    Pages,
+    axe_violations,
+    browser_thread,
+    chromium,
+    expect,
+    new_page,
+    time_stands_still,
+)
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -262,15 +270,16 @@ def test_an_answer_that_grows_keeps_what_is_there(answers: Callable[..., Any]) -
 def test_a_button_says_that_it_has_copied_though_the_answer_grows(answers: Callable[..., Any]) -> None:
     page = answers(permissions=["clipboard-read", "clipboard-write"])
     button = drawn(page, "```\na\n```").get_by_role("button")
-    button.click()
-    button.click()
-    expect(button).to_have_text("Copied")
-    page.evaluate("""async () => {
-        const { redraw } = await import("/static/chatmemory/chat/markdown.js");
-        redraw(document.getElementById("answer"), "```\\na\\n```\\n\\nmore");
-    }""")
-    expect(page.locator("#answer")).to_contain_text("more")
-    assert button.text_content() == "Copied"
+    with time_stands_still(page):
+        button.click()
+        button.click()
+        expect(button).to_have_text("Copied")
+        page.evaluate("""async () => {
+            const { redraw } = await import("/static/chatmemory/chat/markdown.js");
+            redraw(document.getElementById("answer"), "```\\na\\n```\\n\\nmore");
+        }""")
+        expect(page.locator("#answer")).to_contain_text("more")
+        assert button.text_content() == "Copied"
     expect(button).to_have_text("Copy")
 
 
@@ -280,8 +289,9 @@ def test_code_is_copied_with_the_keyboard(answers: Callable[..., Any], new_page:
     page.keyboard.press("Tab")
     button = answer.get_by_role("button", name="コピー")
     expect(button).to_be_focused()
-    button.press("Enter")
-    expect(button).to_have_text("コピーしました")
+    with time_stands_still(page):
+        button.press("Enter")
+        expect(button).to_have_text("コピーしました")
     assert page.evaluate("navigator.clipboard.readText()") == "let a;\n  b <c>"
     expect(button).to_have_text("コピー")
     expect(answer.get_by_role("group", name="コード")).to_be_visible()
@@ -303,8 +313,9 @@ def test_code_is_copied_where_browsers_offer_no_clipboard(answers: Callable[...,
     page = answers(permissions=["clipboard-read"])
     page.evaluate("delete Navigator.prototype.clipboard")
     answer = drawn(page, "```\nlet a;\n  b <c>\n```")
-    answer.get_by_role("button", name="Copy").click()
-    expect(answer.get_by_role("button", name="Copied")).to_be_visible()
+    with time_stands_still(page):
+        answer.get_by_role("button", name="Copy").click()
+        expect(answer.get_by_role("button", name="Copied")).to_be_visible()
     page.reload()
     assert page.evaluate("navigator.clipboard.readText()") == "let a;\n  b <c>"
 

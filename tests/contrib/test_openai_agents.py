@@ -391,6 +391,6 @@ def test_each_item_is_popped_by_one_of_several_processes() -> None:
         "CHATMEMORY_TEST_NAME": str(connection.settings_dict["NAME"]),
     }
     done = subprocess.run(
-        [sys.executable, "-c", _POP_ALL], env=environment, stdout=subprocess.PIPE, text=True, timeout=60, check=True
+        [sys.executable, "-c", _POP_ALL], env=environment, stdout=subprocess.PIPE, text=True, timeout=300, check=True
     )
     assert sorted(done.stdout.splitlines()) == sorted(map(json.dumps, items))

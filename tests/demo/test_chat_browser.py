@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from tests.demo.test_command import Demo
-from tests.support.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
+from tests.support.browser import (  # noqa: F401
+    Pages,
+    axe_violations,
+    browser_thread,
+    chromium,
+    expect,
+    new_page,
+    time_stands_still,
+)
 from tests.support.demo_browser import (  # noqa: F401
     PHONE,
     WIDE,
@@ -61,9 +69,10 @@ def test_a_newcomer_sees_the_model_forget(demo: Demo, site: str, new_page: Pages
     )
     expect(page.locator("[data-part='gauge-amount']")).to_have_text("8 of 8 messages")
 
-    suggestions.get_by_text("Where is order 1001?").click()
     leaving = page.locator("[data-part='retained'] .is-leaving", has_text="My name is Ann")
-    expect(leaving.locator(".chatmemory-why")).to_have_text("Forgotten: no room left")
+    with time_stands_still(page):
+        suggestions.get_by_text("Where is order 1001?").click()
+        expect(leaving.locator(".chatmemory-why")).to_have_text("Forgotten: no room left")
     leaving.wait_for(state="detached")
     answered(page, 6)
     expect(page.locator("[data-part='history'] .is-gone", has_text="My name is Ann")).to_contain_text("Forgotten")
@@ -94,8 +103,9 @@ def test_the_window_is_changed_live(open_chat: Callable[..., Any], new_page: Pag
     expect(page.locator("[data-part='limit-shown']")).to_have_text("4 messages")
     assert all(item["state"] == "retained" for item in history_of(page))
 
-    slide(page, 4)
-    expect(page.locator(".is-leaving")).to_contain_text("My name is Ann")
+    with time_stands_still(page):
+        slide(page, 4)
+        expect(page.locator(".is-leaving")).to_contain_text("My name is Ann")
     expect(page.locator("[data-part='gauge-amount']")).to_have_text("4 of 4 messages")
     expect(cards(page)).to_have_count(4)
     expect(page.locator("[data-part='history'] .is-gone")).to_contain_text("My name is Ann")
@@ -124,8 +134,8 @@ def test_history_scrolls_back_through_its_pages(site: str, cookies: Any, new_pag
     scroller = page.get_by_role("group", name="Messages", exact=True)
     assert scroller.evaluate("box => Math.abs(box.scrollHeight - box.scrollTop - box.clientHeight) < 2")
 
-    watched = entries.first
-    position = watched.get_attribute("data-position")
+    position = entries.first.get_attribute("data-position")
+    watched = page.locator(f"[data-part='history'] > li[data-position='{position}']")  # wherever it is by then
     scroller.evaluate("box => box.scrollTo(0, 150)")
     before = watched.bounding_box()["y"]
     expect(page.locator(f"[data-part='history'] > li:nth-child(31)[data-position='{position}']")).to_have_count(1)
@@ -168,8 +178,9 @@ def test_axe_finds_nothing(
     slide(page, 5, release=False)
     page.locator(".would-leave").first.wait_for()
     assert axe_violations(page) == []
-    slide(page, 5)
-    page.locator(".is-leaving").first.wait_for()
+    with time_stands_still(page):
+        slide(page, 5)
+        page.locator(".is-leaving").first.wait_for()
     assert axe_violations(page) == []
 
 
@@ -186,10 +197,10 @@ def test_a_strict_policy_is_never_violated(demo: Demo, site: str, new_page: Page
     page.get_by_role("button", name="Sign out").click()  # of a session of its own
     page.get_by_role("heading", name="Sign in").wait_for()
     assert new_page.problems == []
-    page.evaluate(
-        "document.body.insertAdjacentElement('beforeend', document.createElement('style')).textContent = 'b{}'"
-    )
-    page.wait_for_timeout(100)
+    with page.expect_console_message():
+        page.evaluate(
+            "document.body.insertAdjacentElement('beforeend', document.createElement('style')).textContent = 'b{}'"
+        )
     assert "Content Security Policy" in new_page.problems[0], "the policy is what the browser heeds"
 
 
@@ -291,9 +302,10 @@ def test_little_motion_for_those_who_want_little(open_chat: Callable[..., Any]) 
     page = open_chat(reduced_motion="reduce")
     say(page, "My name is Ann")
     say(page, "Remember the number 7")
-    slide(page, 4)
     leaving = page.locator(".is-leaving")
-    expect(leaving).to_contain_text("Forgotten: no room left")
-    assert leaving.evaluate("entry => getComputedStyle(entry).transitionDuration") == "0s"
-    assert page.evaluate("document.getAnimations().length") == 0
+    with time_stands_still(page):
+        slide(page, 4)
+        expect(leaving).to_contain_text("Forgotten: no room left")
+        assert leaving.evaluate("entry => getComputedStyle(entry).transitionDuration") == "0s"
+        assert page.evaluate("document.getAnimations().length") == 0
     expect(leaving).to_have_count(0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from playwright.sync_api import expect as playwright_expect
 from playwright.sync_api import sync_playwright
 
-__all__ = ["Pages", "axe_violations", "browser_thread", "chromium", "expect", "new_page"]
+__all__ = ["Pages", "axe_violations", "browser_thread", "chromium", "expect", "new_page", "time_stands_still"]
 
 _AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 _SECONDS = 60  # for what takes less than one: other tests may run beside these
@@ -96,6 +97,15 @@ class Pages:
             self.problems.append(f"{message.text} ({url})")
 
 
+@contextmanager
+def time_stands_still(page: Any) -> Iterator[None]:
+    """What is shown on a page for some seconds stays as long as the context lasts, however slow the machine is."""
+    page.clock.install()
+    page.clock.pause_at(page.evaluate("Date.now() + 1000"))
+    yield
+    page.clock.resume()
+
+
 def axe_violations(page: Any, **options: Any) -> list[str]:
     """What axe-core finds on a page, whose context has to have ``bypass_csp=True``."""
     page.add_script_tag(path=str(_AXE))
@@ -124,7 +134,9 @@ def chromium(browser_thread: ThreadPoolExecutor) -> Iterator[Remote]:
     playwright = Remote(browser_thread, manager).__enter__()
     playwright_expect.set_options(timeout=_SECONDS * 1000)
     browser = playwright.chromium.launch(
-        executable_path=path, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        executable_path=path,
+        args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+        timeout=_SECONDS * 1000,
     )
     yield browser
     browser.close()

@@ -71,10 +71,11 @@ def site(demo: Demo) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def cookies(demo: Demo, site: str, chromium: Any) -> Any:
     """What a browser keeps that has signed in."""
-    context = chromium.new_context()
-    sign_in(context.new_page(), demo, site)
-    state = context.storage_state()
-    context.close()
+    pages = Pages(chromium)
+    page = pages()
+    sign_in(page, demo, site)
+    state = page.context.storage_state()
+    pages.close()
     return state
 
 
