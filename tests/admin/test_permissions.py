@@ -455,6 +455,7 @@ class TestMessagesWithoutText:
                 html(admin_client, MESSAGES)
             return len(captured)
 
+        statements()  # a process reads the content types once
         before = statements()
         made.memory.add(*(UserMessage([ImageContent("https://example.org/a.png")]) for _ in range(5)))
         assert statements() == before
