@@ -33,7 +33,7 @@ def test_history_is_what_was_said(server: str, tmp_path: Path) -> None:
         "DJANGO_SETTINGS_MODULE": "tests.settings.turns",
         "CHATMEMORY_TEST_NAME": str(connection.settings_dict["NAME"]),
         "CHATMEMORY_TEST_SIGNALS": str(tmp_path),
-        "CHATMEMORY_TEST_TURN_TIMEOUT": "3",
+        "CHATMEMORY_TEST_TURN_TIMEOUT": "10",
     }
     signals = Signals(tmp_path)
     options = () if server == "uvicorn" else ("--threads=6",)
