@@ -501,6 +501,31 @@ class TestMemory:
             )
 
 
+# An import that halts when so many messages are there and more are about to come. It may be through before a busy
+# machine comes to kill it.
+HALTED = """
+import os, signal, sys
+from concurrent.futures import ThreadPoolExecutor
+import django
+django.setup()
+from django.core.management import call_command
+from django.db import connection
+from chatmemory.models import Message
+
+least, *arguments = sys.argv[1:]
+others = ThreadPoolExecutor(1)  # has a connection of its own, which sees what was committed
+
+def halt(execute, sql, params, many, context):
+    if sql.startswith("INSERT") and Message._meta.db_table in sql:
+        if others.submit(Message.objects.count).result() >= int(least):
+            os.kill(os.getpid(), signal.SIGSTOP)
+    return execute(sql, params, many, context)
+
+with connection.execute_wrapper(halt):
+    call_command("chatmemory_import", *arguments)
+"""
+
+
 @pytest.mark.django_db(transaction=True)
 class TestKilled:
     def test_and_begun_again_it_is_as_if_never_killed(self, tmp_path: Path) -> None:
@@ -509,13 +534,14 @@ class TestKilled:
             "DJANGO_SETTINGS_MODULE": "tests.settings.base",
             "CHATMEMORY_TEST_NAME": str(connection.settings_dict["NAME"]),
         }
-        command = [sys.executable, "-m", "django", "chatmemory_import", "--format", "langchain4j", str(file)]
         for least in (100, 600):  # once it is on its way, twice
+            command = [sys.executable, "-c", HALTED, str(least), "--format", "langchain4j", str(file)]
             with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
-                while Message.objects.count() < least:
-                    assert process.poll() is None
+                halted = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
                 process.send_signal(signal.SIGKILL)
-            assert Message.objects.count() < 1_500
+            assert halted is not None
+            assert halted.si_status == signal.SIGSTOP
+            assert least <= Message.objects.count() < 1_500
             assert list(verify()) == []
         assert "left out: 0" in run("--format", "langchain4j", str(file))
         assert [row.text for row in Conversation.objects.get().messages.history()] == [
