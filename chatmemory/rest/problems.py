@@ -95,15 +95,14 @@ class Problem(APIException):
     message = ""
     """The template of what is wrong, and what to do, unless the error is raised with another."""
 
-    def __init_subclass__(cls, *, status: int = 0, code: str = "", of: type[CodedError] | None = None) -> None:
+    def __init_subclass__(cls, *, status: int, code: str = "", of: type[CodedError] | None = None) -> None:
         """
         Args:
             status: the status of the response.
             code: the :attr:`code`, unless it is that of ``of``.
             of: the errors that become this problem wherever they are raised.
         """
-        if status:
-            cls.status_code, cls.code = status, of.code if of else code
+        cls.status_code, cls.code = status, of.code if of else code
         if of:
             _BY_ERROR[of] = cls
 
