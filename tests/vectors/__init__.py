@@ -1,4 +1,9 @@
-"""What the real LangChain4j did, recorded: the judge of the semantics."""
+"""What the real LangChain4j did, recorded: the judge of the semantics.
+
+LangChain4j has no low-water marks, whole turns, pins or cleared tool results: the scenarios of ``windows.json`` were
+thought up by hand, and their outcomes computed by ``tests/support/naive_window.py``, which is itself judged by the
+recordings.
+"""
 
 from __future__ import annotations
 
