@@ -7,13 +7,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
-from anthropic.types import TextBlockParam
-from anthropic.types.beta import BetaMessageParam
-from google.genai.types import Content
-from openai.types.chat import ChatCompletionMessageParam
-from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 
 __all__ = [
@@ -25,10 +21,36 @@ __all__ = [
     "assert_thinking_is_bound",
 ]
 
-_OPENAI = TypeAdapter(list[ChatCompletionMessageParam])
-_RESPONSES = TypeAdapter(list[ResponseInputItemParam])
-_ANTHROPIC = TypeAdapter(list[BetaMessageParam])
-_SYSTEM = TypeAdapter(str | list[TextBlockParam])
+
+# Imported when they are used: the SDKs have thousands of modules, which no process needs that runs other tests.
+
+
+@cache
+def _openai() -> TypeAdapter[Any]:
+    from openai.types.chat import ChatCompletionMessageParam
+
+    return TypeAdapter(list[ChatCompletionMessageParam])
+
+
+@cache
+def _responses() -> TypeAdapter[Any]:
+    from openai.types.responses import ResponseInputItemParam
+
+    return TypeAdapter(list[ResponseInputItemParam])
+
+
+@cache
+def _anthropic() -> TypeAdapter[Any]:
+    from anthropic.types.beta import BetaMessageParam
+
+    return TypeAdapter(list[BetaMessageParam])
+
+
+@cache
+def _anthropic_system() -> TypeAdapter[Any]:
+    from anthropic.types import TextBlockParam
+
+    return TypeAdapter(str | list[TextBlockParam])
 
 
 def _validate(adapter: TypeAdapter[Any], data: Any) -> None:
@@ -47,7 +69,7 @@ def _validate(adapter: TypeAdapter[Any], data: Any) -> None:
 
 def assert_openai_accepts(messages: list[dict[str, Any]]) -> None:
     """Chat completions: each message with tool calls is followed by one tool message for each of them, no others."""
-    _validate(_OPENAI, messages)
+    _validate(_openai(), messages)
     open_calls: set[str] = set()
     for message in messages:
         if message["role"] == "tool":
@@ -93,7 +115,7 @@ _FROM_OPENAI = ("web_search_call", "file_search_call", "code_interpreter_call", 
 
 def assert_responses_accept(items: list[dict[str, Any]]) -> None:
     """Responses: calls answered before anything else is said, and reasoning encrypted and before what it led to."""
-    _validate(_RESPONSES, items)
+    _validate(_responses(), items)
     ids = [item["id"] for item in items if "id" in item]
     assert all(ids)
     assert len({*ids}) == len(ids), "an item is sent twice"
@@ -151,9 +173,9 @@ def _assert_responses_take(content: str | list[dict[str, Any]]) -> None:
 def assert_anthropic_accepts(request: dict[str, Any]) -> None:
     """Messages: turns by turns from the user's on, no blank text, calls answered at the start of the next turn."""
     assert request.keys() in ({"messages"}, {"system", "messages"})
-    _validate(_ANTHROPIC, request["messages"])
+    _validate(_anthropic(), request["messages"])
     if "system" in request:
-        _validate(_SYSTEM, request["system"])
+        _validate(_anthropic_system(), request["system"])
         _assert_texts_are_not_blank(_blocks(request["system"]))
     turns = request["messages"]
     assert turns
@@ -278,6 +300,8 @@ def _signature(said: list[tuple[str, dict[str, Any]]]) -> str:
 
 def assert_gemini_accepts(request: dict[str, Any]) -> None:
     """Contents: turns by turns from the user's on, calls answered by a turn of as many responses, no empty parts."""
+    from google.genai.types import Content
+
     assert request.keys() in ({"contents"}, {"system_instruction", "contents"})
     json.dumps(request, allow_nan=False, ensure_ascii=False).encode()
     if "system_instruction" in request:
