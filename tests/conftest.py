@@ -23,6 +23,7 @@ from tests.support.cutting import cut_all_others, wait_until_alone
 from tests.support.factories import UserFactory
 from tests.support.kept_names import NAMES_ARE_KEPT, reason_to_leave_out
 from tests.support.partitions import partition_messages
+from tests.support.suites import LEFT_OUT, SUITES, reason_to_leave_out_of
 
 # A machine that is shared may be slow at any moment, and that says nothing of a strategy or of what is tested.
 settings.register_profile(
@@ -53,37 +54,28 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return 0 if processors == 1 else min(processors, MOST_PROCESSES)
 
 
-# Elsewhere each test runs on every database.
-FOLDERS_WITH_FILES_THAT_ASK_NO_DATABASE = ("assistant", "benchmarks", "core", "demo", "formats")
-# What the windows do in memory is what is asked of them in the database: they are judged beside each other.
-ON_EVERY_DATABASE = ("core/test_memory.py",)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--suite", choices=SUITES, help="leave out what tests/support/suites.py names for this suite")
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m is heeded
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    if suite := config.option.suite:
+        left_out = ", ".join(sorted(LEFT_OUT[suite])) or "nothing"
+        return [f"suite {suite}: leaves out the files that ask no database, and {left_out}"]
+    return []
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file that the suite leaves out."""
+    suite = config.option.suite
+    return True if suite and reason_to_leave_out_of(suite, collection_path) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of files that ask no database, and skip those that have no meaning on the database at hand.
-
-    pytest-django lets no test have a database that does not say so.
-    """
-    tests = Path(__file__).parent
+    """Skip the tests that have no meaning on the database at hand."""
     for item in items:
         if reason := reason_to_leave_out(item.nodeid.partition("[")[0]):
             item.add_marker(pytest.mark.skip(reason=reason))
-    files: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.path, []).append(item)
-    for path, there in files.items():
-        file = path.relative_to(tests).as_posix()
-        if not file.startswith(FOLDERS_WITH_FILES_THAT_ASK_NO_DATABASE) or file in ON_EVERY_DATABASE:
-            continue
-        if not any(asks_a_database(item) for item in there):
-            for item in there:
-                item.add_marker(pytest.mark.no_database)
-
-
-def asks_a_database(item: pytest.Item) -> bool:
-    named = {"db", "transactional_db", "django_db_setup"} & set(getattr(item, "fixturenames", ()))
-    return bool(named) or item.get_closest_marker("django_db") is not None
 
 
 def pytest_collection_finish() -> None:
