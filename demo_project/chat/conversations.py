@@ -19,7 +19,7 @@ _LIMIT = 8
 
 _INSTRUCTIONS = (
     "Answer briefly, and only from these messages. They are all that you remember: what they do not say, you do not "
-    "know, or no longer. Use the tools for arithmetic and orders."
+    "know, or no longer. Use the tool for orders."
 )
 
 

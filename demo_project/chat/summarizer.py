@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from chatmemory import AiMessage, ChatMessage, TextContent, ToolExecutionResultMessage, UserMessage
 
-__all__ = ["is_summary", "quotes", "summarize"]
+__all__ = ["is_summary", "quotes", "summarize", "text_of"]
 
 _SAYS_WHAT_IT_IS = "Made by a small program, not by a model: the beginnings of what the user said."
 _COUNTS = re.compile(r"Of the user: (\d+)\. Answers: (\d+)\. Results of tools: (\d+)\.")
@@ -22,14 +22,14 @@ def summarize(messages: Sequence[ChatMessage], previous: str | None) -> str:
 
     It has at most a third of the characters that it stands for, so that it always saves room.
     """
-    said = [text for message in messages if isinstance(message, UserMessage) and (text := _text(message))]
+    said = [text for message in messages if isinstance(message, UserMessage) and (text := text_of(message))]
     counts = _counts(messages) + _counted(previous or "")
     head = (
         f"{_SAYS_WHAT_IT_IS}\n"
         f"Of the user: {counts[UserMessage]}. Answers: {counts[AiMessage]}. "
         f"Results of tools: {counts[ToolExecutionResultMessage]}."
     )
-    room = (sum(len(_text(message)) for message in messages) + len(previous or "")) // 3 - len(head)
+    room = (sum(len(text_of(message)) for message in messages) + len(previous or "")) // 3 - len(head)
     chosen: list[str] = []
     # The latest first: they are what the user may still refer to.
     for quote in reversed([*quotes(previous or ""), *map(_beginning, said)]):
@@ -46,7 +46,7 @@ def is_summary(message: ChatMessage) -> bool:
 
 
 def quotes(summary: str) -> list[str]:
-    """Return what a summary of :func:`summarize` repeats of the user's words."""
+    """Return what a summary of :func:`summarize`, or an answer of the bot's, repeats of the user's words."""
     return _QUOTE.findall(summary)
 
 
@@ -71,7 +71,8 @@ def _counted(summary: str) -> Counter[type[ChatMessage]]:
     return Counter(dict(zip(kinds, map(int, found.groups()), strict=True))) if found else Counter()
 
 
-def _text(message: ChatMessage) -> str:
+def text_of(message: ChatMessage) -> str:
+    """Return the texts of a message that was said, line by line."""
     if isinstance(message, (UserMessage, ToolExecutionResultMessage)):
         return "\n".join(content.text for content in message.contents if isinstance(content, TextContent))
     return message.text or "" if isinstance(message, AiMessage) else ""

@@ -1,13 +1,12 @@
-"""The two tools that the demo's models may call, both local."""
+"""The tool that the demo's models may call."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from chatmemory.assistant import ToolError
-from demo_project.chat.arithmetic import ArithmeticProblem, calculate
 
-__all__ = ["TOOLS", "calculator", "look_up_order"]
+__all__ = ["TOOLS", "look_up_order"]
 
 _ORDERS = {
     "1001": "a blue teapot, on its way, arrives on Friday",
@@ -15,14 +14,6 @@ _ORDERS = {
     "1003": "a bread knife, delivered on Monday",
     "1004": "a garden chair, cancelled and refunded",
 }
-
-
-def calculator(expression: Annotated[str, "For example 12*(3+4)."]) -> str:
-    """Work out arithmetic."""
-    try:
-        return f"{expression.strip()} = {calculate(expression)}"
-    except ArithmeticProblem as problem:
-        raise ToolError(f"{expression.strip()[:100]} cannot be calculated: {problem}.") from problem
 
 
 # Models often pass an order's number as a number.
@@ -34,4 +25,4 @@ def look_up_order(number: Annotated[str | int, "The order's number, for example 
     return f"Order {number}: {found}."
 
 
-TOOLS = [calculator, look_up_order]
+TOOLS = [look_up_order]

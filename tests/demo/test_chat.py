@@ -106,25 +106,27 @@ class TestAssistant:
         assert change["memory"]["messages"] == 3
 
     def test_tools_are_called_in_parallel_through_messages(self, api: Client, conversation: Conversation) -> None:
-        events = events_of(api, conversation, "Calculate 3*4 and look up order 1002")
+        events = events_of(api, conversation, "Look up orders 1002 and 1003")
         assert kinds(events) == ["change", "change", "change", "delta", "change", "done"]
         assert types(conversation)[2:] == ["AI", "TOOL_EXECUTION_RESULT", "TOOL_EXECUTION_RESULT", "AI"]
         call, *results, answer = history(conversation)[2:]
         assert isinstance(call, AiMessage)
         assert isinstance(answer, AiMessage)
         assert [request.id for request in call.tool_execution_requests] == [result.id for result in results]  # type: ignore[attr-defined]
-        assert answer.text == "3*4 = 12. Order 1002: two mugs, being packed, leave tomorrow."
+        assert answer.text == (
+            "Order 1002: two mugs, being packed, leave tomorrow. Order 1003: a bread knife, delivered on Monday."
+        )
 
     def test_what_left_the_memory_is_forgotten(self, api: Client, conversation: Conversation) -> None:
-        said = ["My name is Ann", "What is my name?", "What is 1+1?", "What is 2+2?", "What is my name?"]
+        said = ["My name is Ann", "What is my name?", "Hello", "Hello", "Hello", "Hello", "What is my name?"]
         answers = [events_of(api, conversation, text)[-2]["added"][0]["text"] for text in said]
-        assert answers[1] == "Your name is Ann."
+        assert answers[1] == "You said:\n“My name is Ann”"
         assert "forgotten" in answers[-1]
         assert "Ann" not in answers[-1]
 
     def test_it_goes_on_after_a_call_whose_result_is_missing(self, api: Client, conversation: Conversation) -> None:
-        request = ToolExecutionRequest(id="1", name="calculator", arguments='{"expression": "6*7"}')
-        conversation.memory.add(UserMessage("6*7"), AiMessage(tool_execution_requests=[request]))
+        request = ToolExecutionRequest(id="1", name="look_up_order", arguments='{"number": "1001"}')
+        conversation.memory.add(UserMessage("Where is order 1001?"), AiMessage(tool_execution_requests=[request]))
         assert kinds(events_of(api, conversation))[-3:] == ["delta", "change", "done"]
         assert types(conversation)[1:] == ["USER", "AI", "TOOL_EXECUTION_RESULT", "AI"]
 
@@ -138,7 +140,7 @@ class TestAssistant:
         self, api: Client, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         conversation.memory.set_window(limit=100)
-        request = ToolExecutionRequest(id="1", name="calculator", arguments='{"expression": "1+1"}')
+        request = ToolExecutionRequest(id="1", name="look_up_order", arguments='{"number": "1001"}')
         model = ScriptedModel(*[AiMessage(tool_execution_requests=[request])] * 9)
         monkeypatch.setattr(assistant_module, "chosen_speaker", lambda: model)
         assert kinds(events_of(api, conversation, "Hello"))[-1] == "error"

@@ -61,11 +61,11 @@ def test_a_newcomer_sees_the_model_forget(demo: Demo, site: str, new_page: Pages
     expect(page.locator("[data-part='gauge-share']")).to_have_text("37 percent full")
     expect(page.locator("[data-part='gauge-bar'] rect")).to_have_count(3)
 
-    suggestions.get_by_text("Calculate 3*4").click()
+    suggestions.get_by_text("Look up orders 1002 and 1003").click()
     answered(page, 4)
-    expect(bubbles(page).last).to_contain_text("3*4 = 12. Order 1002")
+    expect(bubbles(page).last).to_contain_text("Order 1002: two mugs, being packed, leave tomorrow. Order 1003")
     expect(page.locator("[data-part='retained'] .chatmemory-call")).to_have_text(
-        ["calls calculator(3*4)", "calls look_up_order(1002)"]
+        ["calls look_up_order(1002)", "calls look_up_order(1003)"]
     )
     expect(page.locator("[data-part='gauge-amount']")).to_have_text("8 of 8 messages")
 
@@ -81,7 +81,7 @@ def test_a_newcomer_sees_the_model_forget(demo: Demo, site: str, new_page: Pages
     suggestions.get_by_text("What is my name?").click()
     answered(page, 8)
     expect(bubbles(page).last).to_contain_text(
-        "Nothing in my memory tells me your name. If you told me, I have forgotten it"
+        "Nothing in my memory tells me that. If you told me, I have forgotten it."
     )
     expect(page.locator("#conversation option").first).to_have_text("My name is Ann")
     page.reload()
@@ -165,7 +165,7 @@ def test_axe_finds_nothing(
 
     page = open_chat(reduced_motion="reduce", **look)
     assert axe_violations(page) == []
-    for text in ["My name is Ann", "Calculate 3*4 and look up order 77", "Where is order 1001?", "שלום"]:
+    for text in ["My name is Ann", "Look up orders 1001 and 77", "Where is order 1001?", "שלום"]:
         say(page, text)
     page.route("**/turns/", lambda route: route.abort())
     page.get_by_label("Message", exact=True).fill("What is my name?")
@@ -190,7 +190,7 @@ def test_a_strict_policy_is_never_violated(demo: Demo, site: str, new_page: Page
     policy = page.request.get(page.url).headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    for text in ["My name is Ann", "Calculate 3*4 and look up order 1002", "Where is order 1001?"]:
+    for text in ["My name is Ann", "Look up orders 1002 and 1003", "Where is order 1001?"]:
         say(page, text)
     slide(page, 5)
     expect(page.locator("[data-part='gauge-amount']")).to_contain_text("of 5 messages")
@@ -249,7 +249,7 @@ def test_keyboard_only(demo: Demo, site: str, new_page: Pages) -> None:
     expect(page.locator("[data-part='suggestions'] button:visible").last).to_be_focused()
     page.keyboard.press("Enter")
     answered(page, 4)
-    expect(bubbles(page).last).to_contain_text("Your name is Ann.")
+    expect(bubbles(page).last).to_contain_text("“My name is Ann")
     assert new_page.problems == []
 
 
@@ -266,7 +266,7 @@ def test_a_phone_has_two_tabs(open_chat: Callable[..., Any], new_page: Pages) ->
                 assert box["x"] >= 0, control
                 assert box["x"] + box["width"] <= PHONE["width"], control
 
-    for text in ["My name is Ann", "Calculate 3*4 and look up order 1002", "w" * 300]:
+    for text in ["My name is Ann", "Look up orders 1002 and 1003", "w" * 300]:
         say(page, text)
     fits()
     expect(page.locator("[data-part='memory-panel']")).to_be_hidden()
@@ -288,7 +288,7 @@ def test_what_is_said_stays_text(open_chat: Callable[..., Any], new_page: Pages)
     hostile = "My name is <img src=x onerror=alert(1)><script>alert(2)</script>"
     say(page, hostile)
     say(page, "What is my name?")
-    expect(bubbles(page).last).to_contain_text("Your name is <img src=x onerror=alert(1)>")
+    expect(bubbles(page).last).to_contain_text("“My name is <img src=x onerror=alert(1)>")
     say(page, "שמי דוד")
     assert bubbles(page).nth(4).evaluate("bubble => getComputedStyle(bubble).direction") == "rtl"
     assert page.locator("main img, select img, [data-part='panels'] script").count() == 0

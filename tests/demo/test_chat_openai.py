@@ -41,7 +41,7 @@ class TestOpenAi:
     @pytest.fixture(autouse=True)
     def _asked(self, conversation: Conversation) -> Iterator[None]:
         """Somebody waits for an answer, and whatever fails, what they said stays as it is."""
-        conversation.memory.add(UserMessage("What is 3*4, and where is order 1002?"))
+        conversation.memory.add(UserMessage("Where are orders 1001 and 1002?"))
         said = history(conversation)
         yield
         assert history(conversation)[: len(said)] == said
@@ -65,10 +65,10 @@ class TestOpenAi:
         [request] = model_server.requests
         assert (request["path"], request["key"]) == ("/v1/chat/completions", "Bearer secret")
         assert (request["model"], request["stream"]) == ("tiny", True)
-        assert [tool["function"]["name"] for tool in request["tools"]] == ["calculator", "look_up_order"]
+        assert [tool["function"]["name"] for tool in request["tools"]] == ["look_up_order"]
         assert request["messages"] == [
             {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": "What is 3*4, and where is order 1002?"},
+            {"role": "user", "content": "Where are orders 1001 and 1002?"},
         ]
 
     def test_it_calls_tools_in_parallel(
@@ -78,17 +78,17 @@ class TestOpenAi:
         model_server: ModelServer,
     ) -> None:
         model_server.stream(
-            calls(("a", "calculator", '{"expression": "3*4"}'), ("b", "look_up_order", '{"number": 1002}'))
+            calls(("a", "look_up_order", '{"number": "1001"}'), ("b", "look_up_order", '{"number": 1002}'))
         )
         model_server.stream(says("12, and it is being packed."))
         assert kinds(events_of(api, conversation)) == ["change", "change", "delta", "change", "done"]
         sent = model_server.requests[1]["messages"][2:]
         assert [(call["id"], call["function"]["arguments"]) for call in sent[0]["tool_calls"]] == [
-            ("a", '{"expression": "3*4"}'),
+            ("a", '{"number": "1001"}'),
             ("b", '{"number": 1002}'),
         ]
         assert [(message["role"], message["tool_call_id"], message["content"]) for message in sent[1:]] == [
-            ("tool", "a", "3*4 = 12"),
+            ("tool", "a", "Order 1001: a blue teapot, on its way, arrives on Friday."),
             ("tool", "b", "Order 1002: two mugs, being packed, leave tomorrow."),
         ]
 
@@ -176,7 +176,7 @@ class TestOpenAi:
     def test_calls_that_are_cut_off_are_not_run(
         self, conversation: Conversation, model_server: ModelServer, failure: Callable[[], str]
     ) -> None:
-        model_server.stream([*calls(("a", "calculator", '{"expression": "3*'))[:-1], *says(finish="length")])
+        model_server.stream([*calls(("a", "look_up_order", '{"number": "10'))[:-1], *says(finish="length")])
         assert "were cut off: the model's limit was reached" in failure()
         assert types(conversation) == ["SYSTEM", "USER"]
 
@@ -194,7 +194,7 @@ class TestOpenAi:
         conversation: Conversation,
         model_server: ModelServer,
     ) -> None:
-        model_server.stream(calls(("a", "calculator", '{"expression": "3*4"}')))
+        model_server.stream(calls(("a", "look_up_order", '{"number": "1001"}')))
         model_server.fail(500, "boom")
         assert kinds(events_of(api, conversation)) == ["change", "change", "error"]
         model_server.stream(says("12"))
@@ -207,7 +207,7 @@ class TestOpenAi:
         conversation: Conversation,
         model_server: ModelServer,
     ) -> None:
-        conversation.memory.set([ToolExecutionResultMessage("gone", "calculator", "12"), UserMessage("And now?")])
+        conversation.memory.set([ToolExecutionResultMessage("gone", "look_up_order", "12"), UserMessage("And now?")])
         conversation.memory.add(UserMessage("Well?"))
         model_server.stream(says("Hello"))
         assert kinds(events_of(api, conversation)) == ["delta", "change", "done"]
@@ -220,7 +220,7 @@ class TestOpenAi:
         model_server: ModelServer,
     ) -> None:
         conversation.memory.set_window(limit=2)
-        requests = [(id, "calculator", '{"expression": "3*4"}') for id in "ab"]
+        requests = [(id, "look_up_order", '{"number": "1001"}') for id in "ab"]
         model_server.stream(calls(*requests))
         error = events_of(api, conversation)[-1]
         assert "too small for a tool call and its results" in error["detail"]

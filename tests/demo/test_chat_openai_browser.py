@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -82,19 +83,22 @@ class TestModelServer:
         assert new_page.problems == []
 
     def test_it_calls_tools(self, page: Any, server: ModelServer) -> None:
-        server.stream(calls(("a", "calculator", '{"expression": "3*4"}'), ("b", "look_up_order", '{"number": "1001"}')))
-        server.stream(says("12, and on its way."))
-        say(page, "3*4, and where is order 1001?")
+        server.stream(calls(("a", "look_up_order", '{"number": "1001"}'), ("b", "look_up_order", '{"number": "77"}')))
+        server.stream(says("One is on its way."))
+        say(page, "Where are orders 1001 and 77?")
         expect(page.locator("[data-part='history'] .chatmemory-tool")).to_have_text(
-            ["calculator 3*4 = 12", "look_up_order Order 1001: a blue teapot, on its way, arrives on Friday."]
+            [
+                "look_up_order Order 1001: a blue teapot, on its way, arrives on Friday.",
+                re.compile("^look_up_order Failed There is no order 77"),
+            ]
         )
 
     def test_a_failure_is_shown_and_trying_again_duplicates_nothing(self, page: Any, server: ModelServer) -> None:
-        server.stream(calls(("a", "calculator", '{"expression": "3*4"}')))
+        server.stream(calls(("a", "look_up_order", '{"number": "1001"}')))
         server.fail(500, "out of memory")
         server.break_off(says("Twel", finish=None))
         server.stream(says("Twelve."))
-        page.get_by_label("Message", exact=True).fill("What is 3*4?")
+        page.get_by_label("Message", exact=True).fill("Where is order 1001?")
         page.get_by_role("button", name="Send").click()
         alert = page.get_by_role("alert")
         expect(alert).to_contain_text("out of memory")

@@ -59,7 +59,7 @@ def test_the_bot_knows_what_a_summary_repeats() -> None:
         UserMessage(f"<summary>\n{summarize(talk('My name is Ann', LONG), None)}\n</summary>"),
         UserMessage("What is my name?"),
     ]
-    assert answer(memory).text == "Your name is Ann."
+    assert answer(memory).text == "You said:\n“My name is Ann”"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -91,7 +91,7 @@ class TestAfterAnAnswer:
         assert summary.is_retained
         assert set(conversation.messages.evicted().values_list("eviction_reason", flat=True)) == {"summarized"}
         conversation.memory.add(UserMessage("What is my name?"))
-        assert answer(conversation.memory.messages()).text == "Your name is Ann."
+        assert answer(conversation.memory.messages()).text == "You said:\n“My name is Ann”"
 
     def test_none_is_made_where_none_is_due(
         self, conversation: Conversation, take_turn: Callable[[Conversation], AiMessage]
@@ -105,7 +105,7 @@ class TestAfterAnAnswer:
     ) -> None:
         settings.CHATMEMORY = {
             **settings.CHATMEMORY,
-            "SUMMARIZER": "demo_project.chat.arithmetic.calculate",  # takes no messages
+            "SUMMARIZER": "demo_project.chat.tools.look_up_order",  # takes no messages
         }
         assert take_turn(conversation).text
         conversation.refresh_from_db()
