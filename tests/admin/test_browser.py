@@ -88,10 +88,9 @@ def addresses(conversation: Conversation) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
-def test_every_page_is_accessible(signed_in: Any, conversation: Conversation, scheme: str, viewport: Any) -> None:
-    page = signed_in(color_scheme=scheme, viewport=viewport, bypass_csp=True)
+def test_every_page_is_accessible(signed_in: Any, conversation: Conversation, viewport: Any) -> None:
+    page = signed_in(viewport=viewport, bypass_csp=True)
     found = {}
     for address in addresses(conversation):
         page.goto(address)

@@ -200,20 +200,24 @@ class TestMenus:
         expect(link).to_be_visible()
         return link
 
+    @pytest.mark.own_script
     def test_escape_closes_them_and_the_focus_is_where_they_opened(self, page: Any, export: Any) -> None:
         export.focus()
         page.keyboard.press("Escape")
         expect(export).to_be_hidden()
         assert page.evaluate("document.activeElement.innerText") == "Export"
 
+    @pytest.mark.own_script
     def test_a_click_elsewhere_closes_them(self, page: Any, export: Any) -> None:
         page.locator("#content h1").click()
         expect(export).to_be_hidden()
 
+    @pytest.mark.own_script
     def test_a_click_inside_does_not(self, page: Any, export: Any) -> None:
         page.locator(".chatmemory-tools details ul").click(position={"x": 2, "y": 2})
         expect(export).to_be_visible()
 
+    @pytest.mark.own_script
     def test_they_close_when_the_focus_leaves_them(self, page: Any, export: Any) -> None:
         page.locator(".chatmemory-tools details a").last.focus()
         page.keyboard.press("Tab")
@@ -258,6 +262,7 @@ class TestDashboard:
         """What the chart of tokens says of one day."""
         return page.locator(".chatmemory-chart [data-chatmemory-value]").last
 
+    @pytest.mark.own_script
     def test_a_bar_tells_its_number_when_it_is_pointed_at(self, page: Any, value: Any) -> None:
         expect(value).to_have_text("peak 15")
         page.locator(".chatmemory-chart").last.locator(".chatmemory-column").nth(-2).hover()
@@ -265,6 +270,7 @@ class TestDashboard:
         page.locator("#content h1").hover()
         expect(value).to_have_text("peak 15")
 
+    @pytest.mark.own_script
     def test_bars_are_one_stop_of_the_keyboard_and_arrows_move_in_them(self, page: Any, value: Any) -> None:
         page.locator(".chatmemory-periods a").last.focus()
         page.keyboard.press("Tab")
@@ -280,6 +286,7 @@ class TestDashboard:
         assert page.evaluate("document.activeElement.innerText") == "As a table"
         expect(value).to_have_text("peak 15")
 
+    @pytest.mark.own_script
     def test_a_chart_does_not_tell_the_number_of_another(self, page: Any, value: Any) -> None:
         page.locator(".chatmemory-chart").first.locator("a.chatmemory-column").last.focus()
         page.locator(".chatmemory-chart").last.locator(".chatmemory-column").nth(-2).hover()
@@ -287,6 +294,7 @@ class TestDashboard:
         page.locator("#content h1").hover()
         expect(value).to_have_text("peak 15")
 
+    @pytest.mark.own_script
     def test_a_bar_leads_to_its_messages(self, page: Any, value: Any) -> None:
         page.locator("a.chatmemory-column").last.focus()
         page.keyboard.press("ArrowLeft")

@@ -21,12 +21,11 @@ def addresses(conversation: Conversation) -> list[str]:
     return [f"{base}?answer={answer}&against=0", f"{base}?answer=1&against=x", f"{base}?version=0", base]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
 def test_every_state_is_accessible_and_as_wide_as_the_screen(
-    signed_in: Any, conversation: Conversation, new_page: Pages, scheme: str, viewport: Any
+    signed_in: Any, conversation: Conversation, new_page: Pages, viewport: Any
 ) -> None:
-    page = signed_in(color_scheme=scheme, viewport=viewport, bypass_csp=True)
+    page = signed_in(viewport=viewport, bypass_csp=True)
     found = {}
     for address in addresses(conversation):
         page.goto(address)

@@ -47,15 +47,16 @@ def unfold(page: Any) -> None:
 
 
 class TestMarkdown:
+    @pytest.mark.own_script
     def test_is_drawn_while_the_button_is_pressed(self, signed_in: Any, conversation: Conversation) -> None:  # noqa: F811
         page = signed_in(viewport=WIDE)
         page.goto(history(conversation))
         answer = page.locator("#message-4 ~ .chatmemory-text")
         expect(answer).to_have_text(MARKDOWN.strip(), use_inner_text=True)
         button = page.get_by_role("button", name="Markdown")
-        assert button.get_attribute("aria-pressed") == "false"
+        expect(button).to_have_attribute("aria-pressed", "false")
         button.click()
-        assert button.get_attribute("aria-pressed") == "true"
+        expect(button).to_have_attribute("aria-pressed", "true")
         expect(answer.locator("strong")).to_have_text("good")
         expect(answer.locator("li")).to_have_count(2)
         expect(answer.locator("pre code")).to_have_text("print('tea')")
@@ -65,6 +66,7 @@ class TestMarkdown:
         expect(answer).to_have_text(MARKDOWN.strip(), use_inner_text=True)
         expect(answer.locator("strong")).to_have_count(0)
 
+    @pytest.mark.own_script
     def test_is_remembered(self, signed_in: Any, conversation: Conversation) -> None:  # noqa: F811
         page = signed_in(viewport=WIDE)
         page.goto(history(conversation))
@@ -76,6 +78,7 @@ class TestMarkdown:
         expect(page.get_by_role("button", name="Markdown")).to_have_attribute("aria-pressed", "false")
         expect(page.locator("#message-4 ~ .chatmemory-text strong")).to_have_count(0)
 
+    @pytest.mark.own_script
     def test_the_keyboard_presses_it(self, signed_in: Any, conversation: Conversation) -> None:  # noqa: F811
         page = signed_in(viewport=WIDE)
         page.goto(history(conversation))
@@ -84,6 +87,7 @@ class TestMarkdown:
         page.keyboard.press("Space")
         expect(button).to_have_attribute("aria-pressed", "true")
 
+    @pytest.mark.own_script
     def test_arguments_stay_as_they_are(self, signed_in: Any, conversation: Conversation) -> None:  # noqa: F811
         page = signed_in(viewport=WIDE)
         page.goto(history(conversation) + "#message-1")
@@ -92,6 +96,7 @@ class TestMarkdown:
         page.get_by_text("Arguments as JSON").click()
         expect(page.locator(".chatmemory-json")).to_contain_text('"query": "**tea**"')
 
+    @pytest.mark.own_script
     def test_nothing_runs_and_nothing_is_fetched(
         self,
         signed_in: Any,  # noqa: F811
@@ -111,6 +116,7 @@ class TestMarkdown:
         assert new_page.problems == []
         assert [url for url in asked if not url.startswith((live_server.url, "data:"))] == []
 
+    @pytest.mark.own_script
     def test_without_scripts_there_is_no_button(self, signed_in: Any, conversation: Conversation) -> None:  # noqa: F811
         page = signed_in(viewport=WIDE, java_script_enabled=False)
         page.goto(history(conversation))
@@ -118,16 +124,14 @@ class TestMarkdown:
         expect(page.get_by_role("button", name="Markdown")).to_have_count(0)
         expect(page.locator(".chatmemory-look")).to_be_hidden()
 
-    @pytest.mark.parametrize("scheme", ["light", "dark"])
     @pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
     def test_is_accessible_with_every_row_open(
         self,
         signed_in: Any,  # noqa: F811
         conversation: Conversation,
-        scheme: str,
         viewport: Any,
     ) -> None:
-        page = signed_in(color_scheme=scheme, viewport=viewport, bypass_csp=True)
+        page = signed_in(viewport=viewport, bypass_csp=True)
         page.goto(history(conversation))
         page.get_by_role("button", name="Markdown").click()
         page.evaluate("() => document.querySelectorAll('ol details').forEach((each) => { each.open = true; })")

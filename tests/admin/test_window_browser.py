@@ -40,12 +40,11 @@ def address(made: Conversation, query: str = "") -> str:
     return f"/admin/chatmemory/conversation/{made.pk}/window/{query}"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
 def test_is_accessible_and_no_wider_than_the_screen(
-    signed_in: Any, agent: Conversation, scheme: str, viewport: Any, new_page: Pages
+    signed_in: Any, agent: Conversation, viewport: Any, new_page: Pages
 ) -> None:
-    page = signed_in(color_scheme=scheme, viewport=viewport, bypass_csp=True)
+    page = signed_in(viewport=viewport, bypass_csp=True)
     found = {}
     for query in ("", THREE, "?1-window=messages&1-limit=0&1-low_water=0", "?1-window=messages&1-limit=30"):
         page.goto(address(agent, query))

@@ -138,14 +138,12 @@ def test_code_is_copied_while_the_answer_grows(
 
 
 @pytest.mark.parametrize("width", [360, 1200])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_and_nothing_scrolls_sideways(
     project_site: str,  # noqa: F811
     new_page: Pages,  # noqa: F811
-    scheme: str,
     width: int,
 ) -> None:
-    look = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "reduced_motion": "reduce"}
+    look = {"viewport": {"width": width, "height": 800}, "reduced_motion": "reduce"}
     page = signed_in(new_page(bypass_csp=True, **look), project_site)
     start(page)
     say(page, "x" * 200, "You said: xxx")

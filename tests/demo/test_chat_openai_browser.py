@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.demo.test_command import Demo
-from tests.support.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
+from tests.support.browser import Pages, browser_thread, chromium, expect, new_page, no_double_click  # noqa: F401
 from tests.support.demo_browser import (  # noqa: F401
     MODELS,
     answered,
@@ -124,7 +124,7 @@ class TestModelServer:
         page.get_by_label("Message", exact=True).fill("Tell me a story")
         page.get_by_label("Message", exact=True).press("Enter")
         expect(page.locator("[data-part='answering']")).to_contain_text("Once")
-        page.wait_for_timeout(500)  # sooner it would be a double click on Send
+        no_double_click(page)
         page.get_by_role("button", name="Stop").click()
         expect(page.locator("[data-part='message']")).to_be_focused()
         expect(page.locator("[data-part='notice']")).to_contain_text("Stopped")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.demo.test_command import Demo
-from tests.support.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
+from tests.support.browser import Pages, browser_thread, chromium, expect, new_page, time_stands_still  # noqa: F401
 from tests.support.demo_browser import (  # noqa: F401
     PHONE,
     answered,
@@ -233,17 +233,16 @@ def test_messages_leave_one_batch_after_the_other(open_chat: Callable[..., Any])
     say(page, "My name is Ann")
     say(page, "Remember the number 7")
     say(page, "Hello")
-    page.clock.install()
-    page.clock.pause_at(page.evaluate("Date.now() + 1000"))
-    slide(page, 6)
-    expect(page.locator(".is-leaving")).to_contain_text("My name is Ann")
-    slide(page, 4)
-    expect(page.locator("[data-part='gauge-amount']")).to_have_text("4 of 4 messages")
-    expect(page.locator(".is-leaving")).to_have_count(1)
-    page.clock.run_for(1700)
-    expect(page.locator(".is-leaving")).to_have_count(2)
-    page.clock.run_for(1700)
-    expect(cards(page)).to_have_count(4)
+    with time_stands_still(page):
+        slide(page, 6)
+        expect(page.locator(".is-leaving")).to_contain_text("My name is Ann")
+        slide(page, 4)
+        expect(page.locator("[data-part='gauge-amount']")).to_have_text("4 of 4 messages")
+        expect(page.locator(".is-leaving")).to_have_count(1)
+        page.clock.run_for(1700)
+        expect(page.locator(".is-leaving")).to_have_count(2)
+        page.clock.run_for(1700)
+        expect(cards(page)).to_have_count(4)
 
 
 def test_the_memory_tab_opens_at_its_newest(open_chat: Callable[..., Any]) -> None:

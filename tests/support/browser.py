@@ -18,7 +18,10 @@ import pytest
 from playwright.sync_api import expect as playwright_expect
 from playwright.sync_api import sync_playwright
 
-__all__ = ["Pages", "axe_violations", "browser_thread", "chromium", "expect", "new_page", "time_stands_still"]
+__all__ = [
+    *["Pages", "axe_violations", "browser_thread", "chromium", "expect", "new_page", "no_double_click"],
+    "time_stands_still",
+]
 
 _AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 _SECONDS = 60  # for what takes less than one: other tests may run beside these
@@ -106,15 +109,36 @@ def time_stands_still(page: Any) -> Iterator[None]:
     page.clock.resume()
 
 
+# Only what was found is made into objects and sent: what passed is most of it.
+_RUN_AXE = """async options => {
+    for (const each of document.getAnimations()) if (each instanceof CSSTransition) each.finish();
+    const { violations } = await axe.run(document, options);
+    return violations.flatMap(({ id, help, nodes }) =>
+        nodes.map(({ html, failureSummary }) => `${id}: ${help}: ${html} ${failureSummary}`));
+}"""
+_ALL_OF_AXE = {"resultTypes": ["violations"], "preload": {"assets": ["media"]}}  # its rules need no style sheets
+# Nothing else that axe looks at depends on the colours.
+_COLOURS = {**_ALL_OF_AXE, "runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
+
+
 def axe_violations(page: Any, **options: Any) -> list[str]:
-    """What axe-core finds on a page, whose context has to have ``bypass_csp=True``."""
-    page.add_script_tag(path=str(_AXE))
-    found = page.evaluate("options => axe.run(document, options)", options)
-    return [
-        f"{violation['id']}: {violation['help']}: {node['html']} {node['failureSummary']}"
-        for violation in found["violations"]
-        for node in violation["nodes"]
-    ]
+    """What axe-core finds on a page, in light and in dark colours; its context has to have ``bypass_csp=True``.
+
+    The page is in light colours before and after that.
+    """
+    if page.evaluate("!window.axe"):
+        page.add_script_tag(path=str(_AXE))
+    found = page.evaluate(_RUN_AXE, {**_ALL_OF_AXE, **options})
+    page.emulate_media(color_scheme="dark")
+    dark = page.evaluate(_RUN_AXE, _COLOURS)
+    page.emulate_media(color_scheme="light")
+    return [*found, *(f"dark: {violation}" for violation in dark)]
+
+
+def no_double_click(page: Any) -> None:
+    """Wait until a click is no part of a double click any more, by the page's clock."""
+    now = page.evaluate("performance.now()")
+    page.wait_for_function("now => performance.now() - now > 500", arg=now)
 
 
 @pytest.fixture(scope="session")
