@@ -184,7 +184,7 @@ class TestStrip:
     def test_it_has_a_bar_for_each_message(self, admin_client: Client, long: Conversation) -> None:
         shown = html(admin_client, page(long))
         assert 'href="?position=240#message-240"' in shown
-        assert "Messages 150–249 of 250: one bar per message" in words(shown)
+        assert "The last 100 of 250 messages: one bar per message" in words(shown)
 
     def test_numbers_in_addresses_and_drawings_are_not_localised(self, admin_client: Client, settings: Any) -> None:
         settings.USE_THOUSAND_SEPARATOR = True

@@ -146,7 +146,7 @@ class TestEmptyMemory:
         made = ConversationFactory(window="messages", limit=200)
         made.memory.add(*(UserMessage("m") for _ in range(130)))
         made.memory.clear()
-        assert "Messages 30–129 of 130: one bar per message" in words(own_part(html(admin_client, page(made))))
+        assert "The last 100 of 130 messages: one bar per message" in words(own_part(html(admin_client, page(made))))
 
     def test_without_a_history(self, admin_client: Client, settings: Any) -> None:
         settings.CHATMEMORY = {"KEEP_HISTORY": False}

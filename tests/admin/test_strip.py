@@ -41,8 +41,8 @@ def drawn(found: Strip, made: Conversation, **context: Any) -> str:
 
 
 def titles(shown: str) -> list[str]:
-    """What the bars of the strip say, without those of the overview."""
-    return re.findall("<title>(.*?)</title>", shown[shown.index("chatmemory-strip-box") :])
+    """What the bars of the strip say."""
+    return re.findall("<title>(.*?)</title>", shown)
 
 
 class TestBars:
@@ -137,22 +137,35 @@ class TestFirstWords:
 
 class TestPlace:
     @pytest.mark.parametrize(
-        ("total", "first", "last", "bars"),
+        ("total", "first", "last", "bars", "framed"),
         [
-            (10, 0, 9, (0, 9)),
-            (100, 50, 99, (0, 99)),
-            (101, 51, 100, (1, 100)),
-            (500, 0, 49, (0, 99)),
-            (500, 200, 249, (175, 274)),
-            (500, 450, 499, (400, 499)),
-            (500, 100, 499, (400, 499)),
+            (10, 0, 9, (0, 9), (0, 9)),
+            (100, 50, 99, (0, 99), (50, 99)),
+            (101, 51, 100, (1, 100), (51, 100)),
+            (500, 0, 49, (400, 499), None),
+            (500, 375, 424, (400, 499), (400, 424)),
+            (500, 450, 499, (400, 499), (450, 499)),
+            (500, 100, 499, (400, 499), (400, 499)),
         ],
     )
-    def test_is_around_the_page(self, total: int, first: int, last: int, bars: tuple[int, int]) -> None:
+    def test_is_the_end_of_the_conversation_with_a_frame_around_the_page(
+        self, total: int, first: int, last: int, bars: tuple[int, int], framed: tuple[int, int] | None
+    ) -> None:
         found = strip(said(total, window="messages", limit=5), first, last)
         assert (found.first, found.last) == bars
-        on_page = [bar for bar in found.bars if found.page_x <= bar.x < found.page_end]
-        assert (on_page[0].position, on_page[-1].position) == (max(first, bars[0]), last)
+        on_page = [bar.position for bar in found.bars if found.page_x <= bar.x < found.page_end]
+        assert on_page == ([] if framed is None else list(range(framed[0], framed[1] + 1)))
+
+    def test_says_how_many_of_the_messages_it_has(self) -> None:
+        made = said(1100, window="messages", limit=5)
+        for page in (0, 49), (1050, 1099):
+            shown = drawn(strip(made, *page), made)
+            assert "The last 100 of 1,100 messages: one bar per message" in shown
+            assert '<a href="?view=history">Everything said</a>' in shown
+        made = said(100, window="messages", limit=5)
+        shown = drawn(strip(made), made)
+        assert "One bar per message; height = tokens" in shown
+        assert "?view=history" not in shown
 
     def test_of_a_tried_window_is_around_the_first_that_stays(self) -> None:
         rows = list(said(500, window="messages", limit=500).messages.retained())
@@ -172,9 +185,10 @@ class TestPlace:
         Message.objects.filter(position__lt=200).delete()
         found = strip(made, 250, 299)
         assert (found.first, found.last, len(found.bars)) == (200, 299, 100)
-        assert strip(made, 0, 49).bars == []
-        assert found.overview is not None
-        assert [bin.height for bin in found.overview.bins[:40]] == [0] * 40
+        Message.objects.filter(position__lt=270).delete()
+        found = strip(made, 0, 49)
+        assert (found.first, found.last, len(found.bars)) == (270, 299, 30)
+        assert "The last 30 of 300 messages" in drawn(found, made)
 
 
 class TestCost:

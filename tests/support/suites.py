@@ -53,7 +53,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "tests/admin/test_long_conversation.py": _SAME_STATEMENTS,
         "tests/admin/test_nonces.py": _SAME_STATEMENTS,
         "tests/admin/test_row_words.py": _SAME_STATEMENTS,
-        "tests/admin/test_strip_overview.py": _SAME_STATEMENTS,
         "tests/admin/test_window_page.py": _SAME_STATEMENTS,
         "tests/admin/test_windows_compared.py": _SAME_STATEMENTS,
         "tests/demo": _OF_SQLITE,

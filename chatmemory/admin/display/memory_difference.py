@@ -50,6 +50,7 @@ def difference(before: Sequence[Key], after: Sequence[Key]) -> Difference[Key]:
 
 def _longest_ascending(numbers: Sequence[int]) -> set[int]:
     """Return the numbers of a longest ascending part of ``numbers``, which are all different."""
+    # Not by difflib: it takes the longest run first, so from 1 2 3 4 to 2 4 3 1 all but one would have moved.
     ends: list[int] = []
     before: dict[int, int | None] = {}
     for number in numbers:

@@ -6,20 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Case, CharField, Value, When
 from django.db.models.functions import Left
 
 from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.message import said_by
 from chatmemory.admin.display.strip_bar import BAR_WIDTH, HEIGHT, MOST_READ, STEP, Bar, Measured, bars_of, first_words
-from chatmemory.admin.display.strip_overview import MOST_COUNTED, StripOverview, sampled
 from chatmemory.models import Conversation, Message
 from chatmemory.models.pins import is_pin_open
 
 __all__ = ["MOST_BARS", "Strip"]
 
 MOST_BARS = 100
-"""The most bars of a strip. With more messages it has those around the page, below an overview of all."""
+"""The most bars of a strip. Of a conversation with more messages it has the last ones."""
 
 # A few bars are drawn wider than many.
 _WIDEST = 32
@@ -51,9 +49,6 @@ class Strip:
 
     total: int | None = None
     """Number of positions of the conversation; None if the strip is of a memory, not of a history."""
-
-    overview: StripOverview | None = None
-    """All messages of the conversation, if the strip has not all."""
 
     bar_width = BAR_WIDTH
     step = STEP
@@ -106,16 +101,10 @@ class Strip:
 
     @classmethod
     def read(cls, conversation: Conversation, first: int, last: int, memory: MemoryMap, *, with_text: bool) -> Strip:
-        """Read the strip around the page that shows the positions ``first`` to ``last``."""
+        """Read the strip of the last messages, some of which the page shows that has ``first`` to ``last``."""
         total = conversation.next_position
-        shown = _around(first, last, total)
-        found = _read(conversation, shown, with_text=with_text)
-        bars = bars_of([_measured(row) for row in found if row["position"] in shown])
+        bars = bars_of([_measured(row) for row in _read(conversation, with_text=with_text)])
         on_page = [bar for bar in bars if first <= bar.position <= last]
-        overview = None
-        if total > MOST_BARS:
-            evicted = {row["position"]: row["token_count"] for row in found if row["evicted_in"] is not None}
-            overview = StripOverview.of(total, evicted, memory, shown)
         return cls(
             bars=bars,
             first=bars[0].position if bars else 0,
@@ -125,7 +114,6 @@ class Strip:
             page_x=on_page[0].x - 1 if on_page else 0,
             page_width=len(on_page) * STEP,
             total=total,
-            overview=overview,
         )
 
     @classmethod
@@ -135,7 +123,7 @@ class Strip:
         Without an edge, it has the oldest rows.
         """
         index = next((index for index, row in enumerate(rows) if row.position == edge), 0)
-        around = _around(index, index, len(rows))
+        start = max(0, min(index - MOST_BARS // 2, len(rows) - MOST_BARS))
         bars = bars_of(
             [
                 Measured(
@@ -148,7 +136,7 @@ class Strip:
                     reason="" if row.position in staying else row.eviction_reason,
                     words=first_words(said_by(row)[:MOST_READ], row.origin) if with_text else "",
                 )
-                for row in rows[around.start : around.stop]
+                for row in rows[start : start + MOST_BARS]
             ]
         )
         return cls(
@@ -160,29 +148,13 @@ class Strip:
         )
 
 
-def _around(first: int, last: int, total: int) -> range:
-    """Return as many positions as a strip has bars, with ``first`` to ``last`` in their middle.
-
-    If there are more of those than bars, return the last of them.
-    """
-    start = (first + last + 1 - MOST_BARS) // 2 if last - first < MOST_BARS else last + 1 - MOST_BARS
-    start = max(0, min(start, total - MOST_BARS))
-    return range(start, min(start + MOST_BARS, total))
-
-
-def _read(conversation: Conversation, shown: range, *, with_text: bool) -> list[dict[str, Any]]:
-    """Return the rows of the strip and those that its overview is made from, by one statement."""
-    total = conversation.next_position
-    rows = conversation.messages.order_by("position")
-    if total > MOST_COUNTED:
-        # An "or" of a range and of many positions would read the whole history on SQLite.
-        rows = rows.filter(position__in=sorted({*shown, *sampled(total)}))
+def _read(conversation: Conversation, *, with_text: bool) -> list[dict[str, Any]]:
+    rows = conversation.messages.order_by("-position")
     columns = ["position", "type", "token_count", "evicted_in", "origin", "pins", "eviction_reason"]
     if with_text:
-        is_shown = When(position__gte=shown.start, position__lt=shown.stop, then=Left("text", MOST_READ))
-        rows = rows.annotate(beginning=Case(is_shown, default=Value(""), output_field=CharField()))
+        rows = rows.annotate(beginning=Left("text", MOST_READ))
         columns.append("beginning")
-    return list(rows.values(*columns))
+    return list(rows.values(*columns)[:MOST_BARS])[::-1]
 
 
 def _measured(row: dict[str, Any]) -> Measured:

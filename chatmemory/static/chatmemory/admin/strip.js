@@ -7,14 +7,15 @@ function explain(figure) {
   const hint = line.textContent;
   line.hidden = false;
   const say = (link) => line.replaceChildren(...(link ? saying(link.dataset) : [hint]));
-  const focused = () => figure.querySelector("a:focus");
+  const barOf = (target) => target.closest(".chatmemory-bars a");
+  const focused = () => figure.querySelector(".chatmemory-bars a:focus");
 
-  for (const drawing of figure.querySelectorAll(".chatmemory-bars")) walkAlong(drawing);
+  walkAlong(figure.querySelector(".chatmemory-bars"));
   showPage(figure);
 
-  figure.addEventListener("pointerover", (event) => say(event.target.closest("a") ?? focused()));
+  figure.addEventListener("pointerover", (event) => say(barOf(event.target) ?? focused()));
   figure.addEventListener("pointerleave", () => say(focused()));
-  figure.addEventListener("focusin", (event) => say(event.target.closest("a")));
+  figure.addEventListener("focusin", (event) => say(barOf(event.target)));
   figure.addEventListener("focusout", () => say(null));
 }
 
@@ -62,7 +63,7 @@ function walkAlong(drawing) {
 
 /** Return the link that the Tab key reaches first: the last bar of the page, for there the strip opens. */
 function start(drawing, links) {
-  const shown = drawing.querySelector(".chatmemory-strip-page, .chatmemory-overview-shown")?.getBBox();
+  const shown = drawing.querySelector(".chatmemory-strip-page")?.getBBox();
   const end = shown ? shown.x + shown.width : Infinity;
   return links.findLast((link) => link.getBBox().x < end) ?? links[0];
 }
