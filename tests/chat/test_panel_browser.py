@@ -59,7 +59,7 @@ def speak() -> Iterator[Callable[..., None]]:
     def speak_(*pieces: Any, wait_for: threading.Event | None = None, thinking: str | None = None) -> None:
         def answer(messages: Sequence[ChatMessage]) -> Iterator[Any]:
             yield from pieces[:-1]
-            assert wait_for is None or wait_for.wait(60)
+            assert wait_for is None or wait_for.wait(300)
             yield pieces[-1]
             yield AiMessage("".join(pieces), thinking=thinking)
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import threading
 import time
 import urllib.request
@@ -16,7 +17,6 @@ import pytest
 
 from tests.demo.test_command import Demo
 from tests.support.browser import Pages, chromium, expect, new_page  # noqa: F401
-from tests.support.ports import reserved_port
 
 __all__ = [
     *["MODELS", "PHONE", "WIDE", "answered", "bubbles", "cards", "cookies", "demo", "history_of", "open_chat", "ready"],
@@ -31,17 +31,16 @@ MODELS = ("CHATMEMORY_DEMO_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL")
 @contextmanager
 def served(demo: Demo) -> Iterator[str]:
     """The address of the demo while it runs."""
-    with (
-        reserved_port() as port,
-        (demo.database.parent / "log").open("w") as log,
-        demo.start("--port", str(port), out=log.fileno()) as process,
-    ):
-        address = f"http://127.0.0.1:{port}"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    with (demo.database.parent / "log").open("w") as log, demo.start("--port", str(port), out=log.fileno()) as process:
         try:
             deadline = time.monotonic() + 300
             while True:
                 try:
-                    urllib.request.urlopen(f"{address}/sign-in/", timeout=60).close()
+                    urllib.request.urlopen(f"{address}/sign-in/", timeout=10).close()
                     break
                 except OSError:
                     assert process.poll() is None, process.stderr and process.stderr.read()
@@ -51,7 +50,7 @@ def served(demo: Demo) -> Iterator[str]:
             yield address
         finally:
             process.send_signal(signal.SIGINT)
-            process.wait(60)
+            process.wait(120)
 
 
 @pytest.fixture(scope="module")
