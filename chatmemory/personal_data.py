@@ -15,10 +15,9 @@ from django.apps import apps
 from django.db import router, transaction
 from django.db.models import Q
 
-from chatmemory import signals
+from chatmemory.capabilities import hooks
 from chatmemory.conf import setting
 from chatmemory.core.asynchronous import as_async_change, iterate_in_thread
-from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database import operations
 from chatmemory.database.change import Change
@@ -39,9 +38,8 @@ __all__ = ["ERASED_TEXT", "aerase_user", "aexport_user", "erase_user", "export_u
 def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
     """Return an iterator of JSON lines with everything of one user, each ending in a newline.
 
-    The conversations are as :mod:`chatmemory.transfer.json_lines.write` writes them, each followed by the data of other
-    apps. After them there is a line for each idempotency key of a conversation that the user created and somebody else
-    owns now.
+    The conversations are as :mod:`chatmemory.transfer.json_lines.write` writes them. After them there is a line for
+    each idempotency key of a conversation that the user created and somebody else owns now.
 
     Args:
         user: a saved user.
@@ -64,18 +62,10 @@ def _lines(user: Any, database: str) -> Iterator[str]:
     for page in pages(Conversation.objects.using(database).filter(owner=user)):
         for conversation in page:
             yield from conversation_lines([conversation.pk], database=database)
-            yield from _other_lines(conversation)
     # Keys of conversations that the user created and somebody else owns now.
     theirs = IdempotencyKey.objects.using(database).filter(scope=scope_of_owner(user)).select_related("conversation")
     for record in in_parts(theirs.exclude(conversation__owner=user)):
         yield key_line(record, record.conversation) or ""
-
-
-def _other_lines(conversation: Conversation) -> Iterator[str]:
-    kept: list[tuple[Any, Any]] = signals.exporting_conversation.send(Conversation, conversation=conversation)
-    for _receiver, values in kept:
-        for value in values:
-            yield f"{dumps({'conversation': conversation.pk, **value})}\n"
 
 
 def erase_user(user: Any, *, how: str | None = None, database: str | None = None) -> Erased:
@@ -161,7 +151,8 @@ def _anonymise(change: Change) -> None:
     rows.filter(custom).update(text="", payload=None, native=None)
     rows.exclude(custom).update(text=ERASED_TEXT, payload=None, native=None)
     Compaction.objects.using(conversation._state.db).filter(conversation=conversation).delete()  # errors quote texts
-    signals.anonymising_conversation.send(Conversation, conversation=conversation)
+    for forget in hooks("anonymise"):
+        forget(conversation)
 
 
 def _forget_title(conversation: Conversation) -> None:

@@ -14,7 +14,7 @@ from functools import partial
 from django.db import transaction
 from django.db.models import Exists, OuterRef, ProtectedError, Q, QuerySet, RestrictedError
 
-from chatmemory import signals
+from chatmemory.capabilities import hooks
 from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.core.entries import EvictionReason
 from chatmemory.database import operations
@@ -138,12 +138,14 @@ def purge_evicted(
         dry_run: count only.
     """
     found = on_primary(conversations).filter(created_at__lt=before)
-    if not signals.purging_evicted.has_listeners(Conversation):
+    purges = hooks("purge")
+    if not purges:
         found = found.with_evicted()
     for page in pages(found):
         for conversation in page:
             if not dry_run:
-                signals.purging_evicted.send(Conversation, conversation=conversation, before=before)
+                for purge in purges:
+                    purge(conversation, before)
             if conversation.next_position == conversation.retained_count:
                 continue  # it never evicted a message
             old = _evicted(conversation, before)

@@ -1,23 +1,20 @@
 """The signals of a conversation. The sender is ``Conversation``.
 
 A signal about a change is sent after the change is committed, with ``send_robust``: an exception in a receiver is
-logged and does not reach the caller. The signals named ``…ing`` are for apps that keep more of a conversation in tables
-of their own; they are sent with ``send``, so an exception in a receiver ends the work.
+logged and does not reach the caller. Apps that keep more of a conversation in tables of their own are capabilities, see
+:mod:`chatmemory.capabilities`.
 """
 
 from django.dispatch import Signal
 
 __all__ = [
-    "anonymising_conversation",
     "compaction_failed",
-    "exporting_conversation",
     "memory_cleared",
     "memory_repaired",
     "memory_rewritten",
     "messages_added",
     "messages_evicted",
     "model_called",
-    "purging_evicted",
 ]
 
 messages_added = Signal()
@@ -58,16 +55,4 @@ not in the database, ``usage`` is a :class:`chatmemory.assistant.Usage`, or None
 ended the call, or None: ``GeneratorExit`` or ``CancelledError`` if the caller went away. The usage of a call that
 failed is what the model's server had told until then. An answer that Anthropic paused is one call, whose usage is the
 sum of all its requests.
-"""
-
-exporting_conversation = Signal()
-"""``conversation``, while its user's data are exported. A receiver returns an iterable of dicts, a JSON line each."""
-
-anonymising_conversation = Signal()
-"""``conversation``, locked, within the transaction. A receiver deletes its own copies of the conversation's texts."""
-
-purging_evicted = Signal()
-"""``conversation`` and ``before``: messages that were evicted earlier are being erased, in several transactions.
-
-A receiver deletes its own rows that are older. The signal is sent for conversations without evictions, too.
 """

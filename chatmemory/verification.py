@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db.models import Case, Count, Exists, F, Max, Min, OuterRef, Q, QuerySet, Sum, When, Window
 from django.db.models.functions import Lag
 
+from chatmemory.capabilities import hooks
 from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.json_text import loads
@@ -23,7 +24,6 @@ from chatmemory.database.operations.replay.past import HAS_CALLS
 from chatmemory.database.reading import NOT_AT_THE_END, ROWS_AT_ONCE, chunks, in_parts, on_primary, pages
 from chatmemory.database.target import Target
 from chatmemory.models import EVICTION_REASONS, OWNER_SCOPE, STAND_INS, Conversation, IdempotencyKey, Message, Origin
-from chatmemory.models.conversation_names import kept_names
 from chatmemory.models.pins import last_pin_change, problem_of_pins
 
 __all__ = ["Finding", "averify", "verify"]
@@ -69,7 +69,7 @@ class Finding:
 def verify(
     conversations: QuerySet[Conversation] | None = None, *, repair: bool = False, accept_missing: bool = False
 ) -> Iterator[Finding]:
-    """Yield what is wrong in ``conversations``, one conversation after the other.
+    """Yield what is wrong in ``conversations``, one conversation after the other, and then in what capabilities keep.
 
     Other programs may write meanwhile: a conversation that looks wrong is examined again under its lock.
 
@@ -84,20 +84,8 @@ def verify(
         for conversation in page:
             if conversation.pk in suspects:
                 yield from _examine_locked(conversation, accept_missing, repair)
-    if (names := kept_names(chosen.db)) is not None:
-        for wrong in names.check(chosen, repair=repair):
-            yield Finding(
-                conversation=wrong.conversation,
-                memory_id=wrong.memory_id,
-                what="name",
-                expected=_place(wrong.expected),
-                found=_place(wrong.found),
-                repaired=wrong.repaired,
-            )
-
-
-def _place(conversation: UUID | None) -> str:
-    return "none" if conversation is None else f"one that leads to {conversation}"
+    for examine in hooks("verify"):
+        yield from examine(chosen, repair=repair)
 
 
 async def averify(

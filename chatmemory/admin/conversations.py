@@ -39,6 +39,7 @@ from chatmemory.admin.styles import SCRIPTS, STYLES
 from chatmemory.admin.views import changes, compact, conversation_page, export, past_memory, pins, tool_results, window
 from chatmemory.admin.views.base import record_list
 from chatmemory.admin.views.erasing import Erasing, delete_selected
+from chatmemory.capabilities import filled
 from chatmemory.formats.registry import known_names
 from chatmemory.models import Conversation, Message
 
@@ -77,11 +78,14 @@ class ConversationAdmin(Erasing):
         css = STYLES
         js = SCRIPTS
 
+    def get_list_filter(self, request: HttpRequest) -> Any:
+        return [*super().get_list_filter(request), *filled("admin_filters")]
+
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
         return ("title", "memory_id", f"owner__{get_user_model().USERNAME_FIELD}")
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        columns = super().get_list_display(request)
+        columns = [*super().get_list_display(request), *filled("admin_columns")]
         if searched(request) and self.has_read_text_permission(request):
             # What was found has their place: the gauge says how many there are, too.
             return [columns[0], "found", *(name for name in columns[1:] if name not in {"retained", "evicted"})]
@@ -152,6 +156,7 @@ class ConversationAdmin(Erasing):
                 at(f"export/{name}", partial(export.in_format, name=name), f"conversation_export_{name}")
                 for name in known_names()
             ),
+            *(at(page.name, page.view, f"conversation_{page.name}") for page in filled("admin_pages")),
             *super().get_urls(),
         ]
 

@@ -116,11 +116,13 @@ def turn_steps(turn: Lease, plan: Plan, runs_together: Callable[[], bool]) -> St
     question = opening.question
     results: list[ToolExecutionResultMessage] = []
     for invocations in range(plan.max_invocations + 1):
-        memory: list[ChatMessage] = yield Do(turn.messages)
+        memory: list[ChatMessage]
+        sent: list[ChatMessage]
+        memory, sent = yield Do(turn.request)
         question = _require_answerable(memory, question, results[-1] if results else None)
         if invocations:
             yield Do(turn.renew)
-        answered: Answered = yield Ask(memory)
+        answered: Answered = yield Ask(sent)
         answer = answered.message
         if not isinstance(answer, AiMessage):
             raise TypeError(f"the model must return an AiMessage, but returned: {type(answer).__name__}")

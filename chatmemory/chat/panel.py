@@ -7,6 +7,7 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 from django.http import Http404
 
+from chatmemory.capabilities import filled
 from chatmemory.chat.page import api_address, page_context, request_of
 from chatmemory.chat.words import words
 from chatmemory.models import Conversation
@@ -43,6 +44,7 @@ def panel_context(context: Any, conversation: Any, *, memory: bool = False) -> d
         "address": api_address("chatmemory_chat", "conversation-detail", conversation.pk),
         **page_context(),
         "words": words(),
+        "scripts": filled("chat_scripts"),
         "request": request,
     }
 

@@ -39,7 +39,7 @@ def check_databases(**kwargs: Any) -> list[CheckMessage]:
     user = get_user_model()
     users = router.db_for_write(user)
     if kept_names(users) is not None:
-        return []  # each node of Citus is the same database
+        return []  # the tables are distributed by the conversation, and each node is the same database
     return [
         Error(
             f"{model._meta.label} is written to the database {database!r}, but {user._meta.label} to {users!r}.",

@@ -45,7 +45,7 @@ _MYSQL_CODES_OF_COLLISIONS = {1020, 1213}
 _SQLSTATE_OF_LOCK_TIMEOUT = "55P03"
 _MYSQL_CODE_OF_LOCK_TIMEOUT = 1205
 
-# Citus raises it, even at a commit, when it has lost a node.
+# Raised, even at a commit, where a node of a database that is distributed over several is lost.
 _SQLSTATE_OF_INTERNAL_ERRORS = "XX000"
 
 _SQLITE_MISSING = re.compile(r"no such (table|column)|has no column named")

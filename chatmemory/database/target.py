@@ -13,6 +13,7 @@ from typing import Any, TypedDict, Unpack
 
 from django.db import IntegrityError, connections, router, transaction
 
+from chatmemory.capabilities import hooks
 from chatmemory.conf import window_default
 from chatmemory.database.change import Change
 from chatmemory.database.key import Key
@@ -112,6 +113,9 @@ class Target:
                 change = Change(conversation)
                 work(change)
                 self.update_instance(change)  # before signals are sent, whose receivers may use the caller's object
+                if change.moment is not None:
+                    for do_more in hooks("changed"):
+                        do_more(change)
                 if self.also is not None:
                     self.also(change)
                 return change

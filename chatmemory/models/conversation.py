@@ -111,8 +111,8 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
         named = {"owner", "owner_id", "memory_id"}.intersection(kwargs)
         if named and kept_names(alias_for_writes(self)) is not None:
             raise NotSupportedError(
-                f"update() does not change {' and '.join(sorted(named))} where chatmemory.contrib.citus keeps the "
-                "names of conversations: change each conversation, and save() it"
+                f"update() does not change {' and '.join(sorted(named))} where the names of "
+                "conversations are kept in a table of their own: change each conversation, and save() it"
             )
         return super().update(**kwargs)
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from uuid import UUID
 
 from django.db import IntegrityError, connections, transaction
-from django.db.models import Field, QuerySet
+from django.db.models import Field
 
 if TYPE_CHECKING:
     from chatmemory.models.conversation import Conversation
@@ -22,7 +21,6 @@ __all__ = [
     "NOBODY",
     "NameTexts",
     "Names",
-    "WrongName",
     "claiming_names",
     "exchanging_name",
     "kept_names",
@@ -38,24 +36,6 @@ NameTexts: TypeAlias = tuple[str, ...]
 
 NOBODY = UUID(int=0)
 """A primary key that no conversation has."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class WrongName:
-    """A name that leads to another place than it should."""
-
-    conversation: UUID
-    """The primary key of the conversation that should have it, or else of the one that it leads to."""
-
-    memory_id: str
-
-    expected: UUID | None
-    """The primary key that it should lead to; None if nothing should have it."""
-
-    found: UUID | None
-    """The primary key that it leads to; None if nothing has it."""
-
-    repaired: bool = False
 
 
 class Names(Protocol):
@@ -76,9 +56,6 @@ class Names(Protocol):
 
     def release(self, database: str, name: NameTexts, conversation: UUID) -> None:
         """Give up the name if ``conversation`` has it."""
-
-    def check(self, conversations: QuerySet[Conversation], *, repair: bool) -> Iterator[WrongName]:
-        """Yield the wrong names of conversations; if these are all, also names of nothing."""
 
 
 _names: Names | None = None

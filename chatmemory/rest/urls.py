@@ -6,6 +6,7 @@ from django.urls import URLPattern, path, register_converter
 from django.urls.converters import StringConverter
 
 from chatmemory.assistant.project import has_assistant
+from chatmemory.capabilities import filled
 from chatmemory.rest.turns.views import TurnViewSet
 from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.rest.views.compaction import CompactionViewSet
@@ -55,3 +56,5 @@ if has_assistant():
         _route(f"{_ONE}turns/", "turns", TurnViewSet, get="retrieve", post="take", delete="stop"),
         _route(f"{_ONE}turns/stream/", "turn-stream", TurnViewSet, get="follow"),
     ]
+
+api_urlpatterns += filled("routes")

@@ -2,4 +2,4 @@
 
 from tests.settings.base import *  # noqa: F403
 
-INSTALLED_APPS = list(dict.fromkeys([*INSTALLED_APPS, "chatmemory.contrib.citus"]))  # noqa: F405
+INSTALLED_APPS = list(dict.fromkeys([*INSTALLED_APPS, "chatmemory.contrib.citus", "tests.capability"]))  # noqa: F405

@@ -27,8 +27,7 @@ def run(folder: Path, minutes: float) -> dict[str, Any]:
         from django.core.management import call_command
         from django.db import connections
 
-        from chatmemory.models import Conversation
-        from chatmemory.models.conversation_names import kept_names
+        from chatmemory.verification import verify
 
         figures = _fill(100 if is_quick() else _CONVERSATIONS)
         before = _rows()
@@ -45,9 +44,7 @@ def run(folder: Path, minutes: float) -> dict[str, Any]:
         call_command("chatmemory_distribute")
         assert nodes[0].query("SELECT * FROM citus_tables ORDER BY 1") == tables, "a second run has changed a table"
         assert _rows() == before, "a second run has changed a row"
-        names = kept_names("default")
-        assert names is not None
-        assert list(names.check(Conversation.objects.all(), repair=False)) == [], "a name leads elsewhere"
+        assert [finding for finding in verify() if finding.what == "name"] == [], "a name leads elsewhere"
         return figures
 
 

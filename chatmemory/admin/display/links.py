@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
+from chatmemory.capabilities import filled
 from chatmemory.formats.registry import message_format, one_for_one
 from chatmemory.models import Conversation
 
@@ -50,6 +51,7 @@ class Tools:
         looks = [
             tool("memory", _("What the model had")),
             tool("window", _("Window")),
+            *(tool(page.name, page.label) for page in filled("admin_pages")),
             tool("history", _("Admin log")),
         ]
         exports, acts, erase = [], [], None

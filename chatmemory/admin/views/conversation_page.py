@@ -16,6 +16,7 @@ from chatmemory.admin.display.timeline import Timeline, place_to_go
 from chatmemory.admin.display.window_presets import present_settings
 from chatmemory.admin.display.window_words import bound_words, way_words
 from chatmemory.admin.views.base import record_read
+from chatmemory.capabilities import hooks
 from chatmemory.models import Conversation
 
 __all__ = ["context", "redirect"]
@@ -59,5 +60,6 @@ def context(model_admin: Any, request: HttpRequest, conversation: Conversation) 
         "way_words": way_words(present_settings(conversation)),
         "status": CompactionStatus.read(conversation, with_text=with_text),
         "tools": Tools.of(model_admin, request, conversation),
+        "sections": [show(model_admin, request, conversation, conversation.version) for show in hooks("admin_section")],
         "may_pin": model_admin.has_act_permission(request, conversation),
     }

@@ -16,6 +16,7 @@ from chatmemory.admin.display.message import unreadable
 from chatmemory.admin.display.past_rows import PastRows, found_once
 from chatmemory.admin.display.shown_memory import answers_around, shown_memory
 from chatmemory.admin.views.base import conversation_or_404, conversation_page, record_read
+from chatmemory.capabilities import hooks
 from chatmemory.core.json_text import dumps
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.registry import message_format, message_formats
@@ -71,6 +72,7 @@ def show(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse
         is_too_long=past.is_long,
         with_text=with_text,
         has_markdown_toggle=with_text,
+        sections=[show(model_admin, request, conversation, asked.version) for show in hooks("admin_section")],
         **shown_memory(past, with_text=with_text),
         **_compared(conversation, past, request.GET.get("against"), with_text=with_text),
     )

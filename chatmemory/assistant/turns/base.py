@@ -82,6 +82,11 @@ class Lease(ABC):
     def messages(self) -> list[ChatMessage]:
         """Return the messages of the memory."""
 
+    def request(self) -> tuple[list[ChatMessage], list[ChatMessage]]:
+        """Return the messages of the memory, and those that the model is sent."""
+        messages = self.messages()
+        return messages, messages
+
     @abstractmethod
     def conversation(self) -> Conversation | None:
         """Return the row of the conversation; None if the memory is not in Django's database, or has no row."""

@@ -14,6 +14,7 @@ from django.db.models import F, Q, QuerySet
 from chatmemory.assistant.errors import AnswerDeletedError, TurnLostError
 from chatmemory.assistant.tool_context import ToolContext
 from chatmemory.assistant.turns.base import Added, Lease
+from chatmemory.capabilities import hooks
 from chatmemory.compaction import compact_due
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
@@ -143,6 +144,14 @@ class ConversationLease(Lease):
 
     def messages(self) -> list[ChatMessage]:
         return self._memory.messages()
+
+    def request(self) -> tuple[list[ChatMessage], list[ChatMessage]]:
+        messages, conversation = self.messages(), None
+        sent = messages
+        for change in hooks("sent"):
+            conversation = conversation or self.conversation()
+            sent = change(conversation, sent)
+        return messages, sent
 
     def conversation(self) -> Conversation | None:
         memory = self._memory

@@ -15,12 +15,13 @@ from chatmemory.contrib.citus.models import Name, digest_of
 from chatmemory.database.reading import in_parts, pages
 from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, IdempotencyKey
-from chatmemory.models.conversation_names import NameTexts, WrongName, key_name, memory_name
+from chatmemory.models.conversation_names import NameTexts, key_name, memory_name
+from chatmemory.verification import Finding
 
 __all__ = ["wrong_names"]
 
 
-def wrong_names(conversations: QuerySet[Conversation], *, repair: bool) -> Iterator[WrongName]:
+def wrong_names(conversations: QuerySet[Conversation], *, repair: bool) -> Iterator[Finding]:
     """Yield the names that conversations should have and have not; if these are all, also names of nothing.
 
     Each is examined again in a transaction of its own, for other programs may write meanwhile.
@@ -48,8 +49,8 @@ def wrong_names(conversations: QuerySet[Conversation], *, repair: bool) -> Itera
                 yield from _attempt(database, partial(_examine_stray, row, database, repair), repair)
 
 
-def _attempt(database: str, examine: Callable[[], WrongName | None], repair: bool) -> Iterator[WrongName]:
-    def transact() -> WrongName | None:
+def _attempt(database: str, examine: Callable[[], Finding | None], repair: bool) -> Iterator[Finding]:
+    def transact() -> Finding | None:
         with transaction.atomic(using=database):
             found = examine()
             if not repair:
@@ -78,7 +79,7 @@ def _digests(conversations: Iterable[Conversation], database: str) -> dict[UUID,
     return found
 
 
-def _examine(conversation: Conversation, name: NameTexts, repair: bool) -> WrongName | None:
+def _examine(conversation: Conversation, name: NameTexts, repair: bool) -> Finding | None:
     """Examine a name that a conversation should have, with both locked."""
     database, digest = conversation._state.db or "default", digest_of(name)
     locked = _locked(conversation.pk, database)
@@ -89,7 +90,7 @@ def _examine(conversation: Conversation, name: NameTexts, repair: bool) -> Wrong
     if row is not None and row.conversation_id == locked.pk:
         return None
     found = None if row is None else row.conversation_id
-    wrong = WrongName(conversation=locked.pk, memory_id=locked.memory_id, expected=locked.pk, found=found)
+    wrong = _finding(locked.pk, locked.memory_id, expected=locked.pk, found=found)
     if row is not None:
         other = _locked(row.conversation_id, database)
         if other is not None and digest in _digests([other], database)[other.pk]:
@@ -99,7 +100,7 @@ def _examine(conversation: Conversation, name: NameTexts, repair: bool) -> Wrong
     return replace(wrong, repaired=repair)
 
 
-def _examine_stray(row: Name, database: str, repair: bool) -> WrongName | None:
+def _examine_stray(row: Name, database: str, repair: bool) -> Finding | None:
     """Examine a name whose conversation should not have it, with both locked."""
     names = Name.objects.using(database).filter(pk=row.pk, conversation_id=row.conversation_id)
     if names.select_for_update().first() is None:
@@ -110,9 +111,26 @@ def _examine_stray(row: Name, database: str, repair: bool) -> WrongName | None:
     if repair:
         names.delete()
     memory_id = "" if conversation is None else conversation.memory_id
-    return WrongName(
-        conversation=row.conversation_id, memory_id=memory_id, expected=None, found=row.conversation_id, repaired=repair
+    wrong = _finding(row.conversation_id, memory_id, expected=None, found=row.conversation_id)
+    return replace(wrong, repaired=repair)
+
+
+def _finding(conversation: UUID, memory_id: str, *, expected: UUID | None, found: UUID | None) -> Finding:
+    """Return a finding about a name.
+
+    Args:
+        conversation: the conversation that should have it, or else the one that it leads to.
+        memory_id: that of the conversation.
+        expected: the conversation that it should lead to; None if nothing should have it.
+        found: the conversation that it leads to; None if nothing has it.
+    """
+    return Finding(
+        conversation=conversation, memory_id=memory_id, what="name", expected=_place(expected), found=_place(found)
     )
+
+
+def _place(conversation: UUID | None) -> str:
+    return "none" if conversation is None else f"one that leads to {conversation}"
 
 
 def _locked(key: UUID, database: str) -> Conversation | None:

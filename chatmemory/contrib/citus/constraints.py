@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from django.apps import apps
+from django.db import models
 
+from chatmemory.capabilities import capabilities
 from chatmemory.contrib.citus.catalog import Catalog
 from chatmemory.contrib.citus.models import Name
-from chatmemory.models import OWNER_SCOPE, Compaction, Conversation, IdempotencyKey, Message
+from chatmemory.models import OWNER_SCOPE, Conversation, IdempotencyKey
 
-__all__ = ["CONVERSATIONS", "NAMES", "Step", "constraint_steps", "langgraph_tables", "tables_of_rows"]
+__all__ = ["CONVERSATIONS", "NAMES", "Reference", "Step", "constraint_steps", "tables_of_rows"]
 
 CONVERSATIONS = Conversation._meta.db_table
 NAMES = Name._meta.db_table
@@ -31,33 +34,61 @@ class Step:
     sql: str
 
 
-def langgraph_tables() -> tuple[str, list[str]] | None:
-    """Return LangGraph's table of namespaces, and those whose rows are in one; None if its app is not installed."""
-    if not apps.is_installed("chatmemory.contrib.langgraph"):
-        return None
-    from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
+@dataclass(frozen=True)
+class Reference:
+    """A foreign key from one table of rows to another."""
 
-    return Namespace._meta.db_table, [model._meta.db_table for model in (Checkpoint, ChannelValue, Write)]
+    to: str
+    """The other table."""
+
+    field: str
+
+    column: str
 
 
-def tables_of_rows() -> list[str]:
-    """Return the tables whose rows belong to a conversation, in the order in which they refer to each other."""
-    found = [model._meta.db_table for model in (Message, IdempotencyKey, Compaction)]
-    if (graphs := langgraph_tables()) is not None:
-        found += [graphs[0], *graphs[1]]
+def tables_of_rows() -> dict[str, list[Reference]]:
+    """Return the tables of chatmemory and its capabilities whose rows belong to a conversation.
+
+    Each is there by its name, behind the tables that it refers to, with these references. A model belongs to a
+    conversation by a foreign key named ``conversation``.
+    """
+    labels = {"chatmemory", *(capability.app.label for capability in capabilities())}
+    chosen = [model for model in apps.get_models() if model._meta.app_label in labels and _has_conversation(model)]
+    references = {model: [field for field in _foreign_keys(model) if _referred(field) in chosen] for model in chosen}
+    found: dict[str, list[Reference]] = {}
+    while references:
+        ready = [model for model, fields in references.items() if references.keys().isdisjoint(map(_referred, fields))]
+        assert ready, f"these models refer to each other: {[model._meta.label for model in references]}"
+        for model in ready:
+            found[model._meta.db_table] = [
+                Reference(to=_referred(field)._meta.db_table, field=field.name, column=field.column)
+                for field in references.pop(model)
+            ]
     return found
+
+
+def _referred(field: Any) -> Any:
+    return field.related_model
+
+
+def _has_conversation(model: type[models.Model]) -> bool:
+    return any(field.name == "conversation" and field.related_model is Conversation for field in _foreign_keys(model))
+
+
+def _foreign_keys(model: type[models.Model]) -> list[Any]:
+    return [field for field in model._meta.concrete_fields if isinstance(field, models.ForeignKey)]
 
 
 def constraint_steps(catalog: Catalog) -> Iterator[Step]:
     """Yield the steps that are still to be done; none if all were done before."""
     yield Step("Give every conversation that has none its name.", _fill())
-    graphs = langgraph_tables()
-    if graphs is not None:
-        for table in graphs[1]:
-            for name, columns in catalog.foreign_keys(table, graphs[0]).items():
+    tables = tables_of_rows()
+    for table, references in tables.items():
+        for reference in references:
+            for name, columns in catalog.foreign_keys(table, reference.to).items():
                 if _BY not in columns:
-                    yield Step(f"{table}: drop the foreign key to the namespace alone.", _drop(table, name))
-    for table in tables_of_rows():
+                    yield Step(f"{table}: drop the foreign key to the {reference.field} alone.", _drop(table, name))
+    for table in tables:
         name, columns = catalog.primary_key(table)
         if _BY not in columns:
             yield Step(
@@ -72,13 +103,14 @@ def constraint_steps(catalog: Catalog) -> Iterator[Step]:
                 f"{_KEYS}: make keys unique within the conversation, and leave those of owners to the names.",
                 f'{_drop(_KEYS, name)}, ADD CONSTRAINT "{name}" UNIQUE ({_BY}, {", ".join(columns)})',
             )
-    if graphs is not None:
-        for table in graphs[1]:
-            if not any(_BY in columns for columns in catalog.foreign_keys(table, graphs[0]).values()):
+    for table, references in tables.items():
+        for reference in references:
+            if not any(_BY in columns for columns in catalog.foreign_keys(table, reference.to).values()):
                 yield Step(
-                    f"{table}: refer to the namespace by the conversation, too.",
-                    f"ALTER TABLE {table} ADD CONSTRAINT {table}_namespace FOREIGN KEY ({_BY}, namespace_id) "
-                    f"REFERENCES {graphs[0]} ({_BY}, id) DEFERRABLE INITIALLY DEFERRED",
+                    f"{table}: refer to the {reference.field} by the conversation, too.",
+                    f"ALTER TABLE {table} ADD CONSTRAINT {table}_{reference.field} "
+                    f"FOREIGN KEY ({_BY}, {reference.column}) "
+                    f"REFERENCES {reference.to} ({_BY}, id) DEFERRABLE INITIALLY DEFERRED",
                 )
 
 

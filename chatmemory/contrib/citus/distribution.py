@@ -15,7 +15,6 @@ from chatmemory.contrib.citus.constraints import (
     NAMES,
     Step,
     constraint_steps,
-    langgraph_tables,
     tables_of_rows,
 )
 
@@ -128,10 +127,8 @@ def _shard_steps(catalog: Catalog, users: Users, shards: int) -> Iterator[Step]:
     if catalog.is_distributed(CONVERSATIONS):
         return
     rows = tables_of_rows()
-    graphs = langgraph_tables()
     pairs = [(table, CONVERSATIONS) for table in rows]
-    if graphs is not None:
-        pairs += [(table, graphs[0]) for table in graphs[1]]
+    pairs += [(table, reference.to) for table, references in rows.items() for reference in references]
     dropped = []
     # First of all: Citus takes in every table that refers to one of its own, and alters none with an identity column.
     for table, to in pairs:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from uuid import UUID
 
 from django.db import connections
-from django.db.models import QuerySet
 
-from chatmemory.contrib.citus.checking import wrong_names
 from chatmemory.contrib.citus.models import Name, digest_of
 from chatmemory.database.retry import retry
-from chatmemory.models import Conversation
-from chatmemory.models.conversation_names import NameTexts, WrongName
+from chatmemory.models.conversation_names import NameTexts
 
 __all__ = ["NameTable"]
 
@@ -44,6 +40,3 @@ class NameTable:
 
     def release(self, database: str, name: NameTexts, conversation: UUID) -> None:
         Name.objects.using(database).filter(digest=digest_of(name), conversation_id=conversation).delete()
-
-    def check(self, conversations: QuerySet[Conversation], *, repair: bool) -> Iterator[WrongName]:
-        return wrong_names(conversations, repair=repair)

@@ -15,7 +15,7 @@ __all__ = ["left_as_found"]
 def left_as_found(database: str) -> Iterator[None]:
     """Close the connection to ``database`` afterwards if it was not open before.
 
-    LangChain and LangGraph run steps in threads of their own, in sync code too. These threads end with the run, and
+    Some frameworks run steps in threads of their own, in sync code too. These threads end with the run, and
     nothing else would close their connections.
     """
     connection = connections[database]

@@ -16,4 +16,8 @@ class ChatmemoryLanggraphConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from chatmemory.contrib.langgraph import receivers  # noqa: F401  # connects them
+        # Models can be imported only now.
+        from chatmemory.capabilities import register
+        from chatmemory.contrib.langgraph.capability import LanggraphCapability
+
+        register(LanggraphCapability())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from django.db import OperationalError, connections
 
+from chatmemory.capabilities import hooks
 from chatmemory.conf import setting
 from chatmemory.core.exceptions import MemoryTooLargeError
 from chatmemory.core.window import Window
@@ -32,7 +33,8 @@ _OLDEST = 4
 def try_to_add(target: Target, new: NewMessages, window: Window | None) -> Change | None:
     """Add ``new`` without a lock and return the change; None, with nothing done, if it must be added under the lock."""
     connection = connections[target.key.database]
-    if is_in_transaction(connection) or target.precondition or target.also or not setting("KEEP_HISTORY"):
+    needs_lock = target.precondition or target.also or hooks("changed")
+    if is_in_transaction(connection) or needs_lock or not setting("KEEP_HISTORY"):
         return None
     try:
         with without_dead_connection(connection), without_endless_wait(connection):

@@ -113,7 +113,7 @@ def _numbered(lines: Iterator[Line]) -> Iterator[tuple[int, Line]]:
     """Yield each line after the number of conversations that ended before it: a file of two exports may repeat one."""
     ended = 0
     for line in lines:
-        ends = line.has("end")  # before its fields are taken out
+        ends = line.has("end") and not line.has("app")  # before its fields are taken out
         yield ended, line
         ended += ends
 

@@ -2,14 +2,14 @@
 
 Each conversation is restored whole, in one transaction, or not at all. So an import that was interrupted continues when
 it is run again: conversations that are there already, with the same content, stay untouched. Nothing is said anew, so
-no signals are sent.
+no signals are sent. The lines of a capability whose app is not installed are left out, and reported.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, zip_longest
 from typing import Any
 from uuid import UUID
@@ -17,6 +17,7 @@ from uuid import UUID
 from django.core.exceptions import ValidationError
 from django.db import DataError, IntegrityError, models, transaction
 
+from chatmemory.capabilities import hooks
 from chatmemory.core.json_text import MAX_NESTING, levels
 from chatmemory.core.serialization.storable import require_storable
 from chatmemory.database.idempotency import made_by, scope_of, scope_of_owner
@@ -25,7 +26,7 @@ from chatmemory.models.identifiers import memory_id_text
 from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.json_lines.lines import Line, blocks
 from chatmemory.transfer.json_lines.message_rows import message_row
-from chatmemory.transfer.json_lines.write import EXPORTED, conversation_lines
+from chatmemory.transfer.json_lines.write import EXPORTED, conversation_lines, end_of
 from chatmemory.transfer.owners import Owners, UnknownOwnerError
 from chatmemory.transfer.reports import BadRecordError, Reports
 
@@ -75,6 +76,8 @@ class _Block:
         self._owners = owners
         self._database = database
         self._dry_run = dry_run
+        self._left_out: dict[str, BadRecordError] = {}
+        """The problem with the lines of each app that is not installed."""
 
     def restore(self, reports: Reports) -> None:
         first = next(self._lines)
@@ -117,6 +120,8 @@ class _Block:
                 raise first.bad(f"the database refuses this conversation: {error}") from error
         reports.conversations += 1
         reports.messages += messages
+        for problem in self._left_out.values():
+            reports.bad(problem)
 
     def _owner(self, line: Line, name: Any) -> Any:
         if name is not None and not isinstance(name, str):
@@ -152,17 +157,22 @@ class _Block:
         return conversation, created_at, updated_at
 
     def _contents(self, conversation: Conversation) -> int:
-        """Insert messages and keys up to the last line, and return the number of messages."""
+        """Insert all that follows up to the last line, and return the number of messages."""
         inserted: list[Message] = []
-        messages = keys = chars = 0
+        messages = keys = others = chars = 0
         for line in self._lines:
             if line.problem:
                 raise line.bad(line.problem)
-            if line.has("end"):
+            if line.has("app"):
+                self._insert(inserted)  # to which its rows may refer
+                self._other(line, conversation)
+                others += 1
+                chars = 0
+            elif line.has("end"):
                 self._insert(inserted)
-                self._check_end(line, {"messages": messages, "idempotency_keys": keys})
+                self._check_end(line, end_of(messages, keys, others))
                 return messages
-            if line.has("position"):
+            elif line.has("position"):
                 row = message_row(line, conversation)
                 inserted.append(row)
                 chars += sum(len(text or "") for text in (row.text, row.payload, row.native))
@@ -174,8 +184,21 @@ class _Block:
                 self._key(line, conversation)
                 keys += 1
             else:
-                raise line.bad("unknown kind of line; expected a position, an idempotency key or the end")
+                raise line.bad("unknown kind of line; expected a position, an idempotency key, an app or the end")
         raise BadRecordError(str(conversation.pk), "the end of this conversation is missing; is the file cut off?")
+
+    def _other(self, line: Line, conversation: Conversation) -> None:
+        """Let a capability restore a line of its own."""
+        app = line.text("app")
+        restore_line = _restorers().get(app)
+        if restore_line is None:
+            problem = f"no app {app[:100]!r} in INSTALLED_APPS reads this; what it kept of the conversation is left out"
+            self._left_out.setdefault(app, line.bad(problem))
+            return
+        write = restore_line(conversation, line)
+        line.done()
+        if self._dry_run is None:
+            write()
 
     def _insert(self, rows: list[Message]) -> None:
         if self._dry_run is None:
@@ -235,7 +258,8 @@ class _Block:
         """
         place = first.place
         ours = map(json.loads, conversation_lines([found.pk], database=self._database))
-        for line, own in zip_longest(chain([first], self._lines), ours):
+        theirs = (line for line in chain([first], self._lines) if not _is_left_out(line))
+        for line, own in zip_longest(theirs, ours):
             if line is not None:
                 place = line.place
                 if line.problem:
@@ -243,12 +267,25 @@ class _Block:
             same = line is not None and own is not None
             if same:
                 del own["conversation"]
+                for end in (own.get("end"), line.data.get("end")):
+                    if isinstance(end, dict):
+                        end.pop("others", None)  # of which some may be left out
                 if "owner" in own and "owner" in line.data and found.owner_id == (owner and owner.pk):
                     own["owner"] = line.data["owner"]
                 if "creator" in own:
                     own["creator"] = line.data.get("creator")
             if not same or own != line.data:
                 raise _other_content(place, found.pk)
+
+
+def _is_left_out(line: Line) -> bool:
+    """Return whether a line is that of an app that is not installed."""
+    return line.has("app") and str(line.data["app"]) not in _restorers()
+
+
+def _restorers() -> dict[str, Callable[[Conversation, Line], Callable[[], object]]]:
+    """Return what restores the lines of apps, by their labels."""
+    return {hook.__self__.app.label: hook for hook in hooks("restore")}  # type: ignore[attr-defined]
 
 
 def _value(line: Line, field: Any) -> Any:

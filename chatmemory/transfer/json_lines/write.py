@@ -1,9 +1,9 @@
 """Write conversations as JSON lines, with everything that is known of each, in bounded memory.
 
 A conversation is a line with its settings and counters; a line for each message, evicted ones included; a line for each
-idempotency key; and a line with the numbers of both, by which a file that was cut off is recognised. Users are named by
-their user names. The lines have the conversation as it was when the first of them was written, whatever is added
-meanwhile. :mod:`chatmemory.transfer.json_lines.restore` reads them.
+idempotency key; the lines of capabilities, which name their app; and a line with the numbers of all these, by which a
+file that was cut off is recognised. Users are named by their user names. The lines have the conversation as it was when
+the first of them was written, whatever is added meanwhile. :mod:`chatmemory.transfer.json_lines.restore` reads them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 
+from chatmemory.capabilities import hooks
 from chatmemory.core.json_text import dumps, loads
 from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.core.serialization.writer import message_to_data
@@ -25,7 +26,7 @@ from chatmemory.models import COUNTERS, DESCRIBED, OWNER_SCOPE, WINDOW_SETTINGS,
 from chatmemory.models.message_columns import to_columns
 from chatmemory.models.pins import pins_until
 
-__all__ = ["EXPORTED", "conversation_lines", "key_line", "message_or_problem"]
+__all__ = ["EXPORTED", "conversation_lines", "end_of", "key_line", "message_or_problem"]
 
 EXPORTED = ("memory_id", *DESCRIBED, *WINDOW_SETTINGS, *COUNTERS)
 """The columns on the first line of a conversation, beside its key, owner and times."""
@@ -54,7 +55,7 @@ def conversation_lines(keys: Iterable[Any], *, database: str | None = None) -> I
 
 def _lines(conversation: Conversation) -> Iterator[str]:
     yield _described(conversation)
-    messages = keys = 0
+    messages = keys = others = 0
     rows = Message.objects.using(conversation._state.db).filter(
         conversation=conversation, position__lt=conversation.next_position
     )
@@ -66,8 +67,18 @@ def _lines(conversation: Conversation) -> Iterator[str]:
         if line is not None:
             yield line
             keys += 1
-    end = {"messages": messages, "idempotency_keys": keys}
+    for export in hooks("export"):
+        app = {"conversation": conversation.pk, "app": export.__self__.app.label}
+        for line in export(conversation):
+            yield f"{dumps({**app, **line})}\n"
+            others += 1
+    end = end_of(messages, keys, others)
     yield f"{dumps({'conversation': conversation.pk, 'end': end})}\n"
+
+
+def end_of(messages: int, keys: int, others: int) -> dict[str, int]:
+    """Return what the last line of a conversation says: the numbers of its lines."""
+    return {"messages": messages, "idempotency_keys": keys} | ({"others": others} if others else {})
 
 
 def _described(conversation: Conversation) -> str:

@@ -1,0 +1,226 @@
+"""What each hook does for the capability; tests/test_capabilities.py runs this with tests.settings.capability."""
+
+from __future__ import annotations
+
+import io
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError
+from django.template import Context, Template
+from django.test import Client, RequestFactory
+from django.urls import reverse
+from django.utils import timezone
+
+from chatmemory import AiMessage, SystemMessage, UserMessage
+from chatmemory.assistant import Assistant
+from chatmemory.models import Conversation
+from chatmemory.personal_data import erase_user
+from chatmemory.rest.openapi import openapi_document
+from chatmemory.retention import purge_evicted
+from chatmemory.transfer.json_lines.write import conversation_lines
+from chatmemory.verification import verify
+from tests.capability.capability import Thumbs
+from tests.capability.models import Thumb
+from tests.support.assistants import Speaker
+from tests.support.factories import ConversationFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def conversation(user: Any) -> Conversation:
+    made: Conversation = ConversationFactory(owner=user)
+    made.memory.add(UserMessage("What is a cat?"))
+    made.memory.add(AiMessage("An animal."))
+    return made
+
+
+def thumbs() -> list[tuple[int, bool | None]]:
+    return list(Thumb.objects.order_by("position").values_list("position", "up"))
+
+
+class TestChanges:
+    def test_each_answer_gets_a_thumb_in_its_transaction(self, conversation: Conversation) -> None:
+        assert thumbs() == [(1, None)]
+
+    @pytest.mark.django_db(transaction=True)
+    @pytest.mark.parametrize("keep_history", [True, False])
+    def test_an_error_undoes_the_change(self, settings: Any, conversation: Conversation, keep_history: bool) -> None:
+        settings.CHATMEMORY = {**settings.CHATMEMORY, "KEEP_HISTORY": keep_history}
+        Thumb.objects.create(conversation=conversation, position=2)  # in its place
+        with pytest.raises(IntegrityError):
+            conversation.memory.add(AiMessage("Or a whip."))
+        assert Conversation.objects.get().message_count == conversation.messages.count() == 2
+
+    @pytest.mark.django_db(transaction=True)
+    def test_what_a_key_repeats_is_no_change(self, conversation: Conversation) -> None:
+        for _ in range(2):
+            conversation.memory.add(AiMessage("Or a whip."), idempotency_key="a")
+        assert thumbs() == [(1, None), (2, None)]
+
+    @pytest.mark.django_db(transaction=True)
+    def test_an_assistant_sends_what_it_adds(self, conversation: Conversation) -> None:
+        asked: list[Any] = []
+
+        def speak(messages: Any) -> Any:
+            asked.append(list(messages))
+            yield AiMessage("Better?")
+
+        assistant = Assistant(Speaker(speak))
+        assistant.chat(conversation, "Really?")
+        Thumb.objects.update(up=False)
+        assistant.chat(conversation, "Try again.")
+        before, after = asked
+        assert not any(isinstance(message, SystemMessage) for message in before)
+        assert after[0] == SystemMessage("The user disliked 2 answers.")
+        assert after[1:] == conversation.memory.messages()[:-1]
+
+
+class TestPersonalData:
+    def test_anonymising_deletes_the_comment(self, conversation: Conversation, user: Any) -> None:
+        Thumb.objects.update(up=False, comment="I am Ann")
+        erase_user(user, how="anonymise")
+        assert Thumb.objects.values_list("up", "comment").get() == (False, "")
+
+    def test_erasing_deletes_all(self, conversation: Conversation, user: Any) -> None:
+        erase_user(user, how="erase")
+        assert thumbs() == []
+
+    def test_a_purge_deletes_the_comment(self, conversation: Conversation) -> None:
+        Thumb.objects.update(comment="I am Ann")
+        list(purge_evicted(timezone.now() - timedelta(days=1)))
+        assert Thumb.objects.get().comment == "I am Ann"
+        list(purge_evicted(timezone.now() + timedelta(days=1)))
+        assert Thumb.objects.get().comment == ""
+
+
+class TestTransfer:
+    @pytest.fixture
+    def file(self, conversation: Conversation, tmp_path: Path) -> Path:
+        Thumb.objects.update(up=True, comment="Good")
+        path = tmp_path / "all.jsonl"
+        path.write_text("".join(conversation_lines([conversation.pk])))
+        return path
+
+    def run(self, *arguments: Any) -> str:
+        out = io.StringIO()
+        with suppress(SystemExit, CommandError):  # something is left out
+            call_command("chatmemory_import", *map(str, arguments), stdout=out, stderr=out)
+        return out.getvalue()
+
+    def test_an_import_restores_what_an_export_has(self, conversation: Conversation, file: Path) -> None:
+        conversation.delete()
+        self.run(file, "--dry-run")
+        assert thumbs() == []
+        self.run(file)
+        assert Thumb.objects.values_list("position", "up", "comment").get() == (1, True, "Good")
+        assert "".join(conversation_lines([Conversation.objects.get().pk])) == file.read_text()
+        assert "there already: 1, left out: 0" in self.run(file)
+
+    @pytest.mark.parametrize(
+        ("old", "new", "problem"),
+        [
+            ('"up":true', '"up":3', "up: expected true, false or null"),
+            ('"up":true', '"up":true,"down":1', "'down' is unknown"),
+            ('"others":1', '"others":2', "found"),
+        ],
+    )
+    def test_a_bad_line_leaves_the_conversation_out(
+        self, conversation: Conversation, file: Path, old: str, new: str, problem: str
+    ) -> None:
+        conversation.delete()
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new))
+        assert problem in self.run(file, "--dry-run")
+        assert problem in self.run(file)
+        assert Conversation.objects.count() == Thumb.objects.count() == 0
+
+    def test_lines_of_an_app_that_is_not_there_are_left_out(self, conversation: Conversation, file: Path) -> None:
+        conversation.delete()
+        file.write_text(file.read_text().replace('"app":"thumbs"', '"app":"gone"'))
+        said = self.run(file)
+        assert "no app 'gone' in INSTALLED_APPS reads this" in said
+        assert "conversations: 1, messages: 2; there already: 0, left out: 1" in said
+        assert Conversation.objects.get().message_count == 2
+        assert thumbs() == []
+        assert "there already: 1, left out: 0" in self.run(file)
+
+
+class TestMaintenance:
+    def test_verify_finds_what_is_missing_and_mends_it(self, conversation: Conversation) -> None:
+        assert list(verify()) == []
+        Thumb.objects.all().delete()
+        assert [(one.what, one.repaired) for one in verify()] == [("thumb of message 1", False)]
+        assert [(one.what, one.repaired) for one in verify(repair=True)] == [("thumb of message 1", True)]
+        assert list(verify()) == []
+        assert thumbs() == [(1, None)]
+
+
+class TestRest:
+    def test_it_has_the_call(self, api: Client, conversation: Conversation) -> None:
+        address = reverse("chatmemory:thumbs", args=[conversation.pk])
+        said = api.put(address, {"position": 1, "up": False}, content_type="application/json")
+        assert (said.status_code, said.json()) == (200, {"position": 1, "up": False})
+        assert thumbs() == [(1, False)]
+        assert api.put(address, {"position": 0, "up": True}, content_type="application/json").status_code == 404
+        assert api.put(address, {"up": 1}, content_type="application/json").status_code == 400
+
+    def test_it_is_nobody_elses(self, client: Client, conversation: Conversation, django_user_model: Any) -> None:
+        client.force_login(django_user_model.objects.create(username="another"))
+        address = reverse("chatmemory:thumbs", args=[conversation.pk])
+        said = client.put(address, {"position": 1, "up": False}, content_type="application/json")
+        assert said.status_code == 404
+        assert thumbs() == [(1, None)]
+
+    def test_the_document_has_it(self) -> None:
+        document = openapi_document()
+        assert document["paths"]["/conversations/{conversation_id}/thumbs/"]["put"]["operationId"] == "putThumb"
+        assert {"name": "thumbs", "description": "What people think of answers."} in document["tags"]
+
+
+class TestAdmin:
+    def test_the_list_has_a_column_and_a_filter(self, admin_client: Client, conversation: Conversation) -> None:
+        other = ConversationFactory()
+        address = reverse("admin:chatmemory_conversation_changelist")
+        page = admin_client.get(address).content.decode()
+        assert "column-disliked" in page
+        Thumb.objects.update(up=False)
+        page = admin_client.get(address, {"disliked": "yes"}).content.decode()
+        assert conversation.title in page
+        assert other.title not in page
+
+    def test_a_conversation_has_a_section_and_a_page(self, admin_client: Client, conversation: Conversation) -> None:
+        page = reverse("admin:chatmemory_conversation_thumbs", args=[conversation.pk])
+        for name, query in (("change", {}), ("memory", {"version": 1})):
+            address = reverse(f"admin:chatmemory_conversation_{name}", args=[conversation.pk])
+            Thumb.objects.update(up=None)
+            assert "<h2>Thumbs</h2>" not in admin_client.get(address, query).content.decode()
+            Thumb.objects.update(up=False)
+            shown = admin_client.get(address, query).content.decode()
+            assert f"<h2>Thumbs</h2><p>1 at version {query.get('version', 2)}.</p>" in shown
+            assert (f'href="{page}"' in shown) == (name == "change")
+        assert admin_client.get(page).content == b"1: False"
+
+    def test_the_page_is_for_those_who_may(self, api: Client, conversation: Conversation) -> None:
+        page = reverse("admin:chatmemory_conversation_thumbs", args=[conversation.pk])
+        assert api.get(page).status_code == 302  # to sign in
+
+
+def test_the_chat_loads_its_script(user: Any, conversation: Conversation) -> None:
+    request = RequestFactory().get("/")
+    request.user = user
+    template = Template("{% load chatmemory %}{% chatmemory_chat conversation %}")
+    page = template.render(Context({"request": request, "conversation": conversation}))
+    assert '<script type="module" src="/static/thumbs/thumbs.js"></script>' in page
+
+
+def test_every_hook_is_shown() -> None:
+    from chatmemory.capabilities import Capability
+
+    named = {name for name, value in vars(Capability).items() if callable(value) and not name.startswith("_")}
+    assert named <= vars(Thumbs).keys()

@@ -1,0 +1,1 @@
+// Gives each answer its thumbs.

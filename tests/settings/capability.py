@@ -1,0 +1,5 @@
+"""The project of the tests, with a capability of its own."""
+
+from tests.settings.base import *  # noqa: F403
+
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.capability"]  # noqa: F405
