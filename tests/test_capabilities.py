@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from tests.support.paths import ROOT
+from tests.test_docs import blocks
 
 
 def test_a_capability_fills_each_hook() -> None:
@@ -14,3 +15,12 @@ def test_a_capability_fills_each_hook() -> None:
         [sys.executable, *command, "tests/capability/checks.py"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_the_page_shows_it_as_it_is() -> None:
+    page = ROOT / "docs" / "development.md"
+    shown = [block for block in blocks(page, "python") if "tests.capability" in block]
+    folder = "".join(path.read_text() for path in sorted((ROOT / "tests" / "capability").glob("*.py")))
+    assert len(shown) == 2
+    for block in shown:
+        assert block[block.index("class ") :] in folder

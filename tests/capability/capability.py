@@ -22,16 +22,6 @@ class Thumbs(Capability):
             [Thumb(conversation=change.conversation, position=row.position) for row in answers]
         )
 
-    def sent(self, conversation, messages):
-        disliked = thumbs_of(conversation).filter(up=False).count()
-        return [SystemMessage(f"The user disliked {disliked} answers."), *messages] if disliked else messages
-
-    def anonymise(self, conversation):
-        thumbs_of(conversation).update(comment="")
-
-    def purge(self, conversation, before):
-        thumbs_of(conversation).filter(created_at__lt=before).update(comment="")
-
     def export(self, conversation):
         for thumb in thumbs_of(conversation).order_by("position"):
             yield {"position": thumb.position, "up": thumb.up, "comment": thumb.comment}
@@ -42,6 +32,16 @@ class Thumbs(Capability):
             raise line.bad("up: expected true, false or null")
         thumb = Thumb(conversation=conversation, position=position, up=up, comment=comment)
         return partial(thumb.save, using=conversation._state.db)
+
+    def sent(self, conversation, messages):
+        disliked = thumbs_of(conversation).filter(up=False).count()
+        return [SystemMessage(f"The user disliked {disliked} answers."), *messages] if disliked else messages
+
+    def anonymise(self, conversation):
+        thumbs_of(conversation).update(comment="")
+
+    def purge(self, conversation, before):
+        thumbs_of(conversation).filter(created_at__lt=before).update(comment="")
 
     def verify(self, conversations, *, repair):
         thumbs = Thumb.objects.using(conversations.db)
