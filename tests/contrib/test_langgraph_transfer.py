@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,6 +24,7 @@ from chatmemory.transfer.json_lines.write import conversation_lines
 from chatmemory.verification import verify
 from tests.contrib.test_langgraph import CONFIG, agent_graph
 from tests.contrib.test_langgraph_messages import Steps, Turned, human
+from tests.support.citus import WORKERS
 
 pytestmark = pytest.mark.django_db
 
@@ -40,6 +42,19 @@ def imported(file: Path, *options: str) -> str:
     with suppress(SystemExit):  # something is left out
         call_command("chatmemory_import", str(file), *options, stdout=out, stderr=out)
     return out.getvalue()
+
+
+@contextmanager
+def without_foreign_keys() -> Iterator[None]:
+    """Write as a restored backup does."""
+    if connection.vendor != "postgresql":
+        with connection.constraint_checks_disabled():
+            yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")
+        yield
+        cursor.execute("SET session_replication_role = DEFAULT")
 
 
 def counts() -> list[int]:
@@ -177,12 +192,13 @@ class TestVerify:
         others = Conversation.objects.exclude(memory_id="t")
         assert list(verify(others)) == []
 
+    @pytest.mark.skipif(bool(WORKERS), reason="the nodes cannot be told to check no foreign keys")
     @pytest.mark.django_db(transaction=True)
     def test_what_belongs_to_no_conversation_is_deleted(self) -> None:
         saver = DjangoSaver()
         steps_of(saver)
         rows, known, gone = counts(), states(saver), uuid4()
-        with connection.constraint_checks_disabled():
+        with without_foreign_keys():
             space = Namespace(conversation_id=gone, name="")
             Namespace.objects.bulk_create([space])
             of = {"conversation_id": gone, "namespace_id": space.pk}

@@ -100,7 +100,7 @@ def _deleted(strays: QuerySet[Any], repair: bool) -> Iterator[Finding]:
     found: list[tuple[UUID, int]] = retry(strays.db, lambda: list(counted))
     if found and repair:
         # Not delete(), which would first look for what refers to them: that was deleted before.
-        retry(strays.db, lambda: strays._raw_delete(strays.db))  # type: ignore[attr-defined]
+        retry(strays.db, lambda: strays._raw_delete(strays.db))
     for key, count in found:
         yield Finding(
             conversation=key,

@@ -24,7 +24,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_choice(parser)
-        parser.add_argument("--repair", action="store_true", help="correct wrong counters")
+        parser.add_argument("--repair", action="store_true", help="correct wrong counters, and what apps can correct")
         parser.add_argument(
             "--accept-missing",
             action="store_true",
