@@ -1,24 +1,30 @@
-"""A model behind OpenAI's chat completions, through the ``openai`` package (extra ``openai``)."""
+"""A model behind OpenAI's chat completions, through the ``openai`` package (extra ``openai``).
+
+Many servers speak this API, and few keep to it, so nothing in an answer is taken for granted.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from chatmemory.assistant.answers import understood
-from chatmemory.assistant.deltas import Answered, Thinking, told_by_errors
-from chatmemory.assistant.loop_clients import LoopClients
-from chatmemory.assistant.model import ChatModel, unset_key
-from chatmemory.assistant.openai_answer import StreamedAnswer, read_completion
-from chatmemory.assistant.tools import ToolSpecification
+from chatmemory.assistant.deltas import Thinking, Usage
+from chatmemory.assistant.provider import Answer, Messages, ProviderChatModel, Tools, described
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.extras import extra
-from chatmemory.core.messages import ChatMessage
-from chatmemory.formats.openai import to_openai
+from chatmemory.core.messages import AiMessage
+from chatmemory.core.serialization.storable import require_json
+from chatmemory.formats.kept_parts import with_attributes
+from chatmemory.formats.openai import from_openai, to_openai
+from chatmemory.formats.openai.reader import ATTRIBUTE, OF_ANSWER, OF_CALL
 
 with extra("openai"):
-    from openai import APIResponseValidationError, APIStatusError, AsyncOpenAI, OpenAI
+    import openai
+    from openai import AsyncOpenAI, OpenAI
 
 __all__ = ["OpenAiChatModel"]
 
@@ -27,22 +33,110 @@ _REFUSING = (".openai.com", ".azure.com")
 
 _USAGE = "stream_options"
 
+_TEXTS = ("content", "refusal")
+_THINKING = ("reasoning_content", "reasoning")
+"""The second is the same under another name."""
+
+_READ = (*_TEXTS, *_THINKING, "annotations", "audio")
+"""The fields of an answer that are read, beside its calls."""
+
 _logger = logging.getLogger("chatmemory.assistant")
 
 
-class OpenAiChatModel(ChatModel):
-    """A model that gets the memory as :func:`~chatmemory.formats.openai.to_openai` writes and repairs it.
+@dataclass(eq=False)
+class _Answer(Answer):
+    passed_on = openai.OpenAIError
+    connection_broke = openai.APIConnectionError
+    invalid = openai.APIResponseValidationError
+    cut_off = {"length": "the model's limit was reached", "content_filter": "a content filter stopped it"}
+    no_stream = _("%(name)s did not answer as a stream of chat completions. Check OPENAI_BASE_URL.")
 
-    A text that was cut off, by a limit or a filter, is an answer whose attribute ``cut_off`` says why. Calls of tools
-    that were cut off, an empty answer, a stream that breaks off, and an answer that cannot be understood are a
-    ``ModelError``. Exceptions of ``openai`` are passed on as they are, and so is an ``UnsupportedContentError`` for
-    what OpenAI has no place for.
+    said: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    calls_by_index: dict[int | None, dict[str, Any]] = field(default_factory=dict)
+
+    def read(self, response: Any) -> None:
+        self._use(getattr(response, "usage", None))
+        choices = getattr(response, "choices", None)  # a web page comes as text
+        if not choices or not isinstance(choices, list):
+            template = _(
+                "%(name)s did not answer with a chat completion. Check OPENAI_BASE_URL. It answered: %(answer)s"
+            )
+            raise self._error(template, answer=response)
+        with self._readable(response):
+            said = choices[0].message.model_dump(warnings=False)
+            self.said = {key: said[key] for key in _READ if said.get(key)}
+            self.extra = _others(said, OF_ANSWER)
+            self.calls = [call.model_dump(warnings=False) for call in choices[0].message.tool_calls or ()]
+            self.stop_reason = choices[0].finish_reason
+
+    def take(self, piece: Any) -> list[str | Thinking]:
+        self.has_begun = True
+        with self._readable(piece):
+            self._use(getattr(piece, "usage", None))
+            delta: dict[str, Any] = {}
+            for choice in (piece.choices or [])[:1]:  # the last one may have none, but the usage
+                self.stop_reason = choice.finish_reason or self.stop_reason
+                delta = {} if choice.delta is None else choice.delta.model_dump(warnings=False)
+            for call in delta.get("tool_calls") or ():
+                self._add(call)
+            for key in (*_TEXTS, *_THINKING):
+                if said := delta.get(key):
+                    self.said[key] = self.said.get(key, "") + said
+            _merge(self.extra, _others(delta, OF_ANSWER))
+            text = "".join(delta.get(key) or "" for key in _TEXTS)
+            thought = next((thought for key in _THINKING if (thought := delta.get(key))), "")
+        return [*([Thinking(thought)] if thought else []), *([text] if text or not thought else [])]
+
+    def _add(self, piece: dict[str, Any]) -> None:
+        function = piece.get("function") or {}
+        id, name, arguments = piece.get("id") or "", function.get("name") or "", function.get("arguments") or ""
+        call = self.calls_by_index.get(piece.get("index"))
+        if call is None or (name and _is_other(call, id, name, arguments)):
+            call = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+            self.calls_by_index[piece.get("index")] = call
+            self.calls.append(call)
+        call["id"] = call["id"] or id
+        if name != call["function"]["name"]:  # some servers repeat it, and some send it in pieces
+            call["function"]["name"] += name
+        call["function"]["arguments"] += arguments
+        _merge(call, _others(piece, OF_CALL))
+
+    def _message(self) -> AiMessage:
+        said = dict(self.said)
+        if said.get("reasoning_content"):
+            said.pop("reasoning", None)
+        with self._readable(said | {"tool_calls": self.calls}):
+            calls = list(map(_known_of, self.calls))
+            [message] = from_openai([{"role": "assistant", **said, "tool_calls": calls}])
+            assert isinstance(message, AiMessage)
+            kept = dict(message.attributes.get(ATTRIBUTE, {}))
+            if self.extra:
+                kept["extra"] = self.extra
+            if any(of_calls := [_others(call, OF_CALL) for call in self.calls]):
+                kept["calls"] = of_calls
+        return with_attributes(message, {ATTRIBUTE: kept} if kept else {})
+
+    def _usage(self) -> Usage:
+        return Usage(
+            input_tokens=self._count("prompt_tokens"),
+            output_tokens=self._count("completion_tokens"),
+            cached_input_tokens=self._count("prompt_tokens_details", "cached_tokens"),
+            reasoning_tokens=self._count("completion_tokens_details", "reasoning_tokens"),
+        )
+
+
+class OpenAiChatModel(ProviderChatModel):
+    """A model that gets the memory as :func:`~chatmemory.formats.openai.to_openai` writes and repairs it.
 
     Streams ask for the usage, too. A server that refuses ``stream_options`` is asked again, and from then on, without.
     """
 
-    name: str
-    """The model's name, for logs and figures."""
+    answer_class = _Answer
+    client_class = OpenAI
+    async_client_class = AsyncOpenAI
+    keys = ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY")
 
     def __init__(
         self,
@@ -57,104 +151,20 @@ class OpenAiChatModel(ChatModel):
         """
         Args:
             model: its name.
-            client: by default ``OpenAI()``, which reads ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``. Its ``timeout``
-                should be below the assistant's ``turn_timeout``.
-            async_client: the same for the async twins, ``AsyncOpenAI()``. A client serves one event loop only, for its
-                connections belong to that; by default each loop has its own.
+            client: by default ``OpenAI()``, which reads ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``.
+            async_client: the same for async code, ``AsyncOpenAI()``; see ``ProviderChatModel``.
             thinking_as: the field that the model wants its thinking back in, ``"reasoning_content"`` for DeepSeek; by
                 default it is left out.
             extras: whether to send back the fields that a server put on its answers and calls beside those of OpenAI's
                 API, as Gemini demands; by default to every server but OpenAI's own, which refuse them.
             options: further arguments of ``chat.completions.create()``, such as ``temperature=0``.
         """
-        self.name = model
+        super().__init__(model, client, async_client, options)
         self._thinking_as = thinking_as
         self._extras = extras
-        self._options = options
-        if client is not None:
-            self._client = client
-        self._async_clients = LoopClients(AsyncOpenAI, async_client)
         self._asks_for_usage = True
-        self._makes_clients = client is None and async_client is None
 
-    def missing_key(self) -> str:
-        return unset_key("OPENAI_API_KEY", "OPENAI_ADMIN_KEY") if self._makes_clients else ""
-
-    @cached_property
-    def _client(self) -> OpenAI:
-        return OpenAI()
-
-    def chat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Answered:
-        client, name = self._client, self._name(self._client)
-        with understood(name, APIResponseValidationError):
-            completion = client.chat.completions.create(**self._request(messages, tools, client))
-        return read_completion(name, completion)
-
-    async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> Answered:
-        client = self._async_clients.current()
-        name = self._name(client)
-        with understood(name, APIResponseValidationError):
-            completion = await client.chat.completions.create(**self._request(messages, tools, client))
-        return read_completion(name, completion)
-
-    def stream(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
-    ) -> Iterator[str | Thinking | Answered]:
-        client = self._client
-        answer = StreamedAnswer(self._name(client))
-        request = self._request(messages, tools, client)
-        try:
-            stream = client.chat.completions.create(**self._streaming(request))
-        except APIStatusError as error:
-            if not self._refuses_usage(error, request):
-                raise
-            stream = client.chat.completions.create(**self._streaming(request))
-        with told_by_errors(lambda: answer.usage):
-            with stream as chunks, answer.watched():
-                for chunk in chunks:
-                    yield from answer.take(chunk)
-            answered = answer.whole()
-        yield answered
-
-    async def astream(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
-    ) -> AsyncIterator[str | Thinking | Answered]:
-        client = self._async_clients.current()
-        answer = StreamedAnswer(self._name(client))
-        request = self._request(messages, tools, client)
-        try:
-            stream = await client.chat.completions.create(**self._streaming(request))
-        except APIStatusError as error:
-            if not self._refuses_usage(error, request):
-                raise
-            stream = await client.chat.completions.create(**self._streaming(request))
-        with told_by_errors(lambda: answer.usage):
-            async with stream as chunks:
-                with answer.watched():
-                    async for chunk in chunks:
-                        for piece in answer.take(chunk):
-                            yield piece
-            answered = answer.whole()
-        yield answered
-
-    def _streaming(self, request: dict[str, Any]) -> dict[str, Any]:
-        usage = {_USAGE: {"include_usage": True}} if self._asks_for_usage else {}
-        return {**usage, **request, "stream": True}
-
-    def _refuses_usage(self, error: APIStatusError, request: dict[str, Any]) -> bool:
-        """Return whether the server refused only to tell the usage of a stream; if so, do not ask for that any more."""
-        if _USAGE in request or error.status_code not in (400, 422) or _USAGE not in str(error):
-            return False
-        _logger.info("%s does not tell what a stream used: %s", self.name, error)
-        self._asks_for_usage = False
-        return True
-
-    def _name(self, client: OpenAI | AsyncOpenAI) -> str:
-        return f"{self.name} at {client.base_url.host}"
-
-    def _request(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification], client: OpenAI | AsyncOpenAI
-    ) -> dict[str, Any]:
+    def _request(self, client: Any, messages: Messages, tools: Tools) -> dict[str, Any]:
         extras = not client.base_url.host.endswith(_REFUSING) if self._extras is None else self._extras
         request = {
             "model": self.name,
@@ -162,11 +172,96 @@ class OpenAiChatModel(ChatModel):
             **self._options,
         }
         if tools:  # OpenAI refuses an empty list
-            request["tools"] = [
-                {
-                    "type": "function",
-                    "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
-                }
-                for tool in tools
-            ]
+            request["tools"] = [{"type": "function", "function": one} for one in described(tools, "parameters")]
         return request
+
+    def _send(self, client: Any, request: dict[str, Any], *, streams: bool = False) -> Any:
+        create = client.chat.completions.create
+        if not streams:
+            return create(**request)
+        try:
+            return create(**self._streaming(request))
+        except openai.APIStatusError as error:
+            if not self._refuses_usage(error, request):
+                raise
+            return create(**self._streaming(request))
+
+    async def _asend(self, client: Any, request: dict[str, Any], *, streams: bool = False) -> Any:
+        try:
+            return await super()._asend(client, request, streams=streams)
+        except openai.APIStatusError as error:
+            if not (streams and self._refuses_usage(error, request)):
+                raise
+            return await super()._asend(client, request, streams=streams)
+
+    def _streaming(self, request: dict[str, Any]) -> dict[str, Any]:
+        usage = {_USAGE: {"include_usage": True}} if self._asks_for_usage else {}
+        return {**usage, **request, "stream": True}
+
+    def _refuses_usage(self, error: openai.APIStatusError, request: dict[str, Any]) -> bool:
+        """Return whether the server refused only to tell the usage of a stream; if so, do not ask for that any more."""
+        if _USAGE in request or error.status_code not in (400, 422) or _USAGE not in str(error):
+            return False
+        _logger.info("%s does not tell what a stream used: %s", self.name, error)
+        self._asks_for_usage = False
+        return True
+
+
+def _is_other(call: dict[str, Any], id: str, name: str, arguments: str) -> bool:
+    """Return whether a piece that names a tool begins another call than the one at its index.
+
+    Gemini sends one index for all calls, and Ollama no IDs. A new ID alone is not enough: some servers send one with
+    each piece. Nor is a name, which some repeat with each piece.
+    """
+    if call["id"]:
+        return bool(id and id != call["id"])
+    before = call["function"]
+    if not before["name"]:
+        return False
+    is_complete = _is_json(before["arguments"]) or not (before["arguments"] or arguments)
+    return is_complete or bool(name != before["name"])
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _merge(into: dict[str, Any], others: Mapping[str, Any]) -> None:
+    """Add what came with another piece: lists grow, objects are filled, and of anything else the last one counts."""
+    for key, value in others.items():
+        there = into.get(key)
+        if isinstance(there, dict) and isinstance(value, Mapping):
+            _merge(there, value)
+        elif isinstance(there, list) and isinstance(value, list):
+            there.extend(value)
+        else:
+            into[key] = value
+
+
+def _others(said: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """Return the fields whose meaning is not known, and that a database can hold."""
+    return {key: value for key, value in said.items() if key not in known and value is not None and _is_kept(value)}
+
+
+def _is_kept(value: Any) -> bool:
+    try:
+        require_json(value, "", 5)
+    except InvalidMessageError:
+        return False
+    return True
+
+
+def _known_of(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call as OpenAI has it. Some servers send no ID, or no arguments where a tool has no parameters."""
+    known = {"id": call.get("id") or "", "type": call.get("type") or "function"}
+    function = call.get("function")
+    if isinstance(function, Mapping):
+        arguments = function.get("arguments")
+        if isinstance(arguments, Mapping):  # parsed already
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        known["function"] = {"name": function.get("name"), "arguments": arguments or "{}"}
+    return known

@@ -10,7 +10,7 @@ from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResult
 from chatmemory.formats.rules import Repair, RepairReason
 from chatmemory.formats.validity import Valid
 
-__all__ = ["given_up", "is_same_answer", "kept_pieces", "without_refused"]
+__all__ = ["given_up", "is_same_answer", "kept_pieces", "with_attributes", "without_refused"]
 
 _GIVEN_UP = "Thoughts, and what else only this API has, were left out of an answer whose calls were changed."
 
@@ -59,9 +59,7 @@ def without_refused(
         if isinstance(message, AiMessage) and (what := problem(message)):
             repairs.append(Repair(position, RepairReason.REASONING, what))
             others = {key: value for key, value in message.attributes.items() if key != attribute}
-            message = AiMessage(
-                message.text, message.tool_execution_requests, thinking=message.thinking, attributes=others
-            )
+            message = with_attributes(message, others)
         yield message
 
 
@@ -90,6 +88,11 @@ def is_same_answer(read: AiMessage, message: AiMessage) -> bool:
         message.thinking,
         message.tool_execution_requests,
     )
+
+
+def with_attributes(message: AiMessage, attributes: Mapping[str, Any]) -> AiMessage:
+    """Return an answer that says the same, with other attributes."""
+    return AiMessage(message.text, message.tool_execution_requests, thinking=message.thinking, attributes=attributes)
 
 
 def _plain(value: Any) -> Any:

@@ -6,22 +6,31 @@ Which answers are stale, only the keeper of the memory knows. What follows from 
 - In a turn that is over, thinking that was written behind stale thinking is stale, too, because that is not sent.
 - Answers between a call and its late result are stale, because the result is moved before them.
 - Thinking behind something that is left out of an answer is stale, such as what a format kept aside.
+
+Where only the messages are known, and not their keeper, an answer itself says what its thinking is bound to: a digest
+of the tools, the system message and the messages that it was made from (:func:`bound`, :func:`fresh_answers`).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal, TypeVar
+from hashlib import sha256
+from typing import Any, Literal, TypeVar
 
 from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
+from chatmemory.core.serialization.writer import message_to_data
 from chatmemory.formats import naming_message
+from chatmemory.formats.kept_parts import with_attributes
 from chatmemory.formats.rules import Repair, RepairReason
 from chatmemory.formats.validity import Valid
 
-__all__ = ["Thinking", "stale_answers", "without_stale_thinking"]
+__all__ = ["Thinking", "bound", "fresh_answers", "stale_answers", "without_stale_thinking"]
 
 T = TypeVar("T")
+
+_DIGITS = 32
 
 Thinking = Literal["all", "none"] | Collection[int]
 """The thinking to send: all, none, or that of the messages with these indexes, before which nothing has changed."""
@@ -112,3 +121,43 @@ def _turn_under_way(messages: Sequence[ChatMessage]) -> int:
         case _:
             return len(messages)
     return next((index for index, message in reversed(said) if isinstance(message, UserMessage)), 0)
+
+
+def bound(message: AiMessage, attribute: str, messages: Sequence[ChatMessage], tools: Any) -> AiMessage:
+    """Return an answer that says in an attribute what its thinking is bound to.
+
+    Args:
+        message: the answer.
+        attribute: the attribute that gets the digest.
+        messages: those that it answers.
+        tools: the tools of the request, as JSON has them.
+    """
+    *_, prefix = _prefixes(messages, tools)
+    return with_attributes(message, {**message.attributes, attribute: prefix})
+
+
+def fresh_answers(messages: Sequence[ChatMessage], attribute: str, tools: Any) -> Collection[int]:
+    """Return the indexes of the answers before which nothing has changed since :func:`bound` wrote the attribute."""
+    if not any(isinstance(message, AiMessage) and attribute in message.attributes for message in messages):
+        return []
+    return [
+        index
+        for index, (message, prefix) in enumerate(zip(messages, _prefixes(messages, tools), strict=False))
+        if isinstance(message, AiMessage) and message.attributes.get(attribute) == prefix
+    ]
+
+
+def _prefixes(messages: Sequence[ChatMessage], tools: Any) -> Iterator[str]:
+    """Yield the digest of what stands before each message, and at last of all of them."""
+    # Anthropic has the system text apart, before all messages.
+    so_far = sha256(_bytes([tools or [], [one.text for one in messages if isinstance(one, SystemMessage)]]))
+    for message in messages:
+        yield so_far.hexdigest()[:_DIGITS]
+        if not isinstance(message, SystemMessage):
+            so_far.update(_bytes(message_to_data(message)))
+    yield so_far.hexdigest()[:_DIGITS]
+
+
+def _bytes(value: Any) -> bytes:
+    # Databases keep no order of keys. A lone surrogate, which APIs would refuse, is no reason to fail here.
+    return json.dumps(value, sort_keys=True, default=str).encode()

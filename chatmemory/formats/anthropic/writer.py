@@ -27,7 +27,7 @@ from chatmemory.formats.anthropic.reader import (
     read_answer,
     read_contents,
 )
-from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces, without_refused
+from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces, with_attributes, without_refused
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell
 from chatmemory.formats.server_tools import Half, without_lone_halves
 from chatmemory.formats.thinking import Thinking, without_stale_thinking
@@ -161,7 +161,7 @@ def _half(block: dict[str, Any]) -> Half:
 def _with_blocks(message: AiMessage, blocks: list[dict[str, Any]]) -> AiMessage | None:
     """Return an answer with other blocks, which say the same; None if Anthropic would get none of them."""
     attributes = {**message.attributes, ATTRIBUTE: {"content": blocks}}
-    rest = AiMessage(message.text, message.tool_execution_requests, thinking=message.thinking, attributes=attributes)
+    rest = with_attributes(message, attributes)
     return rest if _answer_blocks(rest) else None
 
 

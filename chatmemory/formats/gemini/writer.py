@@ -25,7 +25,7 @@ from chatmemory.formats.gemini.reader import (
     read_contents,
     read_result,
 )
-from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces
+from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces, with_attributes
 from chatmemory.formats.rules import Names, Repair, Rules, tell
 from chatmemory.formats.server_tools import Half, without_lone_halves
 from chatmemory.formats.transcript import write_transcript
@@ -126,7 +126,7 @@ def _half(part: dict[str, Any]) -> Half:
 def _with_parts(message: AiMessage, parts: list[dict[str, Any]]) -> AiMessage | None:
     """Return an answer with other parts, which say the same; None if Gemini would get none of them."""
     attributes = {**message.attributes, ATTRIBUTE: {"parts": parts}}
-    rest = AiMessage(message.text, message.tool_execution_requests, thinking=message.thinking, attributes=attributes)
+    rest = with_attributes(message, attributes)
     return rest if _answer_parts(rest) else None
 
 
