@@ -16,7 +16,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 
-from chatmemory.capabilities import hooks
+from chatmemory.capabilities import capabilities
 from chatmemory.core.json_text import dumps, loads
 from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.core.serialization.writer import message_to_data
@@ -67,10 +67,10 @@ def _lines(conversation: Conversation) -> Iterator[str]:
         if line is not None:
             yield line
             keys += 1
-    for export in hooks("export"):
-        app = {"conversation": conversation.pk, "app": export.__self__.app.label}
-        for line in export(conversation):
-            yield f"{dumps({**app, **line})}\n"
+    for capability in capabilities():
+        app = {"conversation": conversation.pk, "app": capability.app.label}
+        for values in capability.export(conversation):
+            yield f"{dumps({**app, **values})}\n"
             others += 1
     end = end_of(messages, keys, others)
     yield f"{dumps({'conversation': conversation.pk, 'end': end})}\n"
