@@ -28,6 +28,7 @@ EXTRAS = {
     "chatmemory.assistant.anthropic": "anthropic",
     "chatmemory.assistant.gemini": "gemini",
     "chatmemory.assistant.openai": "openai",
+    "chatmemory.assistant.pydantic_ai": "pydantic-ai",
     "chatmemory.contrib.langchain": "langchain",
     "chatmemory.contrib.langgraph.saver": "langgraph",
     "chatmemory.contrib.llama_index": "llama-index",

@@ -23,7 +23,7 @@ with extra("pydantic-ai"):
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
     from pydantic_core import PydanticSerializationError
 
-    from chatmemory.contrib.pydantic_ai.parts import FRAMEWORK, answer, model_message, said_in
+    from chatmemory.formats.pydantic_ai.parts import FRAMEWORK, answer, model_message, said_in
 
 __all__ = ["DjangoMessageHistory"]
 

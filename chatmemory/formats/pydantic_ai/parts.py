@@ -1,4 +1,4 @@
-"""Pydantic AI's messages and their parts as messages, and back; see :mod:`chatmemory.contrib.pydantic_ai`."""
+"""Pydantic AI's messages and their parts as messages, and back, for the history of agents and for models."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 
-__all__ = ["ATTRIBUTE", "FRAMEWORK", "Said", "answer", "model_message", "said_in"]
+__all__ = ["ATTRIBUTE", "FRAMEWORK", "Said", "answer", "item_of", "model_message", "said_in"]
 
 FRAMEWORK = "pydantic_ai"
 """The framework of the native forms."""
@@ -227,11 +227,11 @@ def _by_data(item: BinaryContent) -> Content:
 
 
 def _user_content(contents: Iterable[Content]) -> Any:
-    items = [_item(content) for content in contents]
+    items = [item_of(content) for content in contents]
     return items[0] if len(items) == 1 and isinstance(items[0], str) else items
 
 
-def _item(content: Content) -> UserContent:
+def item_of(content: Content) -> UserContent:
     """Return the item of a content. One without data, or with invalid Base64, becomes a text that names its type."""
     kind: Any
     media: Any
