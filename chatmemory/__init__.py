@@ -30,7 +30,7 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.codec import message_from_json, message_to_json, messages_from_json, messages_to_json
+from chatmemory.core.serialization import message_from_json, message_to_json, messages_from_json, messages_to_json
 from chatmemory.core.stores import ChatMemoryStore, InMemoryChatMemoryStore, SingleSlotChatMemoryStore
 from chatmemory.core.tokens import OpenAiTokenCountEstimator, TokenCountEstimator
 

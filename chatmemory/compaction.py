@@ -11,8 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.models import QuerySet
 from django.utils.module_loading import import_string
 
-from chatmemory.checks.paths import problem_of_path
-from chatmemory.conf import setting
+from chatmemory.conf import problem_of_path, setting
 from chatmemory.core.asynchronous import in_thread_for_functions
 from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.summaries import Summarizer, check_keep

@@ -20,14 +20,13 @@ from chatmemory.conf import setting
 from chatmemory.core.asynchronous import as_async_change, iterate_in_thread
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database import operations
-from chatmemory.database.change import Change
+from chatmemory.database.change import Change, write_columns
+from chatmemory.database.connections import retry
 from chatmemory.database.idempotency import scope_of_owner
 from chatmemory.database.reading import in_parts, pages, rows_of
-from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
-from chatmemory.database.write_change import write_columns
 from chatmemory.models import DESCRIBED, Compaction, Conversation, IdempotencyKey, require_owner
-from chatmemory.models.identifiers import new_memory_id
+from chatmemory.models.fields import new_memory_id
 from chatmemory.models.message import ERASED_TEXT
 from chatmemory.retention import Erased
 from chatmemory.transfer.json_lines.write import conversation_lines, key_line

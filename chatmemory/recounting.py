@@ -12,9 +12,9 @@ from chatmemory.core.tokens import stored_count
 from chatmemory.core.window_settings import check
 from chatmemory.database import operations
 from chatmemory.database.change import Change
-from chatmemory.database.estimators import CUSTOM, estimator_for
 from chatmemory.database.reading import on_primary, pages, read_in_parts, rows_of
 from chatmemory.database.target import Target
+from chatmemory.database.window_settings import CUSTOM, estimator_for
 from chatmemory.models import Conversation, Message
 
 __all__ = ["Recounted", "arecount", "recount"]

@@ -19,9 +19,9 @@ from chatmemory.core.asynchronous import iterate_in_thread
 from chatmemory.core.entries import EvictionReason
 from chatmemory.database import operations
 from chatmemory.database.change import Change
+from chatmemory.database.connections import retry
 from chatmemory.database.operations.compaction import erase_summaries
 from chatmemory.database.reading import chunks, on_primary, pages, rows_of
-from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import (
     COUNTERS,

@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 from django.utils.module_loading import import_string
 
 from chatmemory.conf import setting
-from chatmemory.database.retry import retry
+from chatmemory.database.connections import retry
 from chatmemory.models import Conversation
 
 __all__ = ["READ_TEXT", "SUMMARIZE", "WRITE_TEXT", "Act", "may", "permission", "reachable", "record"]

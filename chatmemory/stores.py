@@ -1,17 +1,166 @@
-"""The stores of memories: in the database, and in this process."""
+"""The store on Django's ORM."""
 
-from chatmemory.core.stores import (
-    ChatMemoryStore,
-    InMemoryChatMemoryStore,
-    SingleSlotChatMemoryStore,
-    WindowedChatMemoryStore,
-)
-from chatmemory.database.django_store import DjangoChatMemoryStore
+from __future__ import annotations
 
-__all__ = [
-    "ChatMemoryStore",
-    "DjangoChatMemoryStore",
-    "InMemoryChatMemoryStore",
-    "SingleSlotChatMemoryStore",
-    "WindowedChatMemoryStore",
-]
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Unpack
+
+from asgiref.sync import sync_to_async
+from django.db import router
+
+from chatmemory.core.asynchronous import as_async_change
+from chatmemory.core.messages import ChatMessage
+from chatmemory.core.stores import WindowedChatMemoryStore
+from chatmemory.core.window import Window
+from chatmemory.database import operations
+from chatmemory.database.change import Change
+from chatmemory.database.key import Key
+from chatmemory.database.new_messages import NewMessages
+from chatmemory.database.read import read_window
+from chatmemory.database.sql.reads import read_memory
+from chatmemory.database.target import Target, Terms
+from chatmemory.database.window_settings import settings_of
+from chatmemory.models import Conversation, require_owner
+from chatmemory.models.fields import memory_id_text
+from chatmemory.models.message import from_columns
+
+__all__ = ["DjangoChatMemoryStore"]
+
+
+class DjangoChatMemoryStore(WindowedChatMemoryStore):
+    """A store of one owner's memories. Each is a conversation, made when something is first written to it.
+
+    The memories of this package apply their window within the database's transaction, so any number of processes
+    may add. Another library's memory may use the three methods of every store: messages that it leaves out are evicted
+    as ``rewritten``, messages that it appends count as said.
+
+    A memory is known by the text of its ID: 1 and "1" are the same. An ID that is None, empty or longer than 255
+    characters is a ``ValueError``.
+    """
+
+    def __init__(self, owner: Any = None) -> None:
+        """
+        Args:
+            owner: the user whose memories these are; None for memories without owner.
+
+        Raises:
+            ValueError: an anonymous or unsaved user.
+        """
+        self._owner = require_owner(owner)
+
+    def get_messages(self, memory_id: Any) -> list[ChatMessage]:
+        """Return the retained messages, in order."""
+        return [from_columns(*row[:3]) for row in read_memory(self._key(memory_id))]
+
+    async def aget_messages(self, memory_id: Any) -> list[ChatMessage]:
+        """Async version of :meth:`get_messages`."""
+        return await sync_to_async(self.get_messages)(memory_id)
+
+    def update_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
+        """Make ``messages`` the memory: evict the messages that they leave out, insert the new ones.
+
+        Raises:
+            TypeError: one of them is no message.
+            ValueError: a text that no database can hold.
+        """
+        self.rewrite(memory_id, messages)
+
+    async def aupdate_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
+        """Async version of :meth:`update_messages`."""
+        await as_async_change(self.update_messages)(memory_id, messages)
+
+    def rewrite(self, memory_id: Any, messages: Sequence[ChatMessage], **terms: Unpack[Terms]) -> Change:
+        """Do what :meth:`update_messages` does, on the :class:`~chatmemory.database.target.Terms` of the caller."""
+        return operations.rewrite(self.target(memory_id, **terms), messages, from_foreign_memory=True)
+
+    async def arewrite(self, memory_id: Any, messages: Sequence[ChatMessage], **terms: Unpack[Terms]) -> Change:
+        """Async version of :meth:`rewrite`."""
+        return await as_async_change(self.rewrite)(memory_id, messages, **terms)
+
+    def delete_messages(self, memory_id: Any) -> None:
+        """Evict all messages. The history keeps them."""
+        with suppress(Conversation.DoesNotExist):
+            operations.clear(self.target(memory_id, create=False))
+
+    async def adelete_messages(self, memory_id: Any) -> None:
+        """Async version of :meth:`delete_messages`."""
+        await as_async_change(self.delete_messages)(memory_id)
+
+    def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
+        """Return the messages that fit ``window``. Nothing is written, and no message is counted twice."""
+        return read_window(self._key(memory_id), window)
+
+    async def aget_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
+        """Async version of :meth:`get_window`."""
+        return await sync_to_async(self.get_window)(memory_id, window)
+
+    def add_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
+        """Add ``messages`` and evict what does not fit, in one transaction."""
+        self.add(memory_id, messages, window)
+
+    async def aadd_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
+        """Async version of :meth:`add_to_window`."""
+        await as_async_change(self.add_to_window)(memory_id, messages, window)
+
+    def add(
+        self,
+        memory_id: Any,
+        messages: Sequence[ChatMessage],
+        window: Window,
+        *,
+        copy_of: int | None = None,
+        idempotency_key: str | None = None,
+        **terms: Unpack[Terms],
+    ) -> Change:
+        """Do what :meth:`add_to_window` does; see :meth:`~.conversation_memory.ConversationMemory.add_all`."""
+        new = messages if copy_of is None else NewMessages(messages, copy_of=copy_of)
+        target = self.target(memory_id, window, **terms)
+        return operations.add(target, new, window=window, idempotency_key=idempotency_key)
+
+    async def aadd(
+        self,
+        memory_id: Any,
+        messages: Sequence[ChatMessage],
+        window: Window,
+        *,
+        copy_of: int | None = None,
+        idempotency_key: str | None = None,
+        **terms: Unpack[Terms],
+    ) -> Change:
+        """Async version of :meth:`add`."""
+        add = as_async_change(self.add)
+        return await add(memory_id, messages, window, copy_of=copy_of, idempotency_key=idempotency_key, **terms)
+
+    def set_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
+        """Make ``messages`` the memory and evict what does not fit, in one transaction."""
+        operations.rewrite(self.target(memory_id, window), messages, window=window)
+
+    async def aset_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
+        """Async version of :meth:`set_window`."""
+        await as_async_change(self.set_window)(memory_id, messages, window)
+
+    def target(
+        self, memory_id: Any, window: Window | None = None, *, create: bool = True, **terms: Unpack[Terms]
+    ) -> Target:
+        """Return the target for a change of a memory.
+
+        Args:
+            memory_id: its ID.
+            window: the window of the conversation, if it is made.
+            create: whether it may be made.
+        """
+        text = memory_id_text(memory_id)
+
+        def new() -> Conversation:
+            conversation = Conversation(owner=self._owner, memory_id=text)
+            if window is not None:
+                for name, value in settings_of(window, conversation).items():
+                    setattr(conversation, name, value)
+            return conversation
+
+        return Target.named(self._owner, text, new if create else None, **terms)
+
+    def _key(self, memory_id: Any) -> Key:
+        # Never on a replica: the next turn needs what was just said.
+        return Key.named(self._owner, memory_id_text(memory_id), router.db_for_write(Conversation))

@@ -24,7 +24,7 @@ from chatmemory.database.operations.replay.past import HAS_CALLS
 from chatmemory.database.reading import NOT_AT_THE_END, ROWS_AT_ONCE, chunks, in_parts, on_primary, pages
 from chatmemory.database.target import Target
 from chatmemory.models import EVICTION_REASONS, OWNER_SCOPE, STAND_INS, Conversation, IdempotencyKey, Message, Origin
-from chatmemory.models.pins import last_pin_change, problem_of_pins
+from chatmemory.models.message import last_pin_change, problem_of_pins
 
 __all__ = ["Finding", "averify", "verify"]
 

@@ -30,8 +30,8 @@ from chatmemory.database.target import Target
 from chatmemory.formats import CannotExpressError, UnsupportedContentError
 from chatmemory.formats.gemini import to_gemini
 from chatmemory.formats.registry import message_format
-from chatmemory.models.identifiers import memory_id_text
-from chatmemory.models.message_columns import from_columns
+from chatmemory.models.fields import memory_id_text
+from chatmemory.models.message import from_columns
 from tests.support.factories import ConversationFactory
 
 IN_GREEK = {"has %(count)s %(what)s": "έχει %(what)s, %(count)s φορές", "holes": "τρύπες"}

@@ -16,10 +16,10 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.admin.display.message_parts import MediaPlaceholder, parts_of
+from chatmemory.admin.display.message import MediaPlaceholder, parts_of
 from chatmemory.formats.gemini import from_gemini, to_gemini
 from chatmemory.models import Message
-from chatmemory.models.message_columns import from_columns, to_columns
+from chatmemory.models.message import from_columns, to_columns
 from tests.support.factories import ConversationFactory
 
 LONG = 390_000

@@ -9,7 +9,7 @@ from django.core.management import load_command_class
 from django.http import QueryDict
 
 from chatmemory.admin.display.window_words import SHOWN, setting_words
-from chatmemory.admin.views.window_form import window_forms
+from chatmemory.admin.views.window import window_forms
 from chatmemory.conf import DEFAULTS, window_default
 from chatmemory.core.window_settings import SETTINGS, Kind, Setting
 from chatmemory.database.operations.replay import REPLAYED

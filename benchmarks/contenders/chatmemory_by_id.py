@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.contenders.chatmemory_conversation import ChatMemoryConversation
 from benchmarks.filling import new_conversation
 from chatmemory import MessageWindowChatMemory, OpenAiTokenCountEstimator, TokenWindowChatMemory
-from chatmemory.database.django_store import DjangoChatMemoryStore
+from chatmemory.stores import DjangoChatMemoryStore
 
 __all__ = ["ChatMemoryById"]
 

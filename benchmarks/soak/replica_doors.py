@@ -12,8 +12,8 @@ from typing import Any
 from django.test import Client, override_settings
 
 from chatmemory import MessageWindowChatMemory, UserMessage, messages_from_json
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation
+from chatmemory.stores import DjangoChatMemoryStore
 from tests.support.api import patch, post, put, url, user_message
 
 __all__ = ["DOORS", "Caller"]

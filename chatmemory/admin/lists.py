@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.contrib.admin import AdminSite
 from django.contrib.admin.options import IS_POPUP_VAR, TO_FIELD_VAR
 from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR, ChangeList
 from django.core.paginator import Paginator
 from django.db.models import F, Q, QuerySet
 from django.db.models.constants import LOOKUP_SEP
+from django.forms.widgets import Script
 from django.http import HttpRequest, QueryDict
 from django.utils.functional import cached_property
 from django.utils.text import smart_split, unescape_string_literal
@@ -19,8 +22,52 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.admin.display.gauge import grouped, used_in_window
-from chatmemory.core.serialization.storable import with_replacements
+from chatmemory.core.json_text import with_replacements
 from chatmemory.models import LONGEST_SEARCH, Conversation, ConversationQuerySet
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+__all__ = ["SCRIPTS", "STYLES", "conversation_admin"]
+
+_DRAWN = (
+    "stock",
+    "page",
+    "conversation",
+    "tools",
+    "gauge",
+    "lists",
+    "messages",
+    "markdown",
+    "rows",
+    "summaries",
+    "strip",
+    "forms",
+    "window",
+    "past",
+    "dashboard",
+)
+
+STYLES: dict[str, Sequence[str]] = {
+    "all": [
+        "chatmemory/roles.css",
+        "chatmemory/chat/markdown.css",
+        *(f"chatmemory/admin/{name}.css" for name in _DRAWN),
+    ],
+}
+"""The sheets, as a ``Media`` class has them, in their order: a later one may depend on an earlier one."""
+
+_MODULES = ("menus", "markdown", "strip", "dashboard")
+
+# Django's stubs know only addresses in a "Media".
+SCRIPTS: Sequence[Any] = [Script(f"chatmemory/admin/{name}.js", type="module") for name in _MODULES]
+"""The scripts, as a ``Media`` class has them. Without them the pages say all that they say."""
+
+
+def conversation_admin(site: AdminSite) -> ModelAdmin[Conversation] | None:
+    """Return the site's admin of conversations, which decides who may see which; None if it has none."""
+    return site.get_model_admin(Conversation) if site.is_registered(Conversation) else None
+
 
 if TYPE_CHECKING:
     Pages = Paginator[Conversation]

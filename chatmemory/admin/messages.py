@@ -22,10 +22,18 @@ from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.message import shown
 from chatmemory.admin.display.moments import short_moment
 from chatmemory.admin.display.passages import passage, with_passages
-from chatmemory.admin.lists import CappedList, CappedPaginator, is_offered, searched, storable, words
+from chatmemory.admin.lists import (
+    SCRIPTS,
+    STYLES,
+    CappedList,
+    CappedPaginator,
+    conversation_admin,
+    is_offered,
+    searched,
+    storable,
+    words,
+)
 from chatmemory.admin.owner_filter import MessageOwnerFilter
-from chatmemory.admin.sites import conversation_admin
-from chatmemory.admin.styles import SCRIPTS, STYLES
 from chatmemory.admin.views.base import record_list
 from chatmemory.database.operations.compaction import UNCOVERED
 from chatmemory.models import PINNED, Conversation, Message, MessageQuerySet

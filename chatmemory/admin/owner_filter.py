@@ -19,7 +19,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.sites import conversation_admin
+from chatmemory.admin.lists import conversation_admin
 from chatmemory.models import Conversation
 
 __all__ = ["MessageOwnerFilter", "OwnerFilter"]

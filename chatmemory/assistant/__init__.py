@@ -13,12 +13,12 @@ from chatmemory.assistant.errors import (
     TurnLostError,
     WindowTooSmallError,
 )
+from chatmemory.assistant.lease import Added
 from chatmemory.assistant.model import ChatModel
-from chatmemory.assistant.summarizer import SUMMARY_PROMPT, ChatModelSummarizer
-from chatmemory.assistant.tool_context import ToolContext
+from chatmemory.assistant.titles import SUMMARY_PROMPT, ChatModelSummarizer
+from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.assistant.tools import Tool, ToolSpecification
 from chatmemory.assistant.turn import Turn
-from chatmemory.assistant.turns.base import Added
 
 BegunTurn = Turn
 """The earlier name of :class:`Turn`."""

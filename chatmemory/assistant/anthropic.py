@@ -13,8 +13,8 @@ from typing import Any
 
 from chatmemory.assistant.deltas import Answered, Thinking, Usage
 from chatmemory.assistant.provider import Answer, Messages, ProviderChatModel, Tools, described, fields_of
+from chatmemory.core.exceptions import extra
 from chatmemory.core.exceptions import gettext_noop as _
-from chatmemory.core.extras import extra
 from chatmemory.core.messages import AiMessage, UserMessage
 from chatmemory.formats.anthropic import from_anthropic, to_anthropic
 from chatmemory.formats.anthropic.block_writer import REDACTED_THINKING, THINKING_SIGNATURE

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextvars import copy_context
 from functools import partial
 
-from chatmemory.assistant.turns.base import Lease
+from chatmemory.assistant.lease import Lease
 from chatmemory.core.summaries import Summarizer
 
 __all__ = ["BackgroundTask", "BackgroundTasks", "Summaries"]

@@ -8,8 +8,8 @@ import time
 from typing import Self
 
 from chatmemory.assistant.deltas import Answered, Usage, usage_told_by
+from chatmemory.assistant.lease import Lease
 from chatmemory.assistant.model import ChatModel, name_of
-from chatmemory.assistant.turns.base import Lease
 from chatmemory.core.asynchronous import run_to_the_end
 
 __all__ = ["Call"]

@@ -10,8 +10,8 @@ from typing import Any
 
 from chatmemory.assistant.deltas import Answered, Thinking, Usage
 from chatmemory.assistant.provider import Answer, Messages, ProviderChatModel, Tools, described
+from chatmemory.core.exceptions import extra
 from chatmemory.core.exceptions import gettext_noop as _
-from chatmemory.core.extras import extra
 from chatmemory.core.messages import AiMessage
 from chatmemory.formats.gemini import from_gemini, to_gemini
 

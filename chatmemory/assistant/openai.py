@@ -13,11 +13,10 @@ from typing import Any
 
 from chatmemory.assistant.deltas import Thinking, Usage
 from chatmemory.assistant.provider import Answer, Messages, ProviderChatModel, Tools, described
-from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.exceptions import InvalidMessageError, extra
 from chatmemory.core.exceptions import gettext_noop as _
-from chatmemory.core.extras import extra
+from chatmemory.core.json_text import require_json
 from chatmemory.core.messages import AiMessage
-from chatmemory.core.serialization.storable import require_json
 from chatmemory.formats.kept_parts import with_attributes
 from chatmemory.formats.openai import from_openai, to_openai
 from chatmemory.formats.openai.reader import ATTRIBUTE, OF_ANSWER, OF_CALL

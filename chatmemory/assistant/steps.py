@@ -19,8 +19,8 @@ from chatmemory.assistant.errors import (
     TooManyToolInvocationsError,
     WindowTooSmallError,
 )
-from chatmemory.assistant.tool_context import ToolContext
-from chatmemory.assistant.turns.base import Added, Lease
+from chatmemory.assistant.lease import Added, Lease
+from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.messages import (
     AiMessage,

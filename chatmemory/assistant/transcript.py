@@ -16,7 +16,7 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.codec import message_to_json
+from chatmemory.core.serialization import message_to_json
 
 __all__ = ["SO_FAR", "TRANSCRIPT", "framed", "transcripts"]
 

@@ -13,10 +13,10 @@ from chatmemory.assistant.background import BackgroundTasks
 from chatmemory.assistant.calls import Call
 from chatmemory.assistant.deltas import Answered, Thinking, Usage, as_answered, usage_told_by
 from chatmemory.assistant.errors import ModelError
+from chatmemory.assistant.lease import Added, Lease
 from chatmemory.assistant.model import ChatModel
 from chatmemory.assistant.steps import Ask, Do, Pause, Plan, RunTools, ToolCall, turn_steps
 from chatmemory.assistant.tools import Toolbox
-from chatmemory.assistant.turns.base import Added, Lease
 from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage

@@ -1,6 +1,5 @@
 """The system checks. Each error says how to correct it."""
 
-from chatmemory.checks.project import check_apps, check_databases
-from chatmemory.checks.settings import check_settings
+from chatmemory.checks.settings import check_apps, check_databases, check_settings
 
 __all__ = ["check_apps", "check_databases", "check_settings"]

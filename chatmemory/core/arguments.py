@@ -16,7 +16,23 @@ __all__ = [
     "require_str",
     "require_url",
     "tuple_of",
+    "whole_number",
 ]
+
+# An address may be very long, and int() of so many digits is slow or an error.
+_MOST_DIGITS = 18
+
+
+def whole_number(text: str, *, most: int | None = None) -> int | None:
+    """Return the whole number that ``text`` writes in ASCII digits; None if it is something else, or above ``most``.
+
+    A number of more than 18 digits is returned as some number of 18 digits.
+    """
+    if not (text.isascii() and text.isdigit()):
+        return None
+    number = int(text.lstrip("0")[:_MOST_DIGITS] or "0")
+    return number if most is None or number <= most else None
+
 
 # Java's String.trim(): everything up to U+0020 is blank, and a no-break space is not.
 _BLANK = "".join(map(chr, range(0x21)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "NotRetainedError",
     "PinnedTooMuchError",
     "UnusableSummaryError",
+    "extra",
     "gettext_noop",
 ]
 
@@ -185,3 +187,16 @@ class PinnedTooMuchError(CodedError, ValueError):
 
 class UnusableSummaryError(CodedError, ValueError):
     """A summary that cannot take the place of the messages that it stands for. They stay as they are."""
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Make the error of a failed import in the ``with`` block say how to install the extra ``name``.
+
+    Raises:
+        ImportError: a package of the extra is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ImportError(f'{error}. Install it: pip install "django-chatmemory[{name}]"') from error

@@ -11,9 +11,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from chatmemory.core.arguments import require_list, require_not_blank, require_optional_str, tuple_of
-from chatmemory.core.contents import Content, TextContent
+from chatmemory.core.contents import Content, FrozenDict, ShortRepr, TextContent, freeze
 from chatmemory.core.exceptions import InvalidValueError
-from chatmemory.core.values import FrozenDict, ShortRepr, freeze
 
 __all__ = [
     "AiMessage",

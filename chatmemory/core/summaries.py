@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from chatmemory.core.entries import Entry
 from chatmemory.core.exceptions import InvalidMessageError, UnusableSummaryError
+from chatmemory.core.json_text import require_storable
 from chatmemory.core.messages import ChatMessage, UserMessage
-from chatmemory.core.serialization.storable import require_storable
 
 __all__ = [
     "USUAL_SUMMARY_TOKENS",

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TypedDict
 
 from chatmemory.core.messages import ChatMessage
-from chatmemory.core.tokens.estimator import TokenCountEstimator, tokens_of, tokens_of_request
+from chatmemory.core.tokens.estimators import TokenCountEstimator, tokens_of, tokens_of_request
 
 __all__ = ["RULES", "USUAL_LIMITS", "Window", "WindowKind", "WindowOptions", "WindowRules"]
 

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.exceptions import gettext_noop as _
-from chatmemory.core.serialization.storable import require_storable
+from chatmemory.core.json_text import require_storable
 from chatmemory.core.window import WindowKind
 
 __all__ = ["SETTINGS", "Kind", "Setting", "WindowSettings", "check"]

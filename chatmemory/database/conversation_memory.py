@@ -18,6 +18,7 @@ from chatmemory.core.messages import ChatMessage
 from chatmemory.core.summaries import Summarizer
 from chatmemory.database import operations
 from chatmemory.database.change import Change, WindowTrial
+from chatmemory.database.connections import retry
 from chatmemory.database.key import Key
 from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.operations.clear_tool_results import try_clearing
@@ -33,7 +34,6 @@ from chatmemory.database.operations.replay import Replay, replay
 from chatmemory.database.operations.try_window import fit_rows, try_window
 from chatmemory.database.read import read_fresh_window, read_window
 from chatmemory.database.reading import CHARS, rows_of, written_memory
-from chatmemory.database.retry import retry
 from chatmemory.database.sql.reads import read_size
 from chatmemory.database.target import Target, Terms
 from chatmemory.models import Conversation, WindowSettings

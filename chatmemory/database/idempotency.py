@@ -15,14 +15,13 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from chatmemory.core.exceptions import IdempotencyConflictError, InvalidValueError
-from chatmemory.core.json_text import dumps, loads
-from chatmemory.core.serialization.storable import require_storable
+from chatmemory.core.json_text import dumps, loads, require_storable
 from chatmemory.database.change import Change, MemorySize
+from chatmemory.database.connections import retry
 from chatmemory.database.reading import chunks, rows_of
-from chatmemory.database.retry import retry
 from chatmemory.models import OWNER_SCOPE, Conversation, IdempotencyKey, Message, Origin
 from chatmemory.models.conversation_names import NOBODY, kept_names, key_name
-from chatmemory.models.pins import pins_until
+from chatmemory.models.message import pins_until
 
 __all__ = [
     "check_key",

@@ -7,13 +7,11 @@ from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens import stored_count
 from chatmemory.core.window import Window, WindowKind
-from chatmemory.database.estimators import model_name_of, window_with
 from chatmemory.database.key import Key
-from chatmemory.database.sql.raw_rows import Row
-from chatmemory.database.sql.reads import read_memory
+from chatmemory.database.sql.reads import Row, read_memory
+from chatmemory.database.window_settings import model_name_of, window_with
 from chatmemory.models import WINDOW_SETTINGS, Origin
-from chatmemory.models.message_columns import from_columns
-from chatmemory.models.pins import is_pin_open
+from chatmemory.models.message import from_columns, is_pin_open
 
 __all__ = ["read_fresh_window", "read_window"]
 

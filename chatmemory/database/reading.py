@@ -22,7 +22,7 @@ from django.db.models.functions import Coalesce, Length
 from chatmemory.conf import setting
 from chatmemory.core.exceptions import MemoryTooLargeError
 from chatmemory.core.messages import ChatMessage, ChatMessageType
-from chatmemory.database.retry import retry
+from chatmemory.database.connections import retry
 from chatmemory.formats.registry import message_format
 from chatmemory.formats.rules import Repair
 from chatmemory.models import ORDER_STEP, Conversation, ConversationQuerySet, Message, MessageQuerySet, Origin

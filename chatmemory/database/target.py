@@ -16,13 +16,13 @@ from django.db import IntegrityError, connections, router, transaction
 from chatmemory.capabilities import hooks
 from chatmemory.conf import window_default
 from chatmemory.database.change import Change
+from chatmemory.database.connections import retry
 from chatmemory.database.key import Key
 from chatmemory.database.reading import MemoryBound
-from chatmemory.database.retry import retry
 from chatmemory.database.sql.reads import lock
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation
+from chatmemory.models.conversation import restore_on_rollback
 from chatmemory.models.conversation_names import kept_names
-from chatmemory.models.rollback import restore_on_rollback
 
 __all__ = ["Target", "Terms"]
 

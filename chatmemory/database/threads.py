@@ -10,8 +10,7 @@ from django.db import connections, router
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from chatmemory.core.asynchronous import ThreadNeeds
-from chatmemory.database.callers_transaction import beside_callers_transaction
-from chatmemory.database.connections import close_all
+from chatmemory.database.connections import beside_callers_transaction, close_all
 from chatmemory.models import Conversation
 
 __all__ = ["ConnectionNeeds"]

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from chatmemory.conf import default_limit
-from chatmemory.models import WINDOW_SETTINGS, Conversation, WindowSettings
+from functools import lru_cache
+from typing import Any
+
+from chatmemory.conf import default_limit, setting, window_default
+from chatmemory.core.tokens import OpenAiTokenCountEstimator, TokenCountEstimator
+from chatmemory.core.window import RULES, Window, WindowKind
+from chatmemory.models import MAX_LIMIT, WINDOW_SETTINGS, Conversation, WindowSettings
 from chatmemory.models.window_settings import NULLABLE, check_stored
 
-__all__ = ["apply_window_settings", "check_window_settings"]
+__all__ = [
+    "CUSTOM",
+    "apply_window_settings",
+    "check_window_settings",
+    "estimator_for",
+    "estimator_of",
+    "model_name_of",
+    "settings_of",
+    "window_of",
+    "window_with",
+]
 
 
 def check_window_settings(settings: WindowSettings) -> None:
@@ -37,3 +52,56 @@ def apply_window_settings(conversation: Conversation, settings: WindowSettings) 
         if value is not None or name in NULLABLE:
             setattr(conversation, name, value)
     return bool(conversation.model != counted_by)
+
+
+CUSTOM = "custom:"
+"""The prefix of ``model`` in the row of a conversation that an estimator of the project's own counts.
+
+That estimator cannot be made from its name, so the name must not be taken for a model's.
+"""
+
+
+@lru_cache(maxsize=64)
+def _openai(model: str, fallback: str) -> OpenAiTokenCountEstimator:
+    return OpenAiTokenCountEstimator(model, fallback_encoding=fallback)
+
+
+def estimator_for(model: str) -> TokenCountEstimator:
+    """Return the estimator for the ``model`` of a row; for a custom estimator's name that of new conversations."""
+    known = window_default("model") if model.startswith(CUSTOM) or not model.strip() else model
+    return _openai(known, setting("FALLBACK_ENCODING"))
+
+
+def model_name_of(estimator: TokenCountEstimator) -> str:
+    """Return the ``model`` of the rows that ``estimator`` counts."""
+    model = getattr(estimator, "model", "")
+    if type(estimator) is OpenAiTokenCountEstimator:
+        return str(model)[:255]
+    kind = type(estimator)
+    return f"{CUSTOM}{kind.__module__}.{kind.__qualname__}:{model}"[:255]
+
+
+def window_of(conversation: Conversation) -> Window:
+    """Return the window that a conversation's row describes."""
+    return window_with({name: getattr(conversation, name) for name in WINDOW_SETTINGS})
+
+
+def window_with(settings: dict[str, Any]) -> Window:
+    """Return the window that the values of :data:`WINDOW_SETTINGS` describe."""
+    rules = {name: settings[name] for name in RULES}
+    return Window(kind=WindowKind(settings["window"]), estimator=estimator_for(settings["model"]), **rules)
+
+
+def estimator_of(window: Window | None, model: str) -> TokenCountEstimator:
+    """Return the window's own estimator, or else the one for ``model``."""
+    return window.estimator if window is not None and window.estimator is not None else estimator_for(model)
+
+
+def settings_of(window: Window, conversation: Conversation) -> dict[str, object]:
+    """Return the columns that describe ``window``."""
+    return {
+        **{name: getattr(window, name) for name in RULES},
+        "window": window.kind.value,
+        "limit": min(window.limit, MAX_LIMIT),
+        "model": model_name_of(estimator_of(window, conversation.model)),
+    }

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from chatmemory.core.contents import Audio, DetailLevel, ImageContent, Media, PdfFileContent
 from chatmemory.core.exceptions import InvalidMessageError
-from chatmemory.core.serialization.fields import Fields
+from chatmemory.core.serialization import Fields
 from chatmemory.formats import CannotExpressError
 
 __all__ = [

@@ -16,8 +16,7 @@ from django.utils.module_loading import import_string
 from chatmemory.conf import setting
 from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.messages import ChatMessage
-from chatmemory.core.serialization.reader import read_messages
-from chatmemory.core.serialization.writer import message_to_data
+from chatmemory.core.serialization import message_to_data, read_messages
 from chatmemory.formats import schemas
 from chatmemory.formats.ai_sdk import each_to_ai_sdk, from_ai_sdk, to_ai_sdk
 from chatmemory.formats.anthropic import from_anthropic, to_anthropic

@@ -20,7 +20,7 @@ from hashlib import sha256
 from typing import Any, Literal, TypeVar
 
 from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
-from chatmemory.core.serialization.writer import message_to_data
+from chatmemory.core.serialization import message_to_data
 from chatmemory.formats import naming_message
 from chatmemory.formats.kept_parts import with_attributes
 from chatmemory.formats.rules import Repair, RepairReason

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-__all__ = ["output"]
+__all__ = ["Progress", "output"]
 
 
 @contextmanager
@@ -40,3 +41,49 @@ def output(path: str | Path | None, stdout: Any) -> Iterator[Any]:
         if isinstance(error, OSError):
             raise CommandError(f"--output: cannot write {path}: {error.strerror}.") from error
         raise
+
+
+# The seconds between two updates, and the width of the bar.
+_PAUSE = 0.2
+_WIDTH = 30
+
+
+class Progress:
+    """A line that is overwritten again and again on a terminal; nothing is written elsewhere."""
+
+    def __init__(self, stream: Any, account: Callable[[], str], *, quiet: bool = False) -> None:
+        """
+        Args:
+            stream: the command's ``stderr``.
+            account: returns the counters so far, as text.
+            quiet: write nothing.
+        """
+        self._stream = stream
+        self._account = account
+        self._shown = not quiet and stream.isatty()
+        self._last = 0.0
+        self._chars = 0
+
+    def show(self, done: int = 0, whole: int = 0) -> None:
+        """Write the account, after a bar if the total is known.
+
+        Args:
+            done: the part of ``whole`` that is done.
+            whole: the total; 0 if it is unknown.
+        """
+        if not self._shown or time.monotonic() - self._last < _PAUSE:
+            return
+        self._last = time.monotonic()
+        line = self._account()
+        if whole:
+            part = min(1.0, done / whole)
+            full = int(_WIDTH * part)
+            line = f"[{'#' * full}{'.' * (_WIDTH - full)}] {part:4.0%} {line}"
+        self._stream.write(f"\r{line:<{self._chars}}", ending="")
+        self._chars = len(line)
+
+    def clear(self) -> None:
+        """Delete the line, before something else is written."""
+        if self._chars:
+            self._stream.write(f"\r{'':<{self._chars}}\r", ending="")
+            self._chars = 0

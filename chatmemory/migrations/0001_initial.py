@@ -3,7 +3,7 @@
 import chatmemory.conf
 import chatmemory.models.deletion
 import chatmemory.models.fields
-import chatmemory.models.identifiers
+import chatmemory.models.fields
 import django.core.validators
 import django.db.models.functions.comparison
 import functools
@@ -23,8 +23,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Conversation',
             fields=[
-                ('id', models.UUIDField(default=chatmemory.models.identifiers.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('memory_id', chatmemory.models.fields.ExactCharField(blank=True, default=chatmemory.models.identifiers.new_memory_id, help_text='What the application calls this conversation. Unique per owner.', max_length=255, verbose_name='memory ID')),
+                ('id', models.UUIDField(default=chatmemory.models.fields.uuid7, editable=False, primary_key=True, serialize=False)),
+                ('memory_id', chatmemory.models.fields.ExactCharField(blank=True, default=chatmemory.models.fields.new_memory_id, help_text='What the application calls this conversation. Unique per owner.', max_length=255, verbose_name='memory ID')),
                 ('owner_key', models.GeneratedField(db_persist=True, expression=django.db.models.functions.comparison.Coalesce(django.db.models.functions.comparison.Cast('owner', models.CharField(max_length=255)), models.Value('')), output_field=chatmemory.models.fields.ExactCharField(max_length=255))),
                 ('title', models.CharField(blank=True, default='', max_length=255, verbose_name='title')),
                 ('metadata', models.JSONField(blank=True, default=dict, verbose_name='metadata')),

@@ -1,7 +1,7 @@
 """The tables."""
 
 from chatmemory.models.compaction import Compaction
-from chatmemory.models.conversation import COUNTERS, DESCRIBED, Conversation, ConversationQuerySet
+from chatmemory.models.conversation import COUNTERS, DESCRIBED, Conversation, ConversationQuerySet, require_owner
 from chatmemory.models.idempotency_key import OWNER_SCOPE, IdempotencyKey
 from chatmemory.models.message import (
     EVICTION_REASONS,
@@ -14,7 +14,6 @@ from chatmemory.models.message import (
     MessageQuerySet,
     Origin,
 )
-from chatmemory.models.owners import require_owner
 from chatmemory.models.window_settings import MAX_LIMIT, WINDOW_SETTINGS, WINDOWS, WindowSettings
 
 __all__ = [

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable
 from copy import deepcopy
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self
+from weakref import ref
 
 from django.conf import settings
-from django.db import NotSupportedError, models, router
+from django.db import NotSupportedError, connections, models, router, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Cast, Coalesce
 from django.utils.translation import gettext_lazy as _
@@ -18,10 +19,7 @@ from chatmemory.core.window import WindowKind
 from chatmemory.core.window_settings import SETTINGS, Kind, check
 from chatmemory.models.conversation_names import claiming_names, exchanging_name, kept_names, located
 from chatmemory.models.deletion import cascade
-from chatmemory.models.fields import ExactCharField
-from chatmemory.models.identifiers import MEMORY_ID_CHARS, memory_id_text, new_memory_id, uuid7
-from chatmemory.models.owners import require_owner
-from chatmemory.models.rollback import restore_on_rollback
+from chatmemory.models.fields import MEMORY_ID_CHARS, ExactCharField, memory_id_text, new_memory_id, uuid7
 from chatmemory.models.window_settings import WINDOW_SETTINGS, WINDOWS, DefaultLimit, column
 
 if TYPE_CHECKING:
@@ -33,7 +31,62 @@ __all__ = [
     "Conversation",
     "ConversationQuerySet",
     "alias_for_writes",
+    "require_owner",
+    "restore_on_rollback",
 ]
+
+
+def restore_on_rollback(instance: object, names: Iterable[str], database: str) -> None:
+    """Restore attributes to their present values if the transaction, or savepoint, that is open is rolled back.
+
+    Args:
+        instance: the object.
+        names: the names of the attributes. One that is not set now is removed again.
+        database: the alias of the database. Outside of transactions nothing happens.
+    """
+    if connections[database].in_atomic_block:
+        values = {name: vars(instance)[name] for name in names if name in vars(instance)}
+        missing = [name for name in names if name not in values]
+        transaction.on_commit(_Before(instance, values, missing), using=database)
+
+
+class _Before:
+    """The attributes before a change, as a callback for ``on_commit()``, for as long as the object is in use.
+
+    After the commit Django calls it, and it forgets the values. At a rollback Django drops it uncalled; nothing else
+    refers to it, so ``__del__`` restores the values at once.
+    """
+
+    __slots__ = ("_instance", "_missing", "_values")
+
+    def __init__(self, instance: object, values: dict[str, Any], missing: list[str]) -> None:
+        self._values = values
+        self._missing = missing
+        # Not a method of this object, which would refer to itself, and would not be deleted at once.
+        self._instance = ref(instance, lambda _gone: values.clear())
+
+    def __call__(self) -> None:
+        self._values, self._missing = {}, []
+
+    def __del__(self) -> None:
+        instance = self._instance()
+        if instance is None:
+            return
+        vars(instance).update(self._values)
+        for name in self._missing:
+            vars(instance).pop(name, None)
+
+
+def require_owner(owner: Any) -> Any:
+    """Return ``owner`` if it is a saved user, or None.
+
+    Raises:
+        ValueError: an anonymous or unsaved user, who would silently share the conversations without owner.
+    """
+    if owner is not None and (getattr(owner, "pk", None) is None or owner._state.adding):
+        raise ValueError(f"owner must be a saved user, or None for nobody, but is: {owner!r}")
+    return owner
+
 
 COUNTERS = (
     "version",

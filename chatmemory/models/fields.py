@@ -2,12 +2,56 @@
 
 from __future__ import annotations
 
+import secrets
+import time
+import uuid
 from typing import Any
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-__all__ = ["ExactCharField", "exact_collation"]
+from chatmemory.core.exceptions import InvalidValueError
+from chatmemory.core.json_text import require_storable
+
+__all__ = ["MEMORY_ID_CHARS", "ExactCharField", "exact_collation", "memory_id_text", "new_memory_id", "uuid7"]
+
+MEMORY_ID_CHARS = 255
+
+
+def uuid7() -> uuid.UUID:
+    """Return a UUID that begins with the time, so that new rows go to the end of the index. Source: RFC 9562, 5.7."""
+    milliseconds = time.time_ns() // 1_000_000
+    value = (milliseconds << 80) | (0x7 << 76) | (secrets.randbits(12) << 64) | (0b10 << 62) | secrets.randbits(62)
+    return uuid.UUID(int=value)
+
+
+def new_memory_id() -> str:
+    """Return a new memory ID, for a conversation that was created without one."""
+    return str(uuid7())
+
+
+def memory_id_text(memory_id: object) -> str:
+    """Return the text under which the database stores ``memory_id``: 1 and "1" are the same memory there.
+
+    Raises:
+        InvalidValueError: it is None, empty, or longer than 255 characters.
+        InvalidMessageError: it is no text that a database can hold.
+    """
+    if memory_id is None:
+        raise InvalidValueError("memory_id cannot be null", code="null")
+    text = str(memory_id)
+    if not text:
+        raise InvalidValueError(
+            "memory_id cannot be empty: everybody without an ID would share one conversation", code="blank"
+        )
+    if len(text) > MEMORY_ID_CHARS:
+        raise InvalidValueError(
+            "memory_id has %(length)s characters; at most %(most)s are stored",
+            code="max_length",
+            length=len(text),
+            most=MEMORY_ID_CHARS,
+        )
+    return require_storable(text, "memory_id")
 
 
 def exact_collation(connection: BaseDatabaseWrapper) -> str | None:

@@ -21,7 +21,7 @@ from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 
 from chatmemory.conf import setting
-from chatmemory.core.numbers import whole_number
+from chatmemory.core.arguments import whole_number
 from chatmemory.database.operations.compaction import UNCOVERED
 from chatmemory.database.reading import CHARS
 from chatmemory.models import (

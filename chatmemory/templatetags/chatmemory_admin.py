@@ -28,8 +28,7 @@ def chatmemory_dashboard(context: Any) -> dict[str, Any]:
     """Draw the dashboard of the conversations that this admin site shows; nothing for staff who may not see them."""
     # Not above: Django imports this module wherever it has templates, and these register models with the admin.
     from chatmemory.admin.conversations import conversation_admin
-    from chatmemory.admin.display.dashboard import Dashboard
-    from chatmemory.admin.display.dashboard_period import PERIODS, Period
+    from chatmemory.admin.display.dashboard import PERIODS, Dashboard, Period
 
     request = context["request"]
     site = getattr(request.resolver_match.func, "admin_site", None)
@@ -49,7 +48,7 @@ def chatmemory_media(context: Any, media: Media | None = None) -> str:
 
     They bear the nonce of the page's content security policy, where Django has one for them: from Django 6.1 on.
     """
-    from chatmemory.admin.styles import SCRIPTS, STYLES
+    from chatmemory.admin.lists import SCRIPTS, STYLES
 
     drawn = Media(css={"all": ["admin/css/forms.css"]}) + (media or Media(css=STYLES, js=SCRIPTS))
     nonce = context.get("csp_nonce")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -10,7 +12,7 @@ from django.db.models import Q
 
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessage, ChatMessageType
-from chatmemory.core.serialization.codec import message_to_json
+from chatmemory.core.serialization import message_to_json
 from chatmemory.database.reading import read_in_parts, rows_of
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.openai import to_openai
@@ -19,7 +21,63 @@ from chatmemory.models import Conversation, Message
 from chatmemory.transfer.json_lines.write import message_or_problem
 from chatmemory.transfer.reports import BadRecordError
 
-__all__ = ["NotExportableError", "history_text", "langchain4j_lines", "openai_line"]
+__all__ = [
+    "Found",
+    "FoundConversation",
+    "FoundMessage",
+    "NotExportableError",
+    "history_text",
+    "langchain4j_lines",
+    "openai_line",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundMessage:
+    """One message of a source."""
+
+    place: str
+    """The place in the source, for error messages."""
+
+    message: ChatMessage
+
+    said_at: datetime | None = None
+    """The time when it was said, if the source knows it."""
+
+    native: Any = None
+    """The source's own form, a JSON value; None if the message expresses all of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundConversation:
+    """One conversation of a source."""
+
+    place: str
+    """The place in the source, for error messages."""
+
+    memory_id: str
+    """The source's own ID, by which another import recognises the conversation."""
+
+    messages: Iterable[FoundMessage | BadRecordError]
+    """The messages in the order said. They are read once, so there may be any number of them."""
+
+    framework: str = ""
+    """The framework of the native forms."""
+
+    title: str = ""
+
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """Everything else that the source knows of the conversation."""
+
+    owner: str | None = None
+    """The user name of the owner, if the source knows it."""
+
+    created_at: datetime | None = None
+
+
+Found = Iterator[FoundConversation | BadRecordError]
+"""The conversations of a source, and an error for each record that cannot be read as one."""
+
 
 WriteEach = Callable[[list[ChatMessage]], list[Any]]
 """A format's ``write_each``: one JSON value for each message."""

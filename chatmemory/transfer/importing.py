@@ -20,23 +20,22 @@ from django.db import transaction
 from django.db.models import Case, DateTimeField, Value, When
 
 from chatmemory.core.exceptions import InvalidMessageError
-from chatmemory.core.serialization.codec import message_to_json
-from chatmemory.core.serialization.storable import require_json, require_storable
+from chatmemory.core.json_text import require_json, require_storable
+from chatmemory.core.serialization import message_to_json
 from chatmemory.database import operations
 from chatmemory.database.change import Change
+from chatmemory.database.connections import retry
 from chatmemory.database.key import Key
 from chatmemory.database.new_messages import NativeForms
 from chatmemory.database.reading import chunks, rows_of
-from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message, Origin
-from chatmemory.models.identifiers import memory_id_text
-from chatmemory.models.message_columns import to_columns
-from chatmemory.transfer.dry_run import DryRun
-from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
+from chatmemory.models.fields import memory_id_text
+from chatmemory.models.message import to_columns
+from chatmemory.transfer.histories import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.moments import as_stored
 from chatmemory.transfer.owners import Owners, UnknownOwnerError
-from chatmemory.transfer.reports import BadRecordError, Reports
+from chatmemory.transfer.reports import BadRecordError, DryRun, Reports
 
 __all__ = ["IMPORTED", "import_all"]
 

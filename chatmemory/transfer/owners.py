@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 
 from chatmemory.core.exceptions import InvalidMessageError
-from chatmemory.core.serialization.storable import require_storable
+from chatmemory.core.json_text import require_storable
 
 __all__ = ["Owners", "UnknownOwnerError"]
 

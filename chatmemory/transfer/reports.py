@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
 
-__all__ = ["MAX_PROBLEMS", "BadRecordError", "Reports", "StoppedError"]
+__all__ = ["MAX_PROBLEMS", "BadRecordError", "DryRun", "Reports", "StoppedError"]
+
+
+@dataclass
+class DryRun:
+    """The conversations that a dry run would have written so far, so that one that comes twice is found."""
+
+    marks: dict[tuple[Any, str], dict[str, Any]] = field(default_factory=dict)
+    """The notes of imports from other programs, by the owner's primary key and the memory ID."""
+
+    restored: dict[UUID, bytes] = field(default_factory=dict)
+    """Digests of the lines of restored conversations, by primary key."""
+
+    memory_ids: set[tuple[Any, str]] = field(default_factory=set)
+    """The owners' primary keys and the memory IDs of restored conversations."""
+
 
 MAX_PROBLEMS = 1000
 """The most problems that are printed; the others are only counted."""

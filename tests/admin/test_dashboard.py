@@ -16,9 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chatmemory import UserMessage
-from chatmemory.admin.display.dashboard import Dashboard
-from chatmemory.admin.display.dashboard_chart import Chart
-from chatmemory.admin.display.dashboard_period import MONTHS
+from chatmemory.admin.display.dashboard import MONTHS, Chart, Dashboard
 from chatmemory.models import Conversation, Message
 from tests.support.factories import ConversationFactory, UserFactory
 

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from chatmemory import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.admin.display.memory_map import MemoryMap
-from chatmemory.admin.display.page_bounds import PER_PAGE, beginning
-from chatmemory.admin.display.timeline import Timeline
+from chatmemory.admin.display.timeline import PER_PAGE, Timeline, beginning
 from chatmemory.models import Conversation
 from tests.admin.test_conversation import html, own_part, page, staff, timeline, words  # noqa: F401
 from tests.support.factories import ConversationFactory

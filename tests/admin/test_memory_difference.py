@@ -8,8 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.admin.display.memory_difference import difference
-from chatmemory.admin.display.memory_gaps import Gap, Gaps, newest_missing
+from chatmemory.admin.display.shown_memory import Gap, Gaps, difference, newest_missing
 
 MEMORIES = st.lists(st.integers(0, 30), unique=True, max_size=20)
 

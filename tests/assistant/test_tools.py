@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from chatmemory import AiMessage, MessageWindowChatMemory, ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.assistant import Assistant, Tool, ToolError, TurnLostError
-from chatmemory.assistant.tool_arguments import ArgumentError, Arguments
-from chatmemory.assistant.tool_parameters import Parameters
+from chatmemory.assistant.tool_arguments import ArgumentError, Arguments, Parameters
 from chatmemory.assistant.tools import Toolbox
 
 if TYPE_CHECKING:

@@ -36,9 +36,9 @@ from chatmemory.assistant import (
     TurnLostError,
     WindowTooSmallError,
 )
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation, Message, Origin
 from chatmemory.retention import purge_evicted
+from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.verification import verify
 from tests.database.test_async import run
 from tests.support.assistant_models import ScriptedModel, calling

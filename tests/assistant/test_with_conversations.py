@@ -25,8 +25,7 @@ from chatmemory.assistant import (
     TurnLostError,
     Usage,
 )
-from chatmemory.assistant.project import has_assistant, project_assistant
-from chatmemory.assistant.turns.opening import running_turn
+from chatmemory.assistant.assistant import has_assistant, project_assistant, running_turn
 from chatmemory.models import Conversation
 from tests.database.test_async import run
 from tests.support.assistant_models import ScriptedModel, calling

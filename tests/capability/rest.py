@@ -9,8 +9,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chatmemory.rest.fields import StrictSerializer
 from chatmemory.rest.problems import NotFound
+from chatmemory.rest.serializers import StrictSerializer
 from chatmemory.rest.views.base import ChatMemoryViewSet, call
 from tests.capability.capability import thumbs_of
 

@@ -12,8 +12,7 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from pydantic_ai import messages as pa
 
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
-from chatmemory.contrib.common.native_memory import NativeMemory
-from chatmemory.contrib.common.valid_memory import valid_rows
+from chatmemory.contrib.common import NativeMemory, valid_rows
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langgraph.saver import DjangoSaver
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore

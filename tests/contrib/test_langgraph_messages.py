@@ -23,11 +23,11 @@ from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langchain.messages import from_row
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.saver import DjangoSaver
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.formats.openai import to_openai
 from chatmemory.models import Conversation, Message
 from chatmemory.personal_data import erase_user, export_user
 from chatmemory.retention import purge_conversations, purge_evicted
+from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.verification import verify
 from tests.contrib.test_langgraph import CONFIG, agent_graph
 from tests.maintenance.test_personal_data import found_anywhere

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from chatmemory import UserMessage
-from chatmemory.contrib.common.native_memory import NativeMemory
-from chatmemory.contrib.common.new_conversations import ConversationSettings
+from chatmemory.contrib.common import ConversationSettings, NativeMemory
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langgraph.saver import DjangoSaver
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore

@@ -15,8 +15,8 @@ from chatmemory import (
     messages_from_json,
     messages_to_json,
 )
-from chatmemory.core.serialization.writer import message_to_data
-from chatmemory.database.django_store import DjangoChatMemoryStore
+from chatmemory.core.serialization import message_to_data
+from chatmemory.stores import DjangoChatMemoryStore
 from tests.vectors import OracleEstimator, as_messages, load, snake_case
 
 # Scenarios that go another way here, on purpose; docs/langchain4j.md lists the same differences.

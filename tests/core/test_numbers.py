@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chatmemory.core.numbers import whole_number
+from chatmemory.core.arguments import whole_number
 
 
 @pytest.mark.parametrize(

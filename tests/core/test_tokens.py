@@ -27,8 +27,8 @@ from chatmemory import (
     UserMessage,
     VideoContent,
 )
-from chatmemory.core.tokens import encodings
-from chatmemory.core.tokens.encodings import ENCODING_NAMES, VocabularyError, count_tokens, encoding_name
+from chatmemory.core.tokens import estimators as encodings
+from chatmemory.core.tokens.estimators import ENCODING_NAMES, VocabularyError, count_tokens, encoding_name
 from tests.support.paths import ROOT
 from tests.support.strategies import messages
 from tests.vectors import as_messages, load
@@ -234,7 +234,7 @@ socket.socket.connect = socket.socket.__init__ = socket.create_connection = sock
 sys.addaudithook(lambda event, args: forbidden() if event.startswith("socket.") else None)
 
 from chatmemory import OpenAiTokenCountEstimator
-from chatmemory.core.tokens.encodings import count_tokens
+from chatmemory.core.tokens.estimators import count_tokens
 print(count_tokens("안녕하세요", "o200k_base"), count_tokens("안녕하세요", "cl100k_base"))
 print(OpenAiTokenCountEstimator("gpt-4").estimate_token_count_in_text("🎉"))
 """
@@ -243,7 +243,7 @@ print(OpenAiTokenCountEstimator("gpt-4").estimate_token_count_in_text("🎉"))
     def test_many_threads_read_each_file_once(self) -> None:
         code = """
 import sys, threading
-from chatmemory.core.tokens.encodings import count_tokens
+from chatmemory.core.tokens.estimators import count_tokens
 
 opened = []
 def audit(event, args):

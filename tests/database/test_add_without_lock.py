@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chatmemory import AiMessage, ChatMessage, MessageWindowChatMemory, SystemMessage, UserMessage
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation
+from chatmemory.stores import DjangoChatMemoryStore
 from tests.database.test_conversations import check_invariants
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.kept_names import NAMES_ARE_KEPT

@@ -29,11 +29,11 @@ from chatmemory import (
 from chatmemory.assistant import Assistant
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.conversation_memory import ConversationMemory
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation
 from chatmemory.personal_data import aerase_user, aexport_user
 from chatmemory.recounting import arecount
 from chatmemory.retention import apurge_conversations, apurge_evicted, apurge_keys
+from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.verification import averify
 from tests.database.test_conversations import check_invariants, users
 from tests.support.factories import ConversationFactory, UserFactory

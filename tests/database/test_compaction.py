@@ -27,11 +27,11 @@ from chatmemory import (
 from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.summaries import summary_message, summary_text
 from chatmemory.database.change import Change
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.database.operations.compaction import due_conversations, due_plan, plan_compaction, uncovered
-from chatmemory.database.operations.compaction.lease import Lease
+from chatmemory.database.operations.compaction.compact import Lease
 from chatmemory.models import Compaction, Conversation, Message, Origin
 from chatmemory.retention import purge_evicted
+from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.verification import verify
 from tests.database.test_conversations import check_invariants
 from tests.support.factories import ConversationFactory

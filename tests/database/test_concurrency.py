@@ -13,8 +13,8 @@ import pytest
 from django.db import connection, connections, transaction
 
 from chatmemory import MessageWindowChatMemory, UserMessage
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation
+from chatmemory.stores import DjangoChatMemoryStore
 from tests.database.test_conversations import check_invariants
 from tests.support.factories import ConversationFactory
 

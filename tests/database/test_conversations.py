@@ -29,9 +29,9 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import ORDER_STEP, Conversation, Message
-from chatmemory.models.identifiers import uuid7
+from chatmemory.models.fields import uuid7
+from chatmemory.stores import DjangoChatMemoryStore
 from tests.support.factories import ConversationFactory, UserFactory, give
 from tests.vectors import OracleEstimator
 
@@ -214,7 +214,7 @@ class TestAdding:
     ) -> None:
         conversation = ConversationFactory()
         conversation.memory.add(*users(*range(20)))
-        monkeypatch.setattr("chatmemory.core.tokens.openai.count_tokens", None)
+        monkeypatch.setattr("chatmemory.core.tokens.estimators.count_tokens", None)
         with django_assert_num_queries(1):
             assert len(conversation.memory.messages()) == 20
 

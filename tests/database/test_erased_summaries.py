@@ -8,8 +8,8 @@ import pytest
 
 from chatmemory import AiMessage, ChatMessage, UserMessage
 from chatmemory.core.summaries import summary_message
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation, Message, Origin
+from chatmemory.stores import DjangoChatMemoryStore
 from tests.database.test_compaction import (  # noqa: F401
     _books_are_right,
     memory,

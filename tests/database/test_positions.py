@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.database.operations.positions import longest_common_subsequence, orders_between, pairs_between
+from chatmemory.database.operations.plan import longest_common_subsequence, orders_between, pairs_between
 
 SEQUENCES = st.lists(st.integers(0, 4), max_size=12)
 

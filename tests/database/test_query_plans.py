@@ -13,12 +13,12 @@ from django.utils import timezone
 
 from chatmemory import AiMessage, SystemMessage, UserMessage
 from chatmemory.assistant import Assistant
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.database.key import Key
 from chatmemory.database.sql.statements import statements
 from chatmemory.models import ORDER_STEP, Conversation, Message
 from chatmemory.recounting import recount
 from chatmemory.retention import purge_evicted
+from chatmemory.stores import DjangoChatMemoryStore
 from tests.support.assistants import Speaker
 from tests.support.factories import ConversationFactory
 

@@ -9,9 +9,9 @@ import pytest
 from django.db import transaction
 
 from chatmemory import AiMessage, UserMessage, signals
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation, Message
 from chatmemory.signals import memory_cleared, memory_rewritten, messages_added, messages_evicted
+from chatmemory.stores import DjangoChatMemoryStore
 from tests.database.test_conversations import check_invariants
 from tests.support.factories import ConversationFactory
 

@@ -20,8 +20,8 @@ from chatmemory import (
     UserMessage,
     messages_to_json,
 )
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation, Message
+from chatmemory.stores import DjangoChatMemoryStore
 from tests.database.test_conversations import check_invariants
 from tests.support.strategies import messages, tool_groups
 

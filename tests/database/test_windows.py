@@ -21,8 +21,8 @@ from chatmemory import (
 )
 from chatmemory.core.entries import EvictionReason
 from chatmemory.database.change import WindowTrial
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation, Message
+from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.verification import verify
 from tests.database.test_conversations import check_invariants
 from tests.support.naive_window import NaiveWindow, Step

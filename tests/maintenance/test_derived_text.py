@@ -27,10 +27,10 @@ from chatmemory import (
 )
 from chatmemory.assistant import Assistant, TurnLostError
 from chatmemory.contrib.langgraph.saver import DjangoSaver
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation
 from chatmemory.personal_data import erase_user
 from chatmemory.retention import purge_conversations, purge_evicted, purge_keys
+from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory
 

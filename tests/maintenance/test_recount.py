@@ -11,9 +11,9 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from chatmemory import OpenAiTokenCountEstimator, TokenWindowChatMemory, UserMessage
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation, Message, Origin
 from chatmemory.recounting import recount
+from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory
 from tests.support.full_windows import turn

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from chatmemory import UserMessage
-from chatmemory.assistant.turns.lease import ConversationLease
+from chatmemory.assistant.conversation_lease import ConversationLease
 from chatmemory.models import Conversation
 from chatmemory.personal_data import erase_user
 from chatmemory.retention import purge_evicted

@@ -24,7 +24,7 @@ from chatmemory import (
     UserMessage,
 )
 from chatmemory.conf import setting
-from chatmemory.core.serialization.writer import message_to_data
+from chatmemory.core.serialization import message_to_data
 from chatmemory.models import Conversation
 from chatmemory.urls import urlpatterns
 from tests.database.test_conversations import check_invariants

@@ -20,8 +20,8 @@ from chatmemory import (
     messages_to_json,
 )
 from chatmemory.core.json_text import dumps
-from chatmemory.database.django_store import DjangoChatMemoryStore
 from chatmemory.models import Conversation
+from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.transfer.json_lines.write import conversation_lines
 from tests.support.api import USER, ai, put
 from tests.support.factories import ConversationFactory, UserFactory

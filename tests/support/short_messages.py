@@ -21,8 +21,7 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.reader import read_message
-from chatmemory.core.serialization.writer import message_to_data
+from chatmemory.core.serialization import message_to_data, read_message
 
 __all__ = ["message_of", "short"]
 

@@ -88,8 +88,7 @@ def meddle(
     conversation: Any, name: str, count: int, chance: random.Random, log: Log, step: Callable[[], object]
 ) -> None:
     from chatmemory import UserMessage, messages_to_json
-    from chatmemory.database.operations.clear import clear
-    from chatmemory.database.operations.rewrite import rewrite
+    from chatmemory.database.operations.rewrite import clear, rewrite
     from chatmemory.database.target import Target
 
     for number in range(count):

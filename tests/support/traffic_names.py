@@ -24,9 +24,9 @@ def say_by_names(
     from django.db import close_old_connections
 
     from chatmemory import UserMessage
-    from chatmemory.database.django_store import DjangoChatMemoryStore
     from chatmemory.database.operations.add import add
     from chatmemory.models import Conversation
+    from chatmemory.stores import DjangoChatMemoryStore
     from tests.support.traffic import until_it_works
 
     store = DjangoChatMemoryStore()

@@ -8,7 +8,7 @@ if __name__ == "__main__":
     django.setup()
 
     from chatmemory import AiMessage, MessageWindowChatMemory, UserMessage
-    from chatmemory.database.django_store import DjangoChatMemoryStore
+    from chatmemory.stores import DjangoChatMemoryStore
 
     memory_id, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
     memory = MessageWindowChatMemory(id=memory_id, max_messages=5, store=DjangoChatMemoryStore())

@@ -28,17 +28,16 @@ from chatmemory import (
     message_to_json,
     messages_from_json,
 )
-from chatmemory.contrib.common.native_memory import NativeMemory
+from chatmemory.contrib.common import NativeMemory
 from chatmemory.database.operations.compaction import plan_compaction
 from chatmemory.formats.openai import from_openai
 from chatmemory.models import Conversation, IdempotencyKey, Message
-from chatmemory.models.identifiers import uuid7
+from chatmemory.models.fields import uuid7
 from chatmemory.retention import purge_evicted
-from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.json_lines.restore import restore
 from chatmemory.transfer.json_lines.write import conversation_lines
 from chatmemory.transfer.owners import Owners
-from chatmemory.transfer.reports import Reports
+from chatmemory.transfer.reports import DryRun, Reports
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.full_windows import conversation_of_turns, turn

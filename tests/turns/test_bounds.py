@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 
 from chatmemory import AiMessage, MessageWindowChatMemory, UserMessage
 from chatmemory.assistant import Assistant, ConversationBusyError
-from chatmemory.assistant.turns.opening import running_turn
+from chatmemory.assistant.assistant import running_turn
 from chatmemory.core.exceptions import MemoryTooLargeError
 from chatmemory.database.reading import MemoryBound
 from chatmemory.models import Conversation

@@ -22,7 +22,7 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.reader import read_message
+from chatmemory.core.serialization import read_message
 
 __all__ = ["OracleEstimator", "as_messages", "load", "snake_case"]
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from chatmemory.admin.display.arrivals import last_position
 from chatmemory.admin.display.bounded_rows import without_text
-from chatmemory.core.numbers import whole_number
+from chatmemory.core.arguments import whole_number
 from chatmemory.database.reading import is_answer, request_before
 from chatmemory.models import MAX_LIMIT, Conversation, Message, MessageQuerySet
 

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.db.models import QuerySet, Sum
 from django.db.models.functions import Left
+from django.utils.translation import gettext
 
 from chatmemory.admin.display.message import LONGEST_SHOWN
 from chatmemory.conf import setting
 from chatmemory.database.reading import CHARS
 from chatmemory.models import Message
 
-__all__ = ["are_too_long", "read_bounded", "without_text"]
+__all__ = ["are_too_long", "position_ranges", "read_bounded", "without_text"]
+
+_MOST_RANGES = 4
+
+
+def position_ranges(positions: Iterable[int]) -> str:
+    """Return positions as ranges: ``0, 155–175``. Of more than four only the last four are there, after ``…``."""
+    ranges: list[tuple[int, int]] = []
+    for position in sorted(set(positions)):
+        if ranges and ranges[-1][1] == position - 1:
+            ranges[-1] = ranges[-1][0], position
+        else:
+            ranges.append((position, position))
+    said = [str(first) if first == last else f"{first}–{last}" for first, last in ranges]
+    return gettext(", ").join(said if len(said) <= _MOST_RANGES else ["…", *said[-_MOST_RANGES:]])
+
 
 _MOST_CHARS_READ = 4_000_000
 

@@ -2,27 +2,162 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from math import sqrt
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from django.db.models import Count, F, FloatField, QuerySet, Sum
-from django.db.models.functions import Cast
+from django.db.models import Count, DateField, F, FloatField, QuerySet, Sum
+from django.db.models.functions import Cast, TruncDate, TruncMonth
 from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from chatmemory.admin.display.dashboard_chart import Chart
-from chatmemory.admin.display.dashboard_period import DAYS, Period
 from chatmemory.admin.display.gauge import Gauge, grouped, used_in_window
 from chatmemory.models import EVICTION_REASONS, Conversation, Message, Origin
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-__all__ = ["Dashboard", "Reason", "Step"]
+__all__ = ["MONTHS", "PERIODS", "Chart", "Dashboard", "Period", "Reason", "Step"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Period:
+    """A time until today, cut into days or months."""
+
+    name: str
+    """Its name in an address."""
+
+    label: StrOrPromise
+
+    messages_label: StrOrPromise
+    """The title of the chart of messages; the next is that of tokens."""
+
+    tokens_label: StrOrPromise
+
+    steps: int
+    """How many days or months it has."""
+
+    is_in_months: bool
+
+    @classmethod
+    def asked_for(cls, query: Mapping[str, Any]) -> Period:
+        """Return the period that an address names; the last 30 days unless it names another."""
+        return next((period for period in PERIODS if period.name == query.get("period")), DAYS)
+
+    def starts(self, today: date) -> list[date]:
+        """Return the first day of each step, the oldest first, and at the end the day after the last step."""
+        if not self.is_in_months:
+            return [today + timedelta(days=offset) for offset in range(1 - self.steps, 2)]
+        last = today.year * 12 + today.month - 1
+        return [date(month // 12, month % 12 + 1, 1) for month in range(last - self.steps + 1, last + 2)]
+
+    def step_of(self, column: str, zone: tzinfo | None) -> TruncDate | TruncMonth:
+        """Return the expression for the first day of the step in which the moment in ``column`` is."""
+        if self.is_in_months:
+            return TruncMonth(column, tzinfo=zone, output_field=DateField())
+        return TruncDate(column, tzinfo=zone)
+
+    def name_of(self, start: date) -> str:
+        """Return a step's name, as short as it may be in this period."""
+        return date_format(start, "YEAR_MONTH_FORMAT" if self.is_in_months else "MONTH_DAY_FORMAT")
+
+    def full_name_of(self, start: date) -> str:
+        """Return a step's name, with its year."""
+        return date_format(start, "YEAR_MONTH_FORMAT" if self.is_in_months else "DATE_FORMAT")
+
+
+DAYS = Period(
+    name="30-days",
+    label=_("The last 30 days"),
+    messages_label=_("Messages said per day"),
+    tokens_label=_("Tokens per day"),
+    steps=30,
+    is_in_months=False,
+)
+MONTHS = Period(
+    name="12-months",
+    label=_("The last 12 months"),
+    messages_label=_("Messages said per month"),
+    tokens_label=_("Tokens per month"),
+    steps=12,
+    is_in_months=True,
+)
+PERIODS = (DAYS, MONTHS)
+
+
+_FULL = 100
+_LOWEST = 2
+_WIDTH = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """The number of one day or month."""
+
+    says: str
+    """The day or month and its number."""
+
+    address: str
+    """Where its messages are listed; empty if the reader may not list them."""
+
+    x: int
+    """The left end of the space for it."""
+
+    height: int
+    """At most 100, and never so little that it cannot be seen, unless the number is 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """All bars of one kind, from the oldest to the newest."""
+
+    label: StrOrPromise
+
+    most: int
+    """The highest of the numbers."""
+
+    quarter: int
+    """The number at half the height; a quarter of the number at the full height."""
+
+    bars: list[Bar]
+
+    @property
+    def top(self) -> int:
+        """The number at the full height."""
+        return 4 * self.quarter
+
+    @property
+    def width(self) -> int:
+        """The width of all bars."""
+        return _WIDTH * len(self.bars)
+
+    @classmethod
+    def of(cls, label: StrOrPromise, steps: list[tuple[int, str, str]]) -> Chart:
+        """Return the chart of steps: the number of each, what is said of it, and its address."""
+        most = max(number for number, _, _ in steps)
+        quarter = _round_up(max(1, -(-most // 4)))
+        bars = [
+            Bar(says=says, address=address, x=_WIDTH * index, height=_height(number, 4 * quarter))
+            for index, (number, says, address) in enumerate(steps)
+        ]
+        return cls(label=label, most=most, quarter=quarter, bars=bars)
+
+
+def _height(number: int, top: int) -> int:
+    return max(_LOWEST, round(_FULL * sqrt(number / top))) if number else 0
+
+
+def _round_up(number: int) -> int:
+    """Return the next number that has two digits and then zeros."""
+    unit: int = 10 ** max(0, len(str(number)) - 2)
+    return -(-number // unit) * unit
+
 
 FULLEST = 5
 

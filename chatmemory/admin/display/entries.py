@@ -8,14 +8,13 @@ from functools import cached_property
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
 from chatmemory.admin.display.arrivals import Arrival, arrivals, came_when, placeholders
-from chatmemory.admin.display.eviction_words import exceeds_window, larger_than_window, pushed_out, summarized_by
 from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.message import ShownMessage, most_chars, shown
-from chatmemory.admin.display.short_day import local_time, short_day
+from chatmemory.admin.display.moments import local_time, short_day
 from chatmemory.admin.display.summaries import (
     SummaryCard,
     is_uncovered,
@@ -25,10 +24,48 @@ from chatmemory.admin.display.summaries import (
 )
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessageType
+from chatmemory.core.window import WindowKind
 from chatmemory.database.reading import is_answer
 from chatmemory.models import Conversation, Message
 
-__all__ = ["TimelineEntry", "history_entries", "memory_entries"]
+__all__ = ["TimelineEntry", "history_entries", "memory_entries", "pushed_out", "summarized_by"]
+
+
+def exceeds_window(conversation: Conversation, row: Message) -> bool:
+    """Return whether a message never fitted its window: it left in the version in which it came, and it is too large.
+
+    No row says how large the window was then. So that the answer cannot be wrong about the window that the page shows,
+    it is about today's limit, and only about messages that the window evicted at once.
+    """
+    return (
+        row.eviction_reason == EvictionReason.WINDOW.value
+        and row.evicted_in == row.added_in
+        and conversation.window == WindowKind.TOKENS.value
+        and row.token_count > conversation.limit
+    )
+
+
+def larger_than_window(tokens: int, limit: int) -> str:
+    """Return that a message has more tokens than its whole window."""
+    words = gettext("larger than the whole window (%(tokens)s of %(limit)s)")
+    return words % {"tokens": grouped(tokens), "limit": grouped(limit)}
+
+
+def pushed_out(by: Arrival) -> str:
+    """Return which messages pushed one out."""
+    if by.first == by.last:
+        return gettext("pushed out by message %(position)s") % {"position": by.first}
+    return gettext("pushed out by messages %(first)s to %(last)s") % {"first": by.first, "last": by.last}
+
+
+def summarized_by(position: int, *, count: int = 1) -> str:
+    """Return which message is the summary that stands for so many others."""
+    words = ngettext(
+        "a summary stands for it: message %(position)s",
+        "a summary stands for them: message %(position)s",
+        count,
+    )
+    return words % {"position": position}
 
 
 @dataclass(frozen=True, kw_only=True)

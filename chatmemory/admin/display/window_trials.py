@@ -12,12 +12,11 @@ from chatmemory.admin.display.entries import TimelineEntry, memory_entries
 from chatmemory.admin.display.gauge import Gauge, grouped
 from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.strip import Strip
-from chatmemory.admin.display.window_presets import present_settings
-from chatmemory.admin.display.window_words import window_words
+from chatmemory.admin.display.window_words import present_settings, window_words
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import WindowKind
 from chatmemory.database.change import WindowTrial
-from chatmemory.database.estimators import window_of
+from chatmemory.database.window_settings import window_of
 from chatmemory.models import Conversation, Message
 from chatmemory.replaying import MOST_AT_ONCE, REPLAYED, Replay
 

@@ -6,21 +6,35 @@ what it searched for: its answer has no words, but the length of the answer tell
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Literal
 
 from django.conf import settings
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils import translation
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory import staff
-from chatmemory.models import Conversation
+from chatmemory.database.change import Change
+from chatmemory.models import WINDOW_SETTINGS, Conversation
 
-__all__ = ["conversation_or_404", "conversation_page", "record_list", "record_read"]
+__all__ = [
+    "ChangedMeanwhileError",
+    "as_seen",
+    "back_to_timeline",
+    "conversation_or_404",
+    "conversation_page",
+    "logged",
+    "record_list",
+    "record_read",
+    "state_of",
+]
 
 _READ = _("Read what its messages say.")
 
@@ -83,3 +97,70 @@ def _record(request: HttpRequest, what: Any, conversations: Iterable[Conversatio
     # All staff read the log, so it is not written in the language of the one who reads.
     with translation.override(settings.LANGUAGE_CODE):
         staff.record(request.user, str(what), conversations)
+
+
+class ChangedMeanwhileError(Exception):
+    """The conversation has changed since the confirmation was shown."""
+
+
+def state_of(conversation: Conversation) -> str:
+    """Return the state on which the outcome of a change depends. A change of the window alone makes no new version."""
+    window = (getattr(conversation, name) for name in WINDOW_SETTINGS)
+    return " ".join(map(str, (conversation.version, conversation.retained_tokens, *window)))
+
+
+def as_seen(seen: str | None) -> Callable[[Conversation], None]:
+    """Return the precondition of a change, that the conversation still is as it was ``seen``.
+
+    Raises:
+        ChangedMeanwhileError: raised by the change, if it is not.
+    """
+    return partial(_require_unchanged, seen)
+
+
+def _require_unchanged(seen: str | None, conversation: Conversation) -> None:
+    if seen != state_of(conversation):
+        raise ChangedMeanwhileError
+
+
+def logged(
+    model_admin: Any, request: HttpRequest, conversation: Conversation, say: Callable[[Change], str]
+) -> Callable[[Change], None]:
+    """Return what logs the sentence of ``say`` about a change in its transaction, if the sentence is not empty."""
+
+    def log(change: Change) -> None:
+        # All staff read the log, so it is not written in the language of the one who acts.
+        with translation.override(settings.LANGUAGE_CODE):
+            if said := say(change):
+                model_admin.log_change(request, conversation, said)
+
+    return log
+
+
+def back_to_timeline(
+    model_admin: Any,
+    request: HttpRequest,
+    conversation: Conversation,
+    said: str,
+    *,
+    level: int = messages.SUCCESS,
+    position: int | None = None,
+    to_history: bool = True,
+) -> HttpResponse:
+    """Return to the conversation, and show there what was ``said``.
+
+    Args:
+        model_admin: the admin of conversations.
+        request: the request that was answered by a change, or by none.
+        conversation: the conversation.
+        said: a sentence about the change.
+        level: of the message that says it.
+        position: of the message to return to; by default the page is shown from its top.
+        to_history: whether that message is wanted among everything said, and not in the memory.
+    """
+    model_admin.message_user(request, said, level)
+    site = model_admin.admin_site.name
+    address = reverse("admin:chatmemory_conversation_change", args=[conversation.pk], current_app=site)
+    page = f"?position={position}" if to_history else ""
+    place = "" if position is None else f"{page}#message-{position}"
+    return HttpResponseRedirect(f"{address}{place}")

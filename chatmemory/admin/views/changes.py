@@ -10,8 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from chatmemory.admin.views.base import conversation_or_404, conversation_page
-from chatmemory.admin.views.logged_change import back_to_timeline, logged
+from chatmemory.admin.views.base import back_to_timeline, conversation_or_404, conversation_page, logged
 from chatmemory.admin.views.selection import Selection
 from chatmemory.conf import setting
 from chatmemory.database.change import Change

@@ -18,11 +18,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from chatmemory.admin.display.compaction_status import CompactionStatus
 from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.message import UNREADABLE, unreadable
-from chatmemory.admin.views.base import conversation_or_404, conversation_page
-from chatmemory.admin.views.logged_change import back_to_timeline, logged
+from chatmemory.admin.display.summaries import CompactionStatus
+from chatmemory.admin.views.base import back_to_timeline, conversation_or_404, conversation_page, logged
 from chatmemory.compaction import project_summarizer
 from chatmemory.core.summaries import Summarizer
 from chatmemory.database.change import Change

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from chatmemory.admin.views.selection import MOST_LISTED, Selection
-from chatmemory.database.retry import retry
+from chatmemory.database.connections import retry
 from chatmemory.models import Conversation, Message
 
 if TYPE_CHECKING:

@@ -15,8 +15,16 @@ from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.message import UNREADABLE, unreadable
 from chatmemory.admin.display.timeline import MOST_SHOWN
-from chatmemory.admin.views.base import conversation_or_404, conversation_page, record_read
-from chatmemory.admin.views.logged_change import ChangedMeanwhileError, as_seen, back_to_timeline, logged, state_of
+from chatmemory.admin.views.base import (
+    ChangedMeanwhileError,
+    as_seen,
+    back_to_timeline,
+    conversation_or_404,
+    conversation_page,
+    logged,
+    record_read,
+    state_of,
+)
 from chatmemory.conf import setting
 from chatmemory.core.entries import RESULTS_KEPT, EvictionReason
 from chatmemory.core.messages import ChatMessageType, ToolExecutionResultMessage

@@ -11,7 +11,7 @@ from chatmemory.assistant.deltas import Answered, Thinking, told_by_errors
 from chatmemory.assistant.model import ChatModel
 from chatmemory.assistant.provider import LoopClients, Messages, Tools, described
 from chatmemory.assistant.pydantic_ai.loop import read_in_loop, start_in_loop
-from chatmemory.core.extras import extra
+from chatmemory.core.exceptions import extra
 from chatmemory.formats.thinking import fresh_answers
 
 with extra("pydantic-ai"):

@@ -18,11 +18,9 @@ class CitusConfig(AppConfig):
     def ready(self) -> None:
         # Models can be imported only now.
         from chatmemory.capabilities import register
-        from chatmemory.contrib.citus import receivers
-        from chatmemory.contrib.citus.capability import CitusCapability
-        from chatmemory.contrib.citus.names import NameTable
+        from chatmemory.contrib.citus.capability import CitusCapability, NameTable, connect
         from chatmemory.models.conversation_names import set_names
 
         set_names(NameTable())
-        receivers.connect()
+        connect()
         register(CitusCapability())

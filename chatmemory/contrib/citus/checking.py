@@ -12,8 +12,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from chatmemory.contrib.citus.models import Name, digest_of
+from chatmemory.database.connections import retry
 from chatmemory.database.reading import in_parts, pages
-from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, IdempotencyKey
 from chatmemory.models.conversation_names import NameTexts, key_name, memory_name
 from chatmemory.verification import Finding

@@ -7,22 +7,46 @@ from itertools import starmap
 from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
+from langchain_core.messages import AIMessage, BaseMessage
 
-from chatmemory.contrib.common.connections import left_as_found
-from chatmemory.contrib.common.native_memory import NativeMemory
-from chatmemory.contrib.common.new_conversations import ConversationSettings
-from chatmemory.contrib.common.stale_thinking import without_stale_thinking
-from chatmemory.contrib.common.valid_memory import valid_rows
+from chatmemory.contrib.common import (
+    ConversationSettings,
+    NativeMemory,
+    left_as_found,
+    valid_rows,
+    without_stale_thinking,
+)
 from chatmemory.contrib.langchain.messages import FRAMEWORK, form_of, from_row, to_chat_message
 from chatmemory.core.arguments import require_list
 from chatmemory.core.asynchronous import as_async_change
-from chatmemory.core.extras import extra
+from chatmemory.core.exceptions import extra
+
+
+def without_signed_thinking(message: BaseMessage) -> BaseMessage | None:
+    """Return an answer without the thinking that a provider signed; None if it has none."""
+    if not isinstance(message, AIMessage) or isinstance(message.content, str):
+        return None
+    rest = [block for block in message.content if not _is_signed(block)]
+    return None if len(rest) == len(message.content) else message.model_copy(update={"content": rest})
+
+
+def _is_signed(block: Any) -> bool:
+    match block:
+        case {"type": "thinking" | "redacted_thinking"}:
+            return True
+        case {"type": "reasoning", "extras": {"signature": _}}:
+            return True  # the same, in LangChain's own blocks
+        case {"type": "non_standard", "value": {"type": "redacted_thinking"}}:
+            return True
+        case {"type": "reasoning_content", "reasoning_content": {"signature": _} | {"redacted_content": _}}:
+            return True  # of Bedrock
+    return False
+
 
 with extra("langchain"):
     from langchain_core.chat_history import BaseChatMessageHistory
     from langchain_core.messages import BaseMessage
 
-    from chatmemory.contrib.langchain.signed_thinking import without_signed_thinking
 
 __all__ = ["DjangoChatMessageHistory"]
 
@@ -36,7 +60,7 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
             session_id: its text is the conversation's memory ID.
             owner: the user who owns the conversation; None for one without an owner.
             settings: those of a new conversation, see
-                :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
+                :class:`~chatmemory.contrib.common.ConversationSettings`.
 
         Raises:
             TypeError: there is no such setting.

@@ -39,7 +39,7 @@ from chatmemory.core.contents import (
     Video,
     VideoContent,
 )
-from chatmemory.core.extras import extra
+from chatmemory.core.exceptions import extra
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import (
     AiMessage,

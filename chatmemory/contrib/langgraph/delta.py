@@ -15,8 +15,8 @@ from chatmemory.contrib.langgraph.models import Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.reading import load, stored_values
 from chatmemory.contrib.langgraph.threads import Threads
 from chatmemory.core.arguments import require_list
+from chatmemory.database.connections import retry
 from chatmemory.database.reading import chunks
-from chatmemory.database.retry import retry
 
 __all__ = ["line", "read_histories"]
 

@@ -15,17 +15,16 @@ from langchain_core.messages import BaseMessage, message_to_dict, messages_from_
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
-from chatmemory.contrib.common.repaired_texts import NativeMessages
-from chatmemory.contrib.common.valid_memory import valid_among
+from chatmemory.contrib.common import NativeMessages, valid_among
 from chatmemory.contrib.langchain.messages import FRAMEWORK, form_of, from_chat_message, from_row, to_chat_message
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace
 from chatmemory.contrib.langgraph.reading import load
 from chatmemory.core.entries import EvictionReason
+from chatmemory.core.json_text import with_replacements
 from chatmemory.core.messages import ChatMessage, SystemMessage
-from chatmemory.core.serialization.storable import with_replacements
-from chatmemory.core.serialization.writer import message_to_data
+from chatmemory.core.serialization import message_to_data
 from chatmemory.database import operations
-from chatmemory.database.operations.positions import longest_common_subsequence, pairs_between
+from chatmemory.database.operations.plan import longest_common_subsequence, pairs_between
 from chatmemory.database.reading import chunks, rows_of
 from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
 

@@ -15,8 +15,8 @@ from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namesp
 from chatmemory.contrib.langgraph.threads import Threads, insert, namespace_of
 from chatmemory.core.arguments import require_list
 from chatmemory.database.change import Change
+from chatmemory.database.connections import retry
 from chatmemory.database.reading import chunks
-from chatmemory.database.retry import retry
 from chatmemory.models import Conversation
 
 __all__ = ["copy_thread", "delete_for_runs", "delete_old", "delete_thread", "prune"]

@@ -15,7 +15,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Write
 from chatmemory.contrib.langgraph.threads import Threads
-from chatmemory.database.retry import retry
+from chatmemory.database.connections import retry
 
 __all__ = ["ValueKey", "channel_values", "load", "read_latest", "read_pages", "stored_values"]
 

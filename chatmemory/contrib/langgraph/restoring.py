@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.threads import namespace_of, storable_text
-from chatmemory.core.serialization.storable import require_json
+from chatmemory.core.json_text import require_json
 from chatmemory.models import Conversation
 
 if TYPE_CHECKING:

@@ -35,12 +35,15 @@ from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 
-from chatmemory.contrib.common.connections import left_as_found
-from chatmemory.contrib.common.native_memory import NativeMemory
-from chatmemory.contrib.common.new_conversations import ConversationSettings, settings_of_new
-from chatmemory.contrib.common.valid_memory import valid_rows
+from chatmemory.contrib.common import (
+    ConversationSettings,
+    NativeMemory,
+    left_as_found,
+    settings_of_new,
+    valid_rows,
+)
 from chatmemory.core.asynchronous import as_async_change
-from chatmemory.core.extras import extra
+from chatmemory.core.exceptions import extra
 from chatmemory.models import require_owner
 
 with extra("langgraph"):
@@ -86,7 +89,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             serde: serialises states and values; LangGraph's ``JsonPlusSerializer`` by default. It must not fall back
                 on pickle.
             settings: of a conversation that a thread creates, see
-                :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
+                :class:`~chatmemory.contrib.common.ConversationSettings`.
 
         Raises:
             TypeError: there is no such setting.

@@ -11,12 +11,12 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from chatmemory.contrib.langgraph.models import Namespace
-from chatmemory.core.serialization.storable import require_storable
+from chatmemory.core.json_text import require_storable
 from chatmemory.database.change import Change
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from chatmemory.models.conversation_names import named_rows
-from chatmemory.models.identifiers import memory_id_text
+from chatmemory.models.fields import memory_id_text
 
 __all__ = ["Threads", "alter", "insert", "namespace_of", "storable_text"]
 

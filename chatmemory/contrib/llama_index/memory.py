@@ -8,30 +8,45 @@ from typing import Any, TypeVar, Unpack
 
 from django.db import router, transaction
 from django.db.models import Exists, OuterRef, Q
-from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.base.llms.types import ChatMessage, ThinkingBlock
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 
-from chatmemory.contrib.common.native_memory import NativeMemory
-from chatmemory.contrib.common.new_conversations import ConversationSettings, settings_of_new
-from chatmemory.contrib.common.repaired_texts import NativeMessages
-from chatmemory.contrib.common.stale_thinking import without_stale_thinking
-from chatmemory.contrib.common.valid_memory import valid_among, valid_message, valid_rows
+from chatmemory.contrib.common import (
+    ConversationSettings,
+    NativeMemory,
+    NativeMessages,
+    settings_of_new,
+    valid_among,
+    valid_message,
+    valid_rows,
+    without_stale_thinking,
+)
 from chatmemory.contrib.llama_index.messages import FRAMEWORK, form_of, from_row, to_chat_message
-from chatmemory.contrib.llama_index.signed_thinking import without_signed_thinking
 from chatmemory.core.arguments import require_list
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessage as CoreMessage
 from chatmemory.database import operations
+from chatmemory.database.connections import retry
 from chatmemory.database.operations.archive import ARCHIVED, add_archived, empty_archive, take_out
-from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, ConversationQuerySet, Message, MessageQuerySet, require_owner
 
 __all__ = ["ArchivingMemory", "Conversations"]
 
+
+def without_signed_thinking(message: ChatMessage) -> ChatMessage | None:
+    """Return a message without the thinking that a provider signed; None if it has none."""
+    rest = [
+        block
+        for block in message.blocks
+        if not (isinstance(block, ThinkingBlock) and block.additional_information.get("signature"))
+    ]
+    return None if len(rest) == len(message.blocks) else message.model_copy(update={"blocks": rest})
+
+
 T = TypeVar("T")
 
 Valid = tuple[Message, CoreMessage]
-"""A row with its message, see :func:`~chatmemory.contrib.common.valid_memory.valid_among`."""
+"""A row with its message, see :func:`~chatmemory.contrib.common.valid_among`."""
 
 _OF_STATUS = {
     MessageStatus.ACTIVE: Q(evicted_in__isnull=True),
@@ -185,7 +200,7 @@ class Conversations:
         Args:
             owner: the user who owns the conversations; None for those without an owner.
             settings: those of a new conversation, see
-                :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
+                :class:`~chatmemory.contrib.common.ConversationSettings`.
 
         Raises:
             TypeError: there is no such setting.
@@ -199,7 +214,7 @@ class Conversations:
 
     @property
     def database(self) -> str:
-        """The alias of the database, see :class:`~chatmemory.contrib.common.native_memory.NativeMemory`."""
+        """The alias of the database, see :class:`~chatmemory.contrib.common.NativeMemory`."""
         return router.db_for_write(Conversation)
 
     def keys(self, status: MessageStatus | None) -> list[str]:

@@ -6,11 +6,10 @@ from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 
-from chatmemory.contrib.common.connections import left_as_found
-from chatmemory.contrib.common.new_conversations import ConversationSettings
+from chatmemory.contrib.common import ConversationSettings, left_as_found
 from chatmemory.core.asynchronous import as_async_change
 from chatmemory.core.entries import EvictionReason
-from chatmemory.core.extras import extra
+from chatmemory.core.exceptions import extra
 from chatmemory.models import MAX_LIMIT
 
 with extra("llama-index"):
@@ -37,7 +36,7 @@ class DjangoChatStore(BaseChatStore):
         Args:
             owner: the user who owns the conversations; None for those without an owner.
             settings: of new conversations, see
-                :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
+                :class:`~chatmemory.contrib.common.ConversationSettings`.
 
         Raises:
             TypeError: there is no such setting.

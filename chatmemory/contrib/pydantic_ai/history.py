@@ -8,16 +8,18 @@ from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 
-from chatmemory.contrib.common.connections import left_as_found
-from chatmemory.contrib.common.native_memory import NativeMemory
-from chatmemory.contrib.common.new_conversations import ConversationSettings
-from chatmemory.contrib.common.stale_thinking import without_stale_thinking
-from chatmemory.contrib.common.valid_memory import valid_rows
+from chatmemory.contrib.common import (
+    ConversationSettings,
+    NativeMemory,
+    left_as_found,
+    valid_rows,
+    without_stale_thinking,
+)
 from chatmemory.core.arguments import require_list
 from chatmemory.core.asynchronous import as_async_change
-from chatmemory.core.extras import extra
+from chatmemory.core.exceptions import extra
+from chatmemory.core.json_text import with_replacements
 from chatmemory.core.messages import ChatMessage
-from chatmemory.core.serialization.storable import with_replacements
 
 with extra("pydantic-ai"):
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
@@ -39,7 +41,7 @@ class DjangoMessageHistory:
             memory_id: the memory ID of the conversation.
             owner: the user who owns the conversation; None for one without an owner.
             settings: those of a new conversation, see
-                :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
+                :class:`~chatmemory.contrib.common.ConversationSettings`.
 
         Raises:
             TypeError: there is no such setting.

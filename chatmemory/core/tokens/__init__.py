@@ -1,6 +1,11 @@
 """Token counts without a network."""
 
-from chatmemory.core.tokens.estimator import TokenCountEstimator, tokens_of, tokens_of_request
-from chatmemory.core.tokens.openai import OpenAiTokenCountEstimator, stored_count
+from chatmemory.core.tokens.estimators import (
+    OpenAiTokenCountEstimator,
+    TokenCountEstimator,
+    stored_count,
+    tokens_of,
+    tokens_of_request,
+)
 
 __all__ = ["OpenAiTokenCountEstimator", "TokenCountEstimator", "stored_count", "tokens_of", "tokens_of_request"]

@@ -2,10 +2,8 @@
 
 from chatmemory.database.operations.add import add
 from chatmemory.database.operations.change_window import recount, set_window
-from chatmemory.database.operations.clear import clear
 from chatmemory.database.operations.clear_tool_results import clear_tool_results
-from chatmemory.database.operations.erase import erase
 from chatmemory.database.operations.pin import pin, unpin
-from chatmemory.database.operations.rewrite import rewrite
+from chatmemory.database.operations.rewrite import clear, erase, rewrite
 
 __all__ = ["add", "clear", "clear_tool_results", "erase", "pin", "recount", "rewrite", "set_window", "unpin"]

@@ -8,15 +8,20 @@ from django.db.models import Q
 
 from chatmemory.core.tokens import TokenCountEstimator, stored_count
 from chatmemory.core.window import Window
-from chatmemory.database.change import Change
-from chatmemory.database.estimators import estimator_for, estimator_of, settings_of, window_of
+from chatmemory.database.change import Change, write, write_columns
+from chatmemory.database.connections import retry
 from chatmemory.database.operations.pin import require_room_for_pins
 from chatmemory.database.operations.plan import plan_eviction
 from chatmemory.database.reading import chunks, read_in_parts, rows_of
-from chatmemory.database.retry import retry
 from chatmemory.database.target import Target
-from chatmemory.database.window_settings import apply_window_settings, check_window_settings
-from chatmemory.database.write_change import write, write_columns
+from chatmemory.database.window_settings import (
+    apply_window_settings,
+    check_window_settings,
+    estimator_for,
+    estimator_of,
+    settings_of,
+    window_of,
+)
 from chatmemory.models import WINDOW_SETTINGS, Conversation, Message, WindowSettings
 
 __all__ = ["apply_window", "recount", "set_window"]

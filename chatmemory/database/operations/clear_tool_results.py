@@ -8,15 +8,14 @@ from dataclasses import replace
 from chatmemory.core.entries import RESULT_CLEARED, RESULTS_KEPT, Entry
 from chatmemory.core.eviction import Retained
 from chatmemory.core.exceptions import InvalidValueError
-from chatmemory.core.serialization.storable import require_storable
+from chatmemory.core.json_text import require_storable
 from chatmemory.core.window import WindowKind
 from chatmemory.core.window_settings import check
-from chatmemory.database.change import Change
-from chatmemory.database.estimators import window_of
+from chatmemory.database.change import Change, write
 from chatmemory.database.operations.plan import check_size, evicted_rows, oldest_entries, placed_rows
-from chatmemory.database.sql.raw_rows import place_columns
+from chatmemory.database.sql.reads import place_columns
 from chatmemory.database.target import Target
-from chatmemory.database.write_change import write
+from chatmemory.database.window_settings import window_of
 from chatmemory.models import Conversation
 
 __all__ = ["clear_tool_results", "try_clearing"]

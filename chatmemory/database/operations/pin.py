@@ -9,14 +9,13 @@ from django.utils import timezone
 from chatmemory.core.eviction import Retained
 from chatmemory.core.exceptions import NotRetainedError, PinnedTooMuchError
 from chatmemory.core.window import Window
-from chatmemory.database.change import Change, MemorySize
-from chatmemory.database.estimators import window_of
+from chatmemory.database.change import Change, MemorySize, write, write_columns
 from chatmemory.database.operations.plan import entry_of, plan_eviction
 from chatmemory.database.reading import rows_of
 from chatmemory.database.target import Target
-from chatmemory.database.write_change import write, write_columns
+from chatmemory.database.window_settings import window_of
 from chatmemory.models import Conversation, Message
-from chatmemory.models.pins import close_pin, open_pin
+from chatmemory.models.message import close_pin, open_pin
 
 __all__ = ["check_pins", "pin", "require_room_for_pins", "unpin"]
 

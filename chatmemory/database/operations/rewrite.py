@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from chatmemory import signals
+from chatmemory.conf import setting
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage, SystemMessage
 from chatmemory.core.window import Window
-from chatmemory.database.change import Change, Gone
-from chatmemory.database.estimators import estimator_of, window_of
+from chatmemory.database.change import Change, Gone, after_commit, write, write_columns
+from chatmemory.database.key import Key
 from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.operations.change_window import apply_window
 from chatmemory.database.operations.compaction.erase_summaries import erased_among, restore_summaries
-from chatmemory.database.operations.plan import check_size, entry_of, evicted_rows, placed_rows
-from chatmemory.database.operations.positions import longest_common_subsequence, orders_between, pairs_between
+from chatmemory.database.operations.plan import (
+    check_size,
+    entry_of,
+    evicted_rows,
+    longest_common_subsequence,
+    orders_between,
+    pairs_between,
+    placed_rows,
+)
 from chatmemory.database.reading import rows_of
 from chatmemory.database.target import Target
-from chatmemory.database.write_change import write
-from chatmemory.models import ORDER_STEP, Message, Origin
-from chatmemory.models.pins import open_pin
+from chatmemory.database.window_settings import estimator_of, window_of
+from chatmemory.models import ORDER_STEP, Conversation, Message, Origin
+from chatmemory.models.message import open_pin
 
-__all__ = ["rewrite"]
+__all__ = ["clear", "erase", "rewrite"]
 
 
 def rewrite(
@@ -247,3 +256,46 @@ def _place(new: Sequence[Message], stay: dict[int, Message], position: int) -> i
         if place > last_kept:
             new[place].memory_order = new[place].position * ORDER_STEP
     return None
+
+
+def clear(target: Target) -> Change:
+    """Evict every message.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+    """
+
+    def work(change: Change) -> None:
+        found = rows_of(change.conversation).retained()
+        if setting("KEEP_HISTORY") and not signals.messages_evicted.has_listeners(Conversation):
+            found = found.defer("text", "payload", "native")  # who wants to read them does so later
+        rows = list(found)
+        if rows:
+            write(change, [], [(row, EvictionReason.CLEARED) for row in rows])
+            after_commit(signals.memory_cleared, change.conversation)
+        elif change.conversation.compacted_to < change.conversation.next_position:
+            # Everything was evicted, and a summary would bring it back.
+            change.conversation.compacted_to = change.conversation.next_position
+            write_columns(change.conversation, ["compacted_to"])
+
+    return target.change(work)
+
+
+def erase(target: Target) -> None:
+    """Delete the conversation and everything in it.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+    """
+    known = target.instance
+    if known is not None:
+        # Programs that use stores lock by the memory ID. Locking by the primary key could deadlock with them on
+        # MariaDB, whose DELETE locks the entry of the memory ID after the row.
+        target = replace(target, key=Key.whole(known, target.key.database), instance=None)
+
+    def work(change: Change) -> None:
+        if known is not None and change.conversation.pk != known.pk:
+            raise Conversation.DoesNotExist("the conversation has been erased")
+        change.conversation.delete(using=target.key.database)
+
+    target.change(work)

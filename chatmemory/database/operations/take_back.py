@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessage
-from chatmemory.database.change import Change
-from chatmemory.database.estimators import estimator_for
+from chatmemory.database.change import Change, write
 from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.reading import rows_of
 from chatmemory.database.target import Target
-from chatmemory.database.write_change import write
+from chatmemory.database.window_settings import estimator_for
 from chatmemory.models import Message, Origin
-from chatmemory.models.pins import open_pin
+from chatmemory.models.message import open_pin
 
 __all__ = ["Remainder", "take_back"]
 

@@ -14,13 +14,12 @@ from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens import stored_count
 from chatmemory.core.window import Window
 from chatmemory.database.change import WindowTrial
-from chatmemory.database.estimators import estimator_for, window_of
+from chatmemory.database.connections import retry
 from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.operations.pin import check_pins
 from chatmemory.database.operations.plan import entry_of, placed_rows
 from chatmemory.database.reading import is_at_the_end, read_rows
-from chatmemory.database.retry import retry
-from chatmemory.database.window_settings import apply_window_settings, check_window_settings
+from chatmemory.database.window_settings import apply_window_settings, check_window_settings, estimator_for, window_of
 from chatmemory.models import Conversation, Message, WindowSettings
 
 __all__ = ["MemoryToTry", "fit_rows", "try_window"]

@@ -16,7 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from chatmemory.core.entries import EvictionReason
 from chatmemory.database.key import connection_of, prepared_id
 from chatmemory.database.reading import chunks
-from chatmemory.database.sql.raw_rows import COLUMNS, Row, primary_key, text_columns
+from chatmemory.database.sql.reads import COLUMNS, Row, primary_key, text_columns
 from chatmemory.database.sql.statements import INSERTED, statements
 from chatmemory.models import COUNTERS, Conversation, Message
 

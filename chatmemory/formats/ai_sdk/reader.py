@@ -3,18 +3,277 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from chatmemory.core.contents import Content, TextContent
 from chatmemory.core.exceptions import InvalidMessageError
-from chatmemory.core.messages import ChatMessage, ChatMessageType, CustomMessage, SystemMessage, UserMessage
-from chatmemory.core.serialization.fields import Fields, expected
-from chatmemory.core.serialization.storable import require_json
-from chatmemory.formats.ai_sdk.answer_reader import is_data, read_answer
-from chatmemory.formats.ai_sdk.content_parts import read_file, read_text
+from chatmemory.core.json_text import require_json
+from chatmemory.core.messages import (
+    AiMessage,
+    ChatMessage,
+    ChatMessageType,
+    CustomMessage,
+    SystemMessage,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+from chatmemory.core.serialization import Fields, expected
+from chatmemory.formats.ai_sdk.content_parts import read_file, read_text, text_of
 from chatmemory.formats.ai_sdk.rest import KEY, attributes_in, rest_of
+from chatmemory.formats.anthropic.block_writer import REDACTED_THINKING, THINKING_SIGNATURE
 
 __all__ = ["from_ai_sdk"]
+
+_STATES = (
+    "input-streaming",
+    "input-available",
+    "approval-requested",
+    "approval-responded",
+    "output-available",
+    "output-error",
+    "output-denied",
+)
+_DENIED = "Tool call execution denied."  # as the AI SDK tells a model
+_PARTS = {"text": read_text, "file": read_file}
+
+
+class Result(NamedTuple):
+    """A tool result, and its place."""
+
+    message: ToolExecutionResultMessage
+
+    at: int | None
+    """Its number among what the assistant message is made of; None behind its call."""
+
+
+def read_tool(fields: Fields) -> tuple[ToolExecutionRequest | None, Result | None]:
+    """Read the call and the result of a part, either of which may be missing.
+
+    A call whose input was still under way is none, and what a tool said before it was done is no result.
+    """
+    state = fields.choice("state", _STATES)
+    call_rest = rest_of(fields, "callProviderMetadata") or {}
+    rest_place = f"{fields.at('callProviderMetadata')}.{KEY}"
+    id, name = fields.text("toolCallId"), fields.text("toolName")
+    call = ToolExecutionRequest(
+        _replaced(call_rest, "id", id, rest_place),
+        _replaced(call_rest, "name", name, rest_place),
+        _arguments(fields, call_rest, rest_place),
+    )
+    result = _result(fields, state, call)
+    is_call = state != "input-streaming" and call_rest.get("call") is not False
+    return (call if is_call else None), result
+
+
+def _arguments(fields: Fields, rest: Mapping[str, Any], place: str) -> str | None:
+    raw = _any(fields, "rawInput")
+    input = _any(fields, "input")
+    if input is None:
+        input = raw
+    if input is None or rest.get("arguments", "") is None:
+        return None
+    require_json(input, fields.at("input"))
+    require_json(rest, place)
+    return text_of(input, rest)
+
+
+def _result(fields: Fields, state: str, call: ToolExecutionRequest) -> Result | None:
+    rest = rest_of(fields, "resultProviderMetadata") or {}
+    place = f"{fields.at('resultProviderMetadata')}.{KEY}"
+    output, preliminary = _any(fields, "output"), _any(fields, "preliminary")
+    is_error: bool | None = True
+    match state:
+        case "output-available" if preliminary is not True:
+            require_json(output, fields.at("output"))
+            text = text_of(output, rest)
+            is_error = False if rest.get("isError") is False else None
+        case "output-error":
+            text = fields.text("errorText")
+        case "output-denied":
+            approval = _any(fields, "approval")
+            text = (Fields(approval, fields.at("approval")).optional_text("reason") if approval else None) or _DENIED
+        case _:
+            return None
+    contents = _result_contents(rest, output, fields.at("output.value"), f"{place}.contents")
+    return Result(
+        ToolExecutionResultMessage(
+            _replaced(rest, "id", call.id, place),
+            _replaced(rest, "toolName", call.name, place),
+            None if contents else text,
+            contents=contents,
+            is_error=is_error,
+            attributes=attributes_in(rest, place),
+        ),
+        _at(rest, place),
+    )
+
+
+def _result_contents(rest: Mapping[str, Any], output: Any, at_output: str, at_rest: str) -> list[Content] | None:
+    """Return the contents of a result that is more than a text."""
+    contents, place = rest.get("contents"), at_rest
+    if contents is True:
+        contents, place = output.get("value") if isinstance(output, Mapping) else None, at_output
+    elif contents is None:
+        return None
+    if not isinstance(contents, (list, tuple)):
+        raise expected("a list of parts", contents, place)
+    return [
+        Fields(part, f"{place}[{index}]").build(lambda fields: _PARTS[fields.choice("type", _PARTS)](fields))
+        for index, part in enumerate(contents)
+    ]
+
+
+def _any(fields: Fields, key: str) -> Any:
+    """Take out a value of any kind; return None for one that is missing."""
+    return fields.value(key, object, "anything") if fields.has(key) else None
+
+
+def _replaced(rest: Mapping[str, Any], key: str, default: str | None, place: str) -> str | None:
+    return Fields(rest, place).optional_text(key) if key in rest else default
+
+
+def _at(rest: Mapping[str, Any], place: str) -> int | None:
+    at = rest.get("at")
+    if at is not None and (not isinstance(at, int) or isinstance(at, bool) or at < 0):
+        raise expected("a number from 0 on", at, f"{place}.at")
+    return at
+
+
+_REFUSED = {
+    "file": "a file in an answer cannot be kept; leave it out",
+    "reasoning-file": "a file in an answer cannot be kept; leave it out",
+    "steering-message": "a steering message cannot be kept; make it a user message",
+}
+_NOT_SAID = ("source-url", "source-document", "custom")
+_KNOWN = ("text", "reasoning", "step-start", "dynamic-tool", "tool-NAME", "data-NAME", *_NOT_SAID)
+
+
+class _Step:
+    """One answer of the model, with the results of its calls, while it is read."""
+
+    def __init__(self, rest: Mapping[str, Any] | None = None, place: str = "") -> None:
+        self._rest = rest
+        self._place = place
+        self._texts: list[str] = []
+        self._thoughts: list[str] = []
+        self._signatures: list[str] = []
+        self._redacted: list[str] = []
+        self.requests: list[ToolExecutionRequest] = []
+        self.results: list[Result] = []
+
+    def read(self, kind: str, fields: Fields) -> None:
+        """Read a part that says something."""
+        text = fields.text("text")
+        if kind == "text":
+            self._texts.append(text)
+        else:
+            self._read_signature(fields)
+            if text or not self._redacted:
+                self._thoughts.append(text)
+        fields.leave_all()
+
+    def answer(self) -> list[AiMessage]:
+        """Return the answer in a list, which is empty if there is none."""
+        says_nothing = not (self._texts or self._thoughts or self._redacted or self.requests)
+        if self._rest is None and says_nothing:
+            return []
+        attributes = attributes_in(self._rest, self._place)
+        if self._rest is None:
+            kept = {THINKING_SIGNATURE: "\n".join(self._signatures), REDACTED_THINKING: self._redacted}
+            attributes = {key: value for key, value in kept.items() if value}
+        return [
+            AiMessage(
+                "".join(self._texts) if self._texts else None,
+                self.requests,
+                thinking="\n".join(self._thoughts) if self._thoughts else None,
+                attributes=attributes,
+            )
+        ]
+
+    def _read_signature(self, fields: Fields) -> None:
+        """Read what the AI SDK has of Anthropic's thinking, so that Anthropic gets it again."""
+        if not fields.has("providerMetadata"):
+            return
+        metadata = fields.value("providerMetadata", Mapping, "an object").get("anthropic")
+        if isinstance(metadata, Mapping):
+            anthropic = Fields(metadata, f"{fields.at('providerMetadata')}.anthropic")
+            self._signatures += filter(None, [anthropic.optional_text("signature")])
+            self._redacted += filter(None, [anthropic.optional_text("redactedData")])
+
+
+def read_answer(parts: Sequence[Any], place: str, rests: Mapping[str, Any], rests_place: str) -> list[ChatMessage]:
+    """Read the answers and tool results that an assistant message is made of, in order.
+
+    Each step is an answer, and the results of its calls follow it. What speaks behind a result begins another answer.
+
+    Args:
+        parts: the parts of the message.
+        place: what errors call them.
+        rests: what was kept of each step, by its number.
+        rests_place: what errors call that.
+    """
+    steps = [_Step()]
+    number = 0
+
+    def read(fields: Fields) -> None:
+        nonlocal number
+        match kind := fields.choice("type", _KNOWN, _REFUSED):
+            case "step-start":
+                steps.append(_Step(_rest(rests, number, rests_place), f"{rests_place}.{number}"))
+                number += 1
+            case "text" | "reasoning":
+                if steps[-1].results:
+                    steps.append(_Step())
+                steps[-1].read(kind, fields)
+            case "dynamic-tool":
+                request, result = read_tool(fields)
+                steps[-1].requests += [request] if request else []
+                steps[-1].results += [result] if result else []
+        fields.leave_all()
+
+    for index, part in enumerate(parts):
+        if not is_data(part):
+            Fields(_as_dynamic(part), f"{place}[{index}]").build(read)
+    return _in_order(steps)
+
+
+def is_data(part: Any) -> bool:
+    """Return whether a part has data for the page alone."""
+    return _type(part).startswith("data-")
+
+
+def _as_dynamic(part: Any) -> Any:
+    """Return a ``tool-NAME`` part as a ``dynamic-tool`` part with that name; any other part as it is."""
+    type = _type(part)
+    if not type.startswith("tool-"):
+        return part
+    return {**part, "type": "dynamic-tool", "toolName": type.removeprefix("tool-")}
+
+
+def _type(part: Any) -> str:
+    type = part.get("type") if isinstance(part, Mapping) else None
+    return type if isinstance(type, str) else ""
+
+
+def _rest(rests: Mapping[str, Any], number: int, place: str) -> Mapping[str, Any] | None:
+    rest = rests.get(str(number))
+    if rest is not None and not isinstance(rest, Mapping):
+        raise expected("an object", rest, f"{place}.{number}")
+    return rest
+
+
+def _in_order(steps: Sequence[_Step]) -> list[ChatMessage]:
+    messages: list[ChatMessage] = []
+    elsewhere: list[Result] = []
+    for step in steps:
+        messages += step.answer()
+        messages += [result.message for result in step.results if result.at is None]
+        elsewhere += [result for result in step.results if result.at is not None]
+    for result in sorted(elsewhere, key=lambda result: result.at or 0):
+        messages.insert(result.at or 0, result.message)
+    return messages
+
 
 _USER_PARTS = {"text": read_text, "file": read_file}
 _SYSTEM_PARTS = {"text": read_text}

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chatmemory.core.json_text import MAX_NESTING
+from chatmemory.core.json_text import MAX_NESTING, require_json
 from chatmemory.core.messages import ChatMessage
-from chatmemory.core.serialization.fields import Fields, expected
-from chatmemory.core.serialization.storable import require_json
-from chatmemory.core.serialization.writer import message_to_data
+from chatmemory.core.serialization import Fields, expected, message_to_data
 
 __all__ = ["KEY", "attributes_in", "attributes_of", "kept", "rest_of"]
 

@@ -15,10 +15,10 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.formats import CannotExpressError
-from chatmemory.formats.gemini.part_reader import NO_SIGNATURE
 from chatmemory.formats.gemini.part_writer import answer_parts, content_part, function_response
 from chatmemory.formats.gemini.reader import (
     ATTRIBUTE,
+    NO_SIGNATURE,
     clean_contents,
     clean_parts,
     read_answer,

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from chatmemory.core.contents import TextContent
+from chatmemory.core.contents import AudioContent, Content, ImageContent, PdfFileContent, TextContent
 from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.json_text import require_json, require_storable
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -16,11 +17,56 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.fields import Fields, expected
-from chatmemory.core.serialization.storable import require_json, require_storable
-from chatmemory.formats.openai.part_reader import ASSISTANT_PARTS, TEXT_PARTS, USER_PARTS
+from chatmemory.core.serialization import Fields, expected
+from chatmemory.formats.media import openai_image, openai_pdf_file
 
 __all__ = ["ATTRIBUTE", "OF_ANSWER", "OF_CALL", "from_openai"]
+
+
+def _text(fields: Fields) -> TextContent:
+    return TextContent(fields.text("text"))
+
+
+def _refusal(fields: Fields) -> str:
+    return fields.text("refusal")
+
+
+def _image(fields: Fields) -> ImageContent:
+    return fields.object("image_url", _image_url)
+
+
+def _image_url(fields: Fields) -> ImageContent:
+    return openai_image(fields.text("url"), fields)
+
+
+def _audio(fields: Fields) -> AudioContent:
+    return fields.object("input_audio", _input_audio)
+
+
+def _input_audio(fields: Fields) -> AudioContent:
+    format = fields.choice("format", ["wav", "mp3"])
+    return AudioContent(base64_data=fields.text("data"), mime_type=f"audio/{format}")
+
+
+def _file(fields: Fields) -> PdfFileContent:
+    return fields.object("file", _file_file)
+
+
+def _file_file(fields: Fields) -> PdfFileContent:
+    fields.refuse("file_id", "a file that OpenAI holds cannot be kept; give its file_data")
+    fields.optional_text("filename")
+    return openai_pdf_file(fields)
+
+
+TEXT_PARTS = {"text": _text}
+ASSISTANT_PARTS: dict[str, Callable[[Fields], TextContent | str]] = {"text": _text, "refusal": _refusal}
+USER_PARTS: dict[str, Callable[[Fields], Content]] = {
+    "text": _text,
+    "image_url": _image,
+    "input_audio": _audio,
+    "file": _file,
+}
+
 
 ATTRIBUTE = "openai"
 """The attribute for what only OpenAI has: ``name``, ``refusal``, ``annotations``, ``audio``; and for what other servers

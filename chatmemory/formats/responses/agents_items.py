@@ -21,11 +21,11 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.core.serialization.fields import Fields
+from chatmemory.core.serialization import Fields
 from chatmemory.formats import CannotExpressError
 from chatmemory.formats.pairing import arguments_text
-from chatmemory.formats.responses.item_reader import CONTENTS
 from chatmemory.formats.responses.item_writer import content_parts, text_or_parts
+from chatmemory.formats.responses.reader import CONTENTS
 
 __all__ = ["ATTRIBUTE", "FRAMEWORK", "Item", "answer", "answered_alike", "groups", "items_of", "messages_of"]
 

@@ -45,7 +45,7 @@ def text_or_parts(contents: tuple[Content, ...], *, record: bool = False) -> str
 
 
 def content_parts(contents: Iterable[Content], *, record: bool = False) -> list[dict[str, Any]]:
-    """Return the part for each content; see :func:`chatmemory.formats.openai.part_writer.content_part`."""
+    """Return the part for each content; see :func:`chatmemory.formats.openai.writer.content_part`."""
     return [_part(content, record) for content in contents]
 
 

@@ -8,9 +8,8 @@ from typing import Any
 from chatmemory.core.arguments import tuple_of
 from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.formats import CannotExpressError, naming_message
-from chatmemory.formats.call_ids import CallIds, unused_ids, used_ids
 from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces, without_refused
-from chatmemory.formats.pairing import arguments_text
+from chatmemory.formats.pairing import CallIds, arguments_text, unused_ids, used_ids
 from chatmemory.formats.responses.item_writer import answer_items, text_or_parts
 from chatmemory.formats.responses.reader import ATTRIBUTE, clean_items, read_answer
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell

@@ -11,7 +11,7 @@ from chatmemory.compaction import Compacted, UnusableSummaryError, compact_due
 from chatmemory.database.operations.compaction import USUAL_KEEP, due_conversations
 from chatmemory.database.reading import on_primary
 from chatmemory.management.arguments import add_choice, chosen_conversations, percentage, positive
-from chatmemory.management.progress import Progress
+from chatmemory.management.output import Progress
 
 __all__ = ["Command"]
 

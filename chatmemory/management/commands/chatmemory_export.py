@@ -12,8 +12,7 @@ from django.db.models import QuerySet
 
 from chatmemory.database.reading import on_primary, pages
 from chatmemory.management.arguments import add_choice, chosen_conversations
-from chatmemory.management.output import output
-from chatmemory.management.progress import Progress
+from chatmemory.management.output import Progress, output
 from chatmemory.models import Conversation
 from chatmemory.transfer.histories import langchain4j_lines, openai_line
 from chatmemory.transfer.json_lines.write import conversation_lines

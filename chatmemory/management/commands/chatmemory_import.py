@@ -11,16 +11,15 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.database.window_settings import check_window_settings
 from chatmemory.management.arguments import add_window_settings, chosen_database, chosen_user, option_of
-from chatmemory.management.progress import Progress
+from chatmemory.management.output import Progress
 from chatmemory.models import WINDOW_SETTINGS, WindowSettings
-from chatmemory.transfer.dry_run import DryRun
 from chatmemory.transfer.files import Source, numbered_lines, open_sources
-from chatmemory.transfer.found import Found
+from chatmemory.transfer.histories import Found
 from chatmemory.transfer.importing import import_all
 from chatmemory.transfer.json_lines.restore import restore
 from chatmemory.transfer.owners import Owners
-from chatmemory.transfer.reports import BadRecordError, Reports, StoppedError
-from chatmemory.transfer.sources.chatgpt.export import read_chatgpt
+from chatmemory.transfer.reports import BadRecordError, DryRun, Reports, StoppedError
+from chatmemory.transfer.sources.chatgpt import read_chatgpt
 from chatmemory.transfer.sources.langchain4j import read_langchain4j
 from chatmemory.transfer.sources.openai_chat import read_openai
 from chatmemory.transfer.sources.tables.langchain import read_ai_assistant, read_langchain

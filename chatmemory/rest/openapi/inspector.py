@@ -19,7 +19,6 @@ from rest_framework.permissions import SAFE_METHODS
 from chatmemory.formats.json_schema import Schema, closed, list_of, or_null, text
 from chatmemory.formats.registry import BUILT_IN, message_formats, one_for_one
 from chatmemory.models import MAX_LIMIT
-from chatmemory.rest.fields import StrictSerializer
 from chatmemory.rest.openapi.components import (
     ANSWER_HEADERS,
     PARAMETERS,
@@ -30,6 +29,7 @@ from chatmemory.rest.openapi.components import (
     parameter,
     problem_response,
 )
+from chatmemory.rest.serializers import StrictSerializer
 from chatmemory.rest.urls import api_urlpatterns
 from chatmemory.rest.views.base import Call
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from chatmemory.assistant.turns.opening import running_turn
+from chatmemory.assistant.assistant import running_turn
 from chatmemory.conf import setting
 from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.database.reading import CHARS, rows_of

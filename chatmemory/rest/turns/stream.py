@@ -19,8 +19,8 @@ from django.utils.translation import get_language, override
 from django.utils.translation import gettext_noop as _
 
 from chatmemory.assistant import Added, Thinking, Turn, TurnLostError
+from chatmemory.assistant.assistant import running_turn
 from chatmemory.assistant.turn import TurnEvent
-from chatmemory.assistant.turns.opening import running_turn
 from chatmemory.core.asynchronous import iterate_in_thread, start_task
 from chatmemory.database.change import Change, MemorySize
 from chatmemory.database.connections import close_all, give_back

@@ -8,9 +8,9 @@ from typing import Any
 
 from chatmemory.assistant import Added, Assistant, Turn, Usage
 from chatmemory.assistant.turn import TurnEvent
+from chatmemory.core.arguments import whole_number
 from chatmemory.core.exceptions import IdempotencyConflictError, MemoryTooLargeError
 from chatmemory.core.messages import AiMessage, UserMessage
-from chatmemory.core.numbers import whole_number
 from chatmemory.database.change import Change, MemorySize
 from chatmemory.database.idempotency import keys_of
 from chatmemory.database.reading import request_bound, rows_of

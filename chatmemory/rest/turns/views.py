@@ -15,21 +15,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chatmemory.assistant import Assistant
-from chatmemory.assistant.project import has_assistant, project_assistant
+from chatmemory.assistant.assistant import has_assistant, project_assistant
 from chatmemory.conf import setting
 from chatmemory.core.messages import UserMessage
 from chatmemory.database.new_messages import NewMessages
 from chatmemory.formats.ai_sdk.stream import HEADERS
 from chatmemory.formats.json_schema import NOT_BLANK, Schema, closed, constant, list_of, ref, text
 from chatmemory.formats.registry import BUILT_IN, MessageFormat, message_format, message_formats
-from chatmemory.rest.fields import CountField, MessageField, WholeNumberField, read_one
 from chatmemory.rest.problems import NotFound, invalid
-from chatmemory.rest.records import record_change, record_read
-from chatmemory.rest.serializers import ChangeSerializer
+from chatmemory.rest.serializers import ChangeSerializer, CountField, MessageField, WholeNumberField, read_one
 from chatmemory.rest.turns.history import last_question, turns_to_data
 from chatmemory.rest.turns.stream import TaskDelivery, ThreadDelivery, TurnStream, afollow, follow, turn_to_follow
 from chatmemory.rest.turns.taking import take_turn
-from chatmemory.rest.views.base import ChatMemoryViewSet, call
+from chatmemory.rest.views.base import ChatMemoryViewSet, call, record_change, record_read
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 __all__ = ["TurnViewSet"]

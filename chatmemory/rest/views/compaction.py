@@ -20,13 +20,18 @@ from chatmemory.database.reading import rows_of
 from chatmemory.models import Compaction, Conversation, Message, Origin
 from chatmemory.models.compaction import LONGEST_ERROR
 from chatmemory.rest.access import may_read_text, require
-from chatmemory.rest.fields import CountField, StrictSerializer, TokensField, require_length
-from chatmemory.rest.memory_bounds import require_summarizable
 from chatmemory.rest.preconditions import precondition
 from chatmemory.rest.problems import NoSummarizer, SummarizerFailed, invalid
-from chatmemory.rest.records import record_change, record_read
-from chatmemory.rest.serializers import ChangeSerializer, ConversationSerializer
-from chatmemory.rest.views.base import ChatMemoryViewSet, call
+from chatmemory.rest.requests import require_summarizable
+from chatmemory.rest.serializers import (
+    ChangeSerializer,
+    ConversationSerializer,
+    CountField,
+    StrictSerializer,
+    TokensField,
+    require_length,
+)
+from chatmemory.rest.views.base import ChatMemoryViewSet, call, record_change, record_read
 from chatmemory.staff import SUMMARIZE, WRITE_TEXT
 
 __all__ = ["CompactionViewSet"]

@@ -18,10 +18,9 @@ from chatmemory.database.idempotency import find_key, fingerprint, keys_of_owner
 from chatmemory.models import DESCRIBED, WINDOW_SETTINGS, Conversation, ConversationQuerySet, IdempotencyKey
 from chatmemory.rest.access import is_for_others, may_read_text, require, require_reachable, single_owner
 from chatmemory.rest.filters import TEXT_FILTERS, ConversationFilter, ConversationPagination, StrictOrderingFilter
-from chatmemory.rest.memory_bounds import require_bounded
 from chatmemory.rest.preconditions import conversation_tag, not_modified, precondition
 from chatmemory.rest.problems import Conflict
-from chatmemory.rest.records import change_to_record, record_change, record_read
+from chatmemory.rest.requests import require_bounded
 from chatmemory.rest.serializers import (
     ConversationChangeSerializer,
     ConversationSerializer,
@@ -30,7 +29,7 @@ from chatmemory.rest.serializers import (
     PageSerializer,
     message_items,
 )
-from chatmemory.rest.views.base import ChatMemoryViewSet, call
+from chatmemory.rest.views.base import ChatMemoryViewSet, call, change_to_record, record_change, record_read
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 __all__ = ["ConversationViewSet"]

@@ -13,27 +13,24 @@ from chatmemory.database.change import mark_evicted
 from chatmemory.database.reading import fresh_rows, prefix_version_at, rows_of, written_memory
 from chatmemory.models import Conversation
 from chatmemory.replaying import FIGURES, MOST_AT_ONCE, REPLAYED
-from chatmemory.rest.fields import (
+from chatmemory.rest.preconditions import not_modified
+from chatmemory.rest.problems import TooLarge, invalid
+from chatmemory.rest.requests import require_bounded
+from chatmemory.rest.serializers import (
+    ChangeSerializer,
     CountField,
+    HistoryItemSerializer,
     MemoryMessagesField,
+    MemorySerializer,
     MessagesField,
     StrictSerializer,
     TokensField,
     WholeNumberField,
-)
-from chatmemory.rest.memory_bounds import require_bounded
-from chatmemory.rest.preconditions import not_modified
-from chatmemory.rest.problems import TooLarge, invalid
-from chatmemory.rest.records import record_read
-from chatmemory.rest.serializers import (
-    ChangeSerializer,
-    HistoryItemSerializer,
-    MemorySerializer,
     WindowSerializer,
     changed_memory_to_data,
     memory_to_data,
 )
-from chatmemory.rest.views.base import ChatMemoryViewSet, call
+from chatmemory.rest.views.base import ChatMemoryViewSet, call, record_read
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 __all__ = ["MemoryViewSet"]

@@ -10,25 +10,26 @@ from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chatmemory.core.numbers import whole_number
+from chatmemory.core.arguments import whole_number
 from chatmemory.database.change import Change
 from chatmemory.database.reading import rows_of
 from chatmemory.models import MAX_LIMIT, Conversation, Message
 from chatmemory.rest.access import may_read_text
-from chatmemory.rest.fields import EXAMPLE, CountField, NewMessagesSerializer
 from chatmemory.rest.filters import MessageFilter, MessagePagination, StrictOrderingFilter
-from chatmemory.rest.memory_bounds import require_bounded
 from chatmemory.rest.preconditions import precondition
 from chatmemory.rest.problems import NotFound, invalid
-from chatmemory.rest.records import change_to_record, record_change, record_read
+from chatmemory.rest.requests import require_bounded
 from chatmemory.rest.serializers import (
+    EXAMPLE,
     ChangeSerializer,
+    CountField,
     HistoryItemSerializer,
     MemorySizeSerializer,
+    NewMessagesSerializer,
     PageSerializer,
     message_items,
 )
-from chatmemory.rest.views.base import ChatMemoryViewSet, call
+from chatmemory.rest.views.base import ChatMemoryViewSet, call, change_to_record, record_change, record_read
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 __all__ = ["MessageViewSet"]

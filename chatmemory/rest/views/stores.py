@@ -14,21 +14,19 @@ from rest_framework.response import Response
 from chatmemory.conf import setting
 from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.json_text import dumps
-from chatmemory.core.serialization.writer import message_to_data
+from chatmemory.core.serialization import message_to_data
 from chatmemory.database.change import Change
 from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.reading import read_rows, request_bound
 from chatmemory.formats.json_schema import Schema, list_of, ref
 from chatmemory.models import Conversation, Message
-from chatmemory.models.identifiers import memory_id_text
+from chatmemory.models.fields import memory_id_text
 from chatmemory.rest.access import require, require_reachable, single_owner
-from chatmemory.rest.fields import EXAMPLE, WholeSerializer, read_list
-from chatmemory.rest.memory_bounds import require_bounded
 from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
-from chatmemory.rest.records import record_read, recording
-from chatmemory.rest.requests import DEFAULT_FORMAT
-from chatmemory.rest.views.base import ChatMemoryViewSet, call
+from chatmemory.rest.requests import DEFAULT_FORMAT, require_bounded
+from chatmemory.rest.serializers import EXAMPLE, WholeSerializer, read_list
+from chatmemory.rest.views.base import ChatMemoryViewSet, call, record_read, recording
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 from chatmemory.stores import DjangoChatMemoryStore
 

@@ -19,12 +19,11 @@ from django.core.exceptions import ValidationError
 from chatmemory.capabilities import capabilities
 from chatmemory.core.json_text import dumps, loads
 from chatmemory.core.messages import ChatMessage, ChatMessageType
-from chatmemory.core.serialization.writer import message_to_data
+from chatmemory.core.serialization import message_to_data
 from chatmemory.database.idempotency import scope_of, scope_of_owner
 from chatmemory.database.reading import in_parts, read_in_parts
 from chatmemory.models import COUNTERS, DESCRIBED, OWNER_SCOPE, WINDOW_SETTINGS, Conversation, IdempotencyKey, Message
-from chatmemory.models.message_columns import to_columns
-from chatmemory.models.pins import pins_until
+from chatmemory.models.message import pins_until, to_columns
 
 __all__ = ["EXPORTED", "conversation_lines", "end_of", "key_line", "message_or_problem"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from chatmemory.core.serialization.reader import read_message
+from chatmemory.core.serialization import read_message
 from chatmemory.transfer.files import Source, read_json
-from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
+from chatmemory.transfer.histories import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.reports import BadRecordError
 from chatmemory.transfer.sources.json_items import placed_items
 

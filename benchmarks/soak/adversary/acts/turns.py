@@ -18,7 +18,7 @@ from chatmemory import (
     UserMessage,
 )
 from chatmemory.assistant import Assistant
-from chatmemory.assistant.turns.lease import ConversationLease
+from chatmemory.assistant.conversation_lease import ConversationLease
 from chatmemory.personal_data import erase_user
 from chatmemory.stores import DjangoChatMemoryStore
 

@@ -1,10 +1,17 @@
 """Compaction: a summary takes the place of older turns. It may come late, and if it fails, nothing changes."""
 
-from chatmemory.database.operations.compaction.apply import CoveredError, apply_compaction, apply_text
-from chatmemory.database.operations.compaction.compact import compact
-from chatmemory.database.operations.compaction.due import UNCOVERED, due_conversations, due_plan, is_due
+from chatmemory.database.operations.compaction.compact import (
+    UNCOVERED,
+    CoveredError,
+    apply_compaction,
+    apply_text,
+    compact,
+    due_conversations,
+    due_plan,
+    error_text,
+    is_due,
+)
 from chatmemory.database.operations.compaction.erase_summaries import erase_summaries
-from chatmemory.database.operations.compaction.lease import error_text
 from chatmemory.database.operations.compaction.plan import (
     COVERABLE,
     EVICTED,

@@ -3,24 +3,472 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from asgiref.sync import async_to_sync
+from django.db import IntegrityError, transaction
+from django.db.models import BigIntegerField, Exists, F, OuterRef, Q, QuerySet
+from django.db.models.functions import Cast
 
 from chatmemory import signals
-from chatmemory.core.exceptions import UnusableSummaryError
-from chatmemory.core.summaries import Summarizer
-from chatmemory.database.change import Change
-from chatmemory.database.connections import give_back
-from chatmemory.database.operations.compaction.apply import apply_compaction
-from chatmemory.database.operations.compaction.due import due_plan
-from chatmemory.database.operations.compaction.lease import Lease
-from chatmemory.database.operations.compaction.plan import USUAL_KEEP, CompactionPlan, plan_compaction
-from chatmemory.database.retry import retry
+from chatmemory.conf import setting
+from chatmemory.core.entries import Entry, EvictionReason
+from chatmemory.core.eviction import Retained
+from chatmemory.core.exceptions import InvalidValueError, UnusableSummaryError
+from chatmemory.core.json_text import dumps
+from chatmemory.core.messages import ChatMessageType
+from chatmemory.core.summaries import Summarizer, check_summary, first_kept, summary_message
+from chatmemory.core.window import Window, WindowKind
+from chatmemory.database.change import Change, Gone, write
+from chatmemory.database.connections import UtcNow, give_back, require_no_transaction, retry
+from chatmemory.database.idempotency import check_key, fingerprint, recall, remember
+from chatmemory.database.key import Key
+from chatmemory.database.new_messages import NewMessages
+from chatmemory.database.operations.compaction.plan import (
+    COVERABLE,
+    EVICTED,
+    TAKEN_IN,
+    USUAL_KEEP,
+    CompactionPlan,
+    plan_compaction,
+    plan_of,
+    read_memory,
+    uncovered,
+)
+from chatmemory.database.operations.plan import check_size, entry_of, evicted_rows, orders_between, placed_rows
+from chatmemory.database.reading import MemoryBound, chunks, rows_of
 from chatmemory.database.target import Target
-from chatmemory.models import Conversation
+from chatmemory.database.window_settings import estimator_of, window_of
+from chatmemory.models import ORDER_STEP, Compaction, Conversation, ConversationQuerySet, Message, Origin
+from chatmemory.models.compaction import LONGEST_ERROR
 
-__all__ = ["USUAL_LEASE", "compact"]
+__all__ = [
+    "UNCOVERED",
+    "USUAL_LEASE",
+    "CoveredError",
+    "Lease",
+    "apply_compaction",
+    "apply_text",
+    "compact",
+    "due_conversations",
+    "due_plan",
+    "error_text",
+    "is_due",
+]
+
+
+def apply_compaction(target: Target, plan: CompactionPlan, text: str) -> Change | None:
+    """Put a summary in the place of the messages that ``plan`` covers, as far as they are still in the memory.
+
+    What was added since stays. What was evicted since stays evicted, and the summary stands for it, too.
+
+    Args:
+        target: the conversation.
+        plan: what the summary stands for.
+        text: the summary.
+
+    Returns:
+        None, with nothing done, if some of the messages have been erased or taken out of the conversation since, or
+        another summary stands for them, or they belong to the last turn now, or the conversation was given to another
+        user or anonymised.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+        UnusableSummaryError: ``text`` is blank, no database can hold it, it is not smaller than what it stands for, or
+            too large for the window.
+    """
+    new = _new_summary(target, text)
+    is_applied = False
+
+    def require_owner(locked: Conversation) -> None:  # a precondition gets the whole row, as it is now
+        if locked.owner_id != plan.owner:
+            raise _AnotherOwnerError
+
+    def work(change: Change) -> None:
+        nonlocal is_applied
+        is_applied = _apply(change, plan, new, target.most)
+
+    try:
+        change = replace(target, precondition=require_owner).change(work)
+    except _AnotherOwnerError:
+        return None
+    return change if is_applied else None
+
+
+def apply_text(target: Target, through: int, text: str, *, idempotency_key: str | None = None) -> Change:
+    """Put a summary that the caller made in the place of all turns up to a position.
+
+    Args:
+        target: the conversation.
+        through: the position of the last message that the summary stands for: the end of a turn, and not of the last.
+        text: the summary; it takes in the one before.
+        idempotency_key: a second call with the same key returns the account of the first.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+        CoveredError: there is nothing up to ``through`` that no summary stands for.
+        IdempotencyConflictError: the key was used before, for another request.
+        MemoryTooLargeError: the memory is, or would be, larger than the target says.
+        UnusableSummaryError: as :func:`apply_compaction` says.
+        InvalidValueError: no turn ends at ``through``.
+    """
+    new = _new_summary(target, text)
+    request = fingerprint(dumps([through, text]))
+    if idempotency_key is not None:
+        check_key(idempotency_key)
+
+    def work(change: Change) -> None:
+        if idempotency_key is not None and recall(change, idempotency_key, request):
+            return
+        conversation = change.conversation
+        memory = read_memory(conversation, window_of(conversation))
+        plan = plan_of(conversation, memory, _kept_behind(memory, through, conversation), through=through)
+        if plan is None or not _apply(change, plan, new, target.most):
+            raise _covered(conversation, through)
+        if idempotency_key is not None:
+            remember(change, idempotency_key, request)
+
+    return target.change(work)
+
+
+class _AnotherOwnerError(Exception):
+    """The conversation has another owner than when the summary was planned, or none any more."""
+
+
+class CoveredError(InvalidValueError):
+    """An error about a position up to which there is nothing left to summarise."""
+
+    code = "already_summarized"
+
+
+def _covered(conversation: Conversation, through: int) -> CoveredError:
+    return CoveredError(
+        "through is %(through)s, but no message up to there can be summarised: a summary stands for all before "
+        "%(position)s, or they are pinned, or somebody took them out",
+        through=through,
+        position=conversation.compacted_to,
+    )
+
+
+def _new_summary(target: Target, text: str) -> NewMessages:
+    """Return the message of a summary, whose tokens are counted before any lock."""
+    new = NewMessages([summary_message(check_summary(text))])
+    new.token_counts(estimator_of(None, target.likely_model))
+    return new
+
+
+def _kept_behind(memory: Retained[Entry], through: int, conversation: Conversation) -> int:
+    """Return the index of the first entry that a summary through a position does not replace.
+
+    Raises:
+        CoveredError: ``through`` is before all that no summary stands for.
+        InvalidValueError: no turn ends at ``through``, or the last one does.
+    """
+    if through < conversation.compacted_to:
+        raise _covered(conversation, through)
+    entries = memory.entries()
+    starts = [index for index, entry in enumerate(entries) if entry.begins_turn]
+    pinned = {entry for start, end in memory.units(0) if memory.is_pinned(start, end) for entry in entries[start:end]}
+    for index, entry in enumerate(entries):
+        stays = entry in pinned or entry.is_summary or entry.is_placeholder or entry.type is ChatMessageType.SYSTEM
+        if not stays and entry.row.position > through:
+            if index in starts and not _cuts_evicted_turn(conversation, through, entry.row.position):
+                return index
+            break
+    ends = [
+        entries[index].row.position - 1 for index in starts if entries[index].row.position > conversation.compacted_to
+    ]
+    raise InvalidValueError(
+        "through must be the position at which a turn before the last one ends, such as %(known)s; it is: %(through)s"
+        if ends
+        else "through must be the position at which a turn before the last one ends, but there is none yet; "
+        "it is: %(through)s",
+        known=ends[-3:],
+        through=through,
+    )
+
+
+def _cuts_evicted_turn(conversation: Conversation, through: int, before: int) -> bool:
+    """Return whether the window has evicted a message after ``through`` that belongs to the turn of those before."""
+    gone = uncovered(conversation).filter(position__gt=through, position__lt=before)
+    return gone.values_list("type", flat=True).first() not in {None, ChatMessageType.USER.value}
+
+
+def _apply(change: Change, plan: CompactionPlan, new: NewMessages, most: MemoryBound | None) -> bool:
+    """Write the summary if ``plan`` still holds, and return whether it does."""
+    conversation = change.conversation
+    window = window_of(conversation)
+    memory = read_memory(conversation, window)
+    entries, covered = memory.entries(), _covered_now(conversation, plan)
+    leave = _leaving(memory, covered)
+    last_turn = entries[first_kept(entries, 0) :]  # after a rewind it may be one that was covered
+    if any(entry in leave and not entry.is_summary for entry in last_turn):
+        return False
+    if not _still_holds(conversation, memory, plan, covered):
+        return False
+    (row,) = new.rows(estimator_of(window, conversation.model))
+    if row.token_count >= plan.tokens:
+        raise UnusableSummaryError(
+            "a summary must be smaller than what it stands for, but has %(count)s of %(most)s tokens",
+            code="max_length",
+            count=row.token_count,
+            most=plan.tokens,
+        )
+    row.origin, row.covers_from, row.covers_to = Origin.SUMMARY, plan.covers_from, plan.covers_to
+    row.position = conversation.next_position
+    gone: list[Gone] = [(entry.row, EvictionReason.SUMMARIZED) for entry in entries if entry in leave]
+    rest = [entry for entry in entries if entry not in leave]
+    place = _place(rest, plan, window)
+    row.memory_order = _order(rest, place, row.position)
+    rest.insert(place, entry_of(row, window))
+    fitted = Retained(rest, total=window.overhead + sum(entry.cost for entry in rest), window=window)
+    _check_room(fitted, rest[place], window)
+    fitted.evict()
+    # Not 0, even if what was said first stands behind what was put before it: a 0 says that there was no summary.
+    conversation.compacted_to = max(conversation.compacted_to, plan.compacted_to, 1)
+    added = [row, *placed_rows(fitted, row.position + 1, window)]
+    gone += evicted_rows(fitted)
+    check_size(most, conversation, added, gone)  # fewer tokens may be more characters
+    conversation.next_position += len(added)
+    write(change, added, gone)
+    return True
+
+
+def _covered_now(conversation: Conversation, plan: CompactionPlan) -> set[int]:
+    """Return the positions of the plan, and those of placeholders that were put in the place of its messages since."""
+    since = rows_of(conversation).filter(position__gt=max(plan.positions), added_in__gt=plan.version)
+    placeholders = since.filter(origin=Origin.CLEARED, covers_from__isnull=False)
+    planned = {*plan.positions}
+    replaced = placeholders.values_list("position", "covers_from")
+    return planned | {position for position, original in replaced if original in planned}
+
+
+def _still_holds(conversation: Conversation, memory: Retained[Entry], plan: CompactionPlan, covered: set[int]) -> bool:
+    """Return whether no other summary stands for the messages of ``plan``, and nobody took them out or erased them."""
+    summaries = {entry.row.position for entry in memory.entries() if entry.is_summary}
+    if conversation.compacted_to != plan.compacted_from or not summaries <= {*plan.summaries}:
+        return False
+    states: dict[int, tuple[int | None, str]] = {}
+    for chunk in chunks([*covered, *plan.summaries]):
+        rows = rows_of(conversation).filter(position__in=chunk)
+        states |= {row[0]: row[1:] for row in rows.values_list("position", "evicted_in", "eviction_reason")}
+    if any(left is not None and reason not in TAKEN_IN for left, reason in states.values()):
+        return False
+    missing = {*plan.positions, *plan.summaries} - states.keys()
+    # Where history is not kept, what was in the memory and is missing was evicted: if somebody took it out,
+    # ``compacted_to`` says so. What had left before was erased.
+    return not missing or (not setting("KEEP_HISTORY") and missing.isdisjoint(plan.evicted))
+
+
+def _leaving(memory: Retained[Entry], covered: set[int]) -> set[Entry]:
+    """Return the entries that the summary takes the place of.
+
+    A unit that was pinned since stays, and so does one with a tool result that came since: no summary has its text.
+    """
+    entries = memory.entries()
+    leave = {entry for entry in entries if entry.is_summary}
+    for start, end in memory.units(0):
+        unit = entries[start:end]
+        if not memory.is_pinned(start, end) and all(entry.row.position in covered for entry in unit):
+            leave.update(unit)
+    return leave
+
+
+def _place(rest: list[Entry], plan: CompactionPlan, window: Window) -> int:
+    """Return the index of the summary: before the turns that stay, behind the system message and earlier pins."""
+    # A result may be a placeholder or a copy, which came later than its call.
+    for start, _ in Retained(rest, total=0, window=window).units(0):
+        if rest[start].type is not ChatMessageType.SYSTEM and rest[start].row.position >= plan.compacted_to:
+            return start
+    return len(rest)
+
+
+def _order(rest: list[Entry], place: int, position: int) -> int:
+    """Return the memory order of a new message at ``position`` that is to stand at the index ``place``."""
+    orders: list[int] = [entry.row.memory_order for entry in rest]
+    if place == len(orders):
+        return position * ORDER_STEP
+    while place:
+        between = orders_between(1, orders[place - 1], orders[place])
+        if between is not None:
+            return between[0]
+        place -= 1
+    return orders[0] - ORDER_STEP
+
+
+def _check_room(memory: Retained[Entry], summary: Entry, window: Window) -> None:
+    """Raise if the summary, with what is pinned, would leave too little room for others."""
+    cost = summary.cost + memory.pinned_cost()
+    if cost * 2 > window.limit:
+        raise UnusableSummaryError(
+            "a summary, with pinned messages, may take half of the limit, but would take %(cost)s of %(limit)s "
+            "%(unit)s",
+            code="max_length",
+            cost=cost,
+            limit=window.limit,
+            unit=window.kind.value,
+        )
+
+
+BACK_OFF = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
+"""The pauses after the first, the second, and each further failure in a row."""
+
+_IN_TRANSACTION = (
+    "A summary cannot be made within a transaction: nobody else would see the lease, and its row would be locked while "
+    "the model works. Call compact() outside of transaction.atomic(). If the setting ATOMIC_REQUESTS opened the "
+    "transaction, mark the view with @transaction.non_atomic_requests."
+)
+_ERASED = "the conversation has been erased"
+
+
+def error_text(error: BaseException) -> str:
+    """Return the class and the text of an exception, as every database and page can hold them."""
+    try:
+        said = str(error)
+    except Exception:  # a package's own exception may fail at that, and its failure counts all the same
+        said = "without a text"
+    text = f"{type(error).__name__}: {said}".replace("\x00", "")
+    return text.encode("utf-8", "backslashreplace").decode()[:LONGEST_ERROR]
+
+
+class Lease:
+    """The right to make the next summary of a conversation. It ends by itself, so that no killed process keeps it."""
+
+    def __init__(self, conversation: Conversation, database: str, seconds: float) -> None:
+        """
+        Args:
+            conversation: the conversation that is summarised.
+            database: the alias of the database that has its row.
+            seconds: how long the lease lasts unless it is released.
+        """
+        self._conversation = conversation
+        self._database = database
+        self._seconds = seconds
+        self._number = 0
+
+    def try_take(self, *, also_after_failure: bool) -> bool:
+        """Take the lease, unless another has it, and return whether it is taken.
+
+        Args:
+            also_after_failure: whether to take it before the pause after a failure is over.
+
+        Raises:
+            Conversation.DoesNotExist: the conversation has been erased.
+            RuntimeError: the caller is within a transaction.
+        """
+        require_no_transaction(self._database, _IN_TRANSACTION)
+        rows = self._rows()
+        conversations = Conversation.objects.using(self._database).filter(pk=self._conversation.pk)
+        is_free = rows.filter(Q(leased_until__isnull=True) | Q(leased_until__lte=UtcNow()))
+        if not also_after_failure:
+            is_free = is_free.filter(Q(retry_at__isnull=True) | Q(retry_at__lte=UtcNow()))
+
+        def take() -> int:
+            with transaction.atomic(using=self._database):
+                if not rows.exists() and conversations.exists():
+                    row = Compaction(conversation=self._conversation)
+                    Compaction.objects.using(self._database).bulk_create([row], ignore_conflicts=True)
+                end: Any = UtcNow() + timedelta(seconds=self._seconds)
+                if is_free.update(lease=F("lease") + 1, leased_until=end):
+                    return rows.values_list("lease", flat=True).get()
+                if not rows.exists():  # MariaDB ignores a missing conversation like a row that is there
+                    raise Conversation.DoesNotExist(_ERASED)
+                return 0
+
+        try:
+            self._number = retry(self._database, take)
+        except IntegrityError as error:  # it was erased between the two statements
+            raise Conversation.DoesNotExist(_ERASED) from error
+        return bool(self._number)
+
+    def release(self) -> None:
+        """Release the lease, unless another has taken it over."""
+        own = self._rows().filter(lease=self._number)
+        retry(self._database, lambda: own.update(leased_until=None))
+
+    def note_success(self) -> None:
+        """Forget earlier failures."""
+        rows = self._rows().filter(failures__gt=0)
+        retry(self._database, lambda: rows.update(failures=0, failed_at=None, retry_at=None, error=""))
+
+    def note_failure(self, error: BaseException, plan: CompactionPlan) -> None:
+        """Note a failure, and when to try again at the earliest.
+
+        The text of ``error`` may quote messages of ``plan``. It is left out if one of them has been erased since.
+
+        Raises:
+            Conversation.DoesNotExist: the conversation has been erased or anonymised meanwhile.
+        """
+
+        def note(change: Change) -> None:
+            row = self._rows().select_for_update().first()
+            if row is None:
+                raise Conversation.DoesNotExist(_ERASED) from error
+            pause: Any = UtcNow() + BACK_OFF[min(row.failures, len(BACK_OFF) - 1)]
+            text = error_text(error) if _is_whole(plan, change.conversation) else type(error).__name__
+            self._rows().update(failures=F("failures") + 1, failed_at=UtcNow(), retry_at=pause, error=text)
+
+        # A purge holds the same lock, so it cannot come in between.
+        Target(Key.of(self._conversation, self._database)).change(note)
+
+    def _rows(self) -> QuerySet[Compaction]:
+        return Compaction.objects.using(self._database).filter(conversation=self._conversation.pk)
+
+
+def _is_whole(plan: CompactionPlan, conversation: Conversation) -> bool:
+    """Return whether all that ``plan`` was made of is still there, and the owner is the same."""
+    positions = [*plan.positions, *plan.summaries]
+    found = sum(rows_of(conversation).filter(position__in=chunk).count() for chunk in chunks(positions))
+    return conversation.owner_id == plan.owner and found == len(positions)
+
+
+_EVICTED_FOR_ROOM = Q(eviction_reason__in=EVICTED) & COVERABLE
+
+UNCOVERED = Q(position__gte=F("conversation__compacted_to")) & _EVICTED_FOR_ROOM
+"""The condition that a message left the memory for want of room, and that no summary stands for it."""
+
+_LIMIT = Cast("limit", BigIntegerField())  # a product with the column itself may be larger than it holds
+_IS_FULL = Q(window=WindowKind.TOKENS.value, retained_tokens__gte=_LIMIT * F("compact_at") / 100) | Q(
+    window=WindowKind.MESSAGES.value, retained_count__gte=_LIMIT * F("compact_at") / 100
+)
+
+
+def due_conversations(conversations: ConversationQuerySet) -> ConversationQuerySet:
+    """Return the conversations in which a summary may be due: :func:`due_plan` knows.
+
+    Those where a summary failed a moment ago, or is being made, are not among them.
+    """
+    evicted = Message.objects.filter(
+        _EVICTED_FOR_ROOM, conversation=OuterRef("pk"), position__gte=OuterRef("compacted_to")
+    )
+    waits = Q(compaction__retry_at__gt=UtcNow()) | Q(compaction__leased_until__gt=UtcNow())
+    return conversations.filter(_IS_FULL | Exists(evicted), compact_at__isnull=False).exclude(waits)
+
+
+def is_due(conversation: Conversation, plan: CompactionPlan | None) -> bool:
+    """Return whether the summary that was planned is due, if there is anything to summarise."""
+    if plan is None or conversation.compact_at is None:
+        return False
+    return plan.has_evicted or conversation.is_full
+
+
+def due_plan(conversation: Conversation, *, keep: int = USUAL_KEEP) -> CompactionPlan | None:
+    """Return the plan of the summary that is due in a conversation; None if none is.
+
+    One is due if the memory has reached ``compact_at`` percent of its limit, or the window has evicted messages that no
+    summary stands for, and the range is worth it.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation has been erased.
+        ValueError: ``keep`` is no percentage.
+    """
+    if conversation.compact_at is None:
+        return None
+    plan = plan_compaction(conversation, keep=keep)
+    return plan if is_due(conversation, plan) else None
+
 
 USUAL_LEASE = 600.0
 """The seconds for which nobody else begins a summary of the same conversation, unless this one is done before."""

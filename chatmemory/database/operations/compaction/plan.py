@@ -15,11 +15,11 @@ from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.core.summaries import USUAL_SUMMARY_TOKENS, check_keep, first_kept, summary_message, summary_text
 from chatmemory.core.window import Window, WindowKind
-from chatmemory.database.estimators import window_of
+from chatmemory.database.connections import retry
 from chatmemory.database.operations.plan import entry_of, memory_of
 from chatmemory.database.reading import CHARS, chunks, read_in_parts, request_bound, rows_of
-from chatmemory.database.retry import retry
 from chatmemory.database.sql.reads import read_size
+from chatmemory.database.window_settings import window_of
 from chatmemory.models import STAND_INS, Conversation, Message, MessageQuerySet, Origin
 
 __all__ = [

@@ -12,10 +12,10 @@ from django.db.models import BooleanField, Case, Q, QuerySet, When
 
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessageType
+from chatmemory.database.connections import retry
 from chatmemory.database.reading import is_answer, rows_of
-from chatmemory.database.retry import retry
 from chatmemory.models import ORDER_STEP, Conversation, Origin
-from chatmemory.models.pins import OPEN, pins_until
+from chatmemory.models.message import OPEN, pins_until
 
 __all__ = ["HAS_CALLS", "PastMessage", "Version", "versions_of"]
 

@@ -7,12 +7,11 @@ from copy import copy
 
 from django.db import router
 
-from chatmemory.database.estimators import window_of
+from chatmemory.database.connections import retry
 from chatmemory.database.operations.replay.figures import Replay
 from chatmemory.database.operations.replay.past import versions_of
 from chatmemory.database.operations.replay.walks import RecordedWalk, SimulatedWalk, Walk
-from chatmemory.database.retry import retry
-from chatmemory.database.window_settings import apply_window_settings, check_window_settings
+from chatmemory.database.window_settings import apply_window_settings, check_window_settings, window_of
 from chatmemory.models import Conversation, WindowSettings
 
 __all__ = ["check_variant", "replay"]

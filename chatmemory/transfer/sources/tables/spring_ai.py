@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from chatmemory.core.arguments import is_blank
 from chatmemory.core.messages import AiMessage, ChatMessage, CustomMessage, SystemMessage, UserMessage
-from chatmemory.transfer.found import Found, FoundConversation, FoundMessage
+from chatmemory.transfer.histories import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.moments import from_column
 from chatmemory.transfer.reports import BadRecordError
 from chatmemory.transfer.sources.tables.table import Row, Table

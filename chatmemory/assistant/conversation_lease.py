@@ -12,19 +12,18 @@ from django.db import connections, transaction
 from django.db.models import F, Q, QuerySet
 
 from chatmemory.assistant.errors import AnswerDeletedError, TurnLostError
-from chatmemory.assistant.tool_context import ToolContext
-from chatmemory.assistant.turns.base import Added, Lease
+from chatmemory.assistant.lease import Added, Lease
+from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.capabilities import hooks
 from chatmemory.compaction import compact_due
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
 from chatmemory.core.summaries import Summarizer
 from chatmemory.database.change import Change
-from chatmemory.database.connections import UtcNow, close_all, close_if_dead, give_back
+from chatmemory.database.connections import UtcNow, close_all, close_if_dead, give_back, retry
 from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.idempotency import note_answer, places
 from chatmemory.database.reading import MemoryBound, pages, rows_of
-from chatmemory.database.retry import retry
 from chatmemory.models import Conversation, Origin
 from chatmemory.stores import DjangoChatMemoryStore
 

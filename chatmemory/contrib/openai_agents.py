@@ -1,4 +1,35 @@
-"""The session; see :mod:`chatmemory.contrib.openai_agents`."""
+"""A conversation as a session of OpenAI's Agents SDK.
+
+::
+
+    from agents import Agent, Runner
+    from chatmemory.contrib.openai_agents import DjangoSession
+
+    session = DjangoSession("support-42", owner=request.user, window="messages", limit=50)
+    result = await Runner.run(Agent(name="Support"), "Where is my parcel?", session=session)
+
+Beyond the SDK's ``Session`` protocol:
+
+- The session is the memory: the window evicts whole messages, and history and admin keep all. ``clear_session`` and
+  ``pop_item`` evict, too. A window counts messages or tokens; ``limit`` of ``get_items`` counts items.
+- The items of one answer (reasoning, text, calls, tools that ran at OpenAI) that are added at once, as ``Runner`` adds
+  them, are one message, so the window evicts them together, and with the outputs that follow. Once the window has
+  evicted something, outputs whose call is gone are left out of ``get_items``; otherwise it returns what was added.
+- Calls of every type are tool requests of the message, and their outputs tool results: computer, shell, patches,
+  custom tools, programs, and an MCP approval, too. Other items of an answer are named in its attributes. An item that
+  is not part of a conversation (an item reference, an item of an unknown type) is a custom message.
+- A memory holds one system message: a ``system`` or ``developer`` item takes the place of the one before, and an equal
+  one adds nothing. Instructions of an agent are not stored.
+- The messages of other programs become items: thinking is left out, and content that the Responses API cannot express
+  is a text in brackets that names it.
+- ``Runner.run_sync`` within a transaction uses another connection, which does not see what the transaction wrote. If
+  the transaction has locked the conversation, that is a ``TransactionManagementError`` after 5 seconds. There, call
+  ``async_to_sync(Runner.run)(…)``, which uses the same connection.
+- An item must be JSON. No database takes U+0000 or half of a surrogate pair in a text: U+FFFD takes its place, and the
+  signal ``memory_repaired`` tells of it.
+
+Source: ``agents.memory`` of openai-agents 0.24.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +39,16 @@ from typing import Any, Unpack, cast
 
 from asgiref.sync import sync_to_async
 
-from chatmemory.contrib.common.native_memory import NativeMemory
-from chatmemory.contrib.common.new_conversations import ConversationSettings
-from chatmemory.contrib.common.stale_thinking import without_stale_thinking
-from chatmemory.contrib.common.valid_memory import valid_message, valid_rows
+from chatmemory.contrib.common import (
+    ConversationSettings,
+    NativeMemory,
+    valid_message,
+    valid_rows,
+    without_stale_thinking,
+)
 from chatmemory.core.arguments import require_list
 from chatmemory.core.asynchronous import run_to_the_end
-from chatmemory.core.extras import extra
+from chatmemory.core.exceptions import extra
 from chatmemory.core.messages import ChatMessage
 from chatmemory.database.new_messages import NativeForms
 from chatmemory.database.operations.take_back import Remainder
@@ -58,7 +92,7 @@ class DjangoSession:
             owner: the user who owns the conversation; None for one without an owner.
             session_settings: its ``limit`` is the number of items that ``get_items`` returns by default.
             settings: those of a new conversation, see
-                :class:`~chatmemory.contrib.common.new_conversations.ConversationSettings`.
+                :class:`~chatmemory.contrib.common.ConversationSettings`.
 
         Raises:
             TypeError: there is no such setting, in ``session_settings`` or here.

@@ -1,1 +1,0 @@
-"""Turns: the right to speak in a conversation, which one holds at a time."""

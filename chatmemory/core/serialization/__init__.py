@@ -1,1 +1,0 @@
-"""LangChain4j's JSON: messages to text, and back."""

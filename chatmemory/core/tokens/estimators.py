@@ -1,0 +1,321 @@
+"""The counts of LangChain4j's ``OpenAiTokenCountEstimator``, and estimates where that one refuses to count."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import threading
+import zlib
+from binascii import a2b_base64
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, Protocol
+
+import tiktoken
+from tiktoken.model import encoding_name_for_model
+
+from chatmemory.core.contents import Content, DetailLevel, ImageContent, TextContent
+from chatmemory.core.messages import (
+    AiMessage,
+    ChatMessage,
+    CustomMessage,
+    SystemMessage,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+from chatmemory.core.serialization import message_to_json
+
+__all__ = [
+    "ENCODING_NAMES",
+    "OpenAiTokenCountEstimator",
+    "TokenCountEstimator",
+    "VocabularyError",
+    "count_tokens",
+    "encoding_name",
+    "stored_count",
+    "tokens_of",
+    "tokens_of_request",
+]
+
+_MOST = 2_147_483_647  # what a column of every database holds
+
+
+class TokenCountEstimator(Protocol):
+    """An estimator for token windows: any object with these three methods.
+
+    Each returns a whole number from 0 to 2,147,483,647. The count of the third method for no messages is the overhead
+    of a request; a window adds it once to the sum of its messages. An estimator may have a ``model`` attribute (a
+    string): rows counted by one estimator are trusted by every other that has the same type and model.
+    """
+
+    def estimate_token_count_in_text(self, text: str) -> int:
+        """Count the tokens of a bare text."""
+
+    def estimate_token_count_in_message(self, message: ChatMessage) -> int:
+        """Count the tokens of a message, with what the model's format adds to each message."""
+
+    def estimate_token_count_in_messages(self, messages: Iterable[ChatMessage]) -> int:
+        """Count the tokens of all messages, with what the model's format adds to each request."""
+
+
+def tokens_of(message: ChatMessage, estimator: TokenCountEstimator) -> int:
+    """Return the tokens of a message.
+
+    Raises:
+        TypeError: the estimator returned something that is not a whole number.
+        ValueError: it returned a number below 0, or above what a column holds.
+    """
+    return require_count(estimator.estimate_token_count_in_message(message), estimator)
+
+
+def tokens_of_request(estimator: TokenCountEstimator) -> int:
+    """Return the tokens of a request without its messages.
+
+    Raises:
+        TypeError, ValueError: as above.
+    """
+    return require_count(estimator.estimate_token_count_in_messages([]), estimator)
+
+
+def require_count(count: Any, estimator: TokenCountEstimator) -> int:
+    """Return ``count``, which an estimator returned, if it can be stored.
+
+    Raises:
+        TypeError, ValueError: as above.
+    """
+    if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MOST:
+        return count
+    kind = ValueError if isinstance(count, int) and not isinstance(count, bool) else TypeError
+    raise kind(
+        f"{type(estimator).__qualname__} must return a whole number from 0 to {_MOST}, but returned: {count!r:.300}"
+    )
+
+
+class VocabularyError(RuntimeError):
+    """A vocabulary file of this package that is missing or is not the one that was shipped."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Vocabulary:
+    sha256: str
+    """The hash of the unpacked file, the same as ``expected_hash`` in tiktoken."""
+
+    pattern: str
+    """The pattern of the pieces that are encoded one by one."""
+
+
+_VOCABULARIES = {
+    "o200k_base": _Vocabulary(
+        sha256="446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+        pattern="|".join(
+            [
+                r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?""",
+                r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?""",
+                r"""\p{N}{1,3}""",
+                r""" ?[^\s\p{L}\p{N}]+[\r\n/]*""",
+                r"""\s*[\r\n]+""",
+                r"""\s+(?!\S)""",
+                r"""\s+""",
+            ]
+        ),
+    ),
+    "cl100k_base": _Vocabulary(
+        sha256="223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+        pattern=r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s""",
+    ),
+}
+
+ENCODING_NAMES = tuple(_VOCABULARIES)
+
+# A run of 999,999 or more spaces makes tiktoken raise a BaseException. Slices stay far below that; where a text
+# is cut, the count may be a few tokens high.
+_SLICE_CHARS = 100_000
+
+_loaded: dict[str, tiktoken.Encoding] = {}
+_loading = threading.Lock()
+
+
+def _load(name: str) -> tiktoken.Encoding:
+    vocabulary = _VOCABULARIES[name]
+    file = resources.files("chatmemory.core.tokens") / "vocabularies" / f"{name}.tiktoken.gz"
+    try:
+        data = gzip.decompress(file.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise VocabularyError(f"cannot read {file}: {error}. Install django-chatmemory again.") from error
+    if hashlib.sha256(data).hexdigest() != vocabulary.sha256:
+        raise VocabularyError(f"{file} is not the vocabulary that was shipped. Install django-chatmemory again.")
+    words = data.split()  # 200,000 pairs: a loop in Python would take as long as all the rest
+    ranks = dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
+    return tiktoken.Encoding(name, pat_str=vocabulary.pattern, mergeable_ranks=ranks, special_tokens={})
+
+
+def _encoding(name: str) -> tiktoken.Encoding:
+    found = _loaded.get(name)
+    if found is None:
+        with _loading:
+            found = _loaded.get(name)
+            if found is None:
+                found = _loaded[name] = _load(name)
+    return found
+
+
+def count_tokens(text: str, encoding: str) -> int:
+    """Count the tokens of ``text`` in ``encoding``, one of :data:`ENCODING_NAMES`; exact up to 100,000 characters.
+
+    Special tokens such as ``<|endoftext|>`` are counted as the text that they are.
+    """
+    encode = _encoding(encoding).encode_ordinary
+    if len(text) <= _SLICE_CHARS:
+        return len(encode(text))
+    return sum(len(encode(text[start : start + _SLICE_CHARS])) for start in range(0, len(text), _SLICE_CHARS))
+
+
+def encoding_name(model: str, fallback: str = "o200k_base") -> str:
+    """Return the name of the encoding that ``model`` uses.
+
+    It is ``fallback`` for a model that tiktoken does not know or whose vocabulary is not in this package.
+
+    Raises:
+        ValueError: ``fallback`` is not in this package.
+    """
+    if fallback not in _VOCABULARIES:
+        raise ValueError(f"fallback must be one of {', '.join(ENCODING_NAMES)}, but is: {fallback!r}")
+    try:
+        name = encoding_name_for_model(model)
+    except KeyError:
+        return fallback
+    if name == "o200k_harmony":  # o200k_base with other special tokens
+        return "o200k_base"
+    return name if name in _VOCABULARIES else fallback
+
+
+# 3 for the frame around every message, 1 for its role.
+_PER_MESSAGE = 4
+
+# What one image costs the GPT-4o family: a low-detail one, and one of 1024 x 1024 pixels in high detail.
+_IMAGE_LOW, _IMAGE_HIGH = 85, 765
+
+# The length of a recording, a video or a PDF at some URL is not known: one page or half a minute.
+_OTHER_MEDIA = 1000
+
+
+class OpenAiTokenCountEstimator:
+    """An estimator of the tokens of messages in OpenAI's chat format.
+
+    It agrees with LangChain4j wherever that counts. Where that refuses, this estimates: an image is 85 tokens (765
+    unless its detail is low), other media 1,000, a custom message its JSON text, several contents of a tool
+    result their sum, arguments that are no JSON object their text.
+    """
+
+    def __init__(self, model: str, *, fallback_encoding: str = "o200k_base") -> None:
+        """
+        Args:
+            model: such as ``"gpt-4o"``.
+            fallback_encoding: for models that tiktoken does not know, ``"o200k_base"`` or ``"cl100k_base"``.
+
+        Raises:
+            ValueError: ``model`` is empty, or ``fallback_encoding`` is none of these.
+        """
+        if not isinstance(model, str) or not model.strip():
+            raise ValueError("model_name cannot be null or blank")
+        self.model = model
+        self.encoding = encoding_name(model, fallback_encoding)
+        self._overhead_per_request = 2 if model.startswith("o") else 3
+        self._overhead_per_ai_message = 2 if model.startswith("o4") else 0
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r})"
+
+    def estimate_token_count_in_text(self, text: str) -> int:
+        """Count the tokens of a bare text."""
+        return count_tokens(text, self.encoding)
+
+    def estimate_token_count_in_messages(self, messages: Iterable[ChatMessage]) -> int:
+        """Count the tokens of a request that holds ``messages``."""
+        return self._overhead_per_request + sum(map(self.estimate_token_count_in_message, messages))
+
+    def estimate_token_count_in_message(self, message: ChatMessage) -> int:
+        """Count the tokens of one message.
+
+        Raises:
+            TypeError: ``message`` is none of the five types.
+        """
+        return _PER_MESSAGE + self._count(message)
+
+    def _count(self, message: ChatMessage) -> int:
+        text = self.estimate_token_count_in_text
+        match message:
+            case SystemMessage():
+                return text(message.text)
+            case UserMessage():
+                name = 0 if message.name is None else 1 + text(message.name)
+                return name + sum(map(self._content, message.contents))
+            case AiMessage():
+                return (
+                    self._overhead_per_ai_message
+                    + text(message.text or "")
+                    + self._requests(message.tool_execution_requests)
+                )
+            case ToolExecutionResultMessage():
+                return sum(map(self._content, message.contents))
+            case CustomMessage():
+                return text(_json(message))
+            case _:
+                raise TypeError(f"Unknown message type: {type(message).__name__}")
+
+    def _content(self, content: Content) -> int:
+        if isinstance(content, TextContent):
+            return self.estimate_token_count_in_text(content.text)
+        if isinstance(content, ImageContent):
+            return _IMAGE_LOW if content.detail_level is DetailLevel.LOW else _IMAGE_HIGH
+        return _OTHER_MEDIA
+
+    def _requests(self, requests: Sequence[ToolExecutionRequest]) -> int:
+        text = self.estimate_token_count_in_text
+        if not requests:
+            return 0
+        if len(requests) == 1:
+            name, arguments = requests[0].name or "", requests[0].arguments or ""
+            return 5 + 2 * text(name) + text(arguments)
+        return 21 + sum(7 + text(request.name or "") + self._arguments(request.arguments or "") for request in requests)
+
+    def _arguments(self, arguments: str) -> int:
+        text = self.estimate_token_count_in_text
+        if not arguments:
+            return 0
+        try:
+            parsed = json.loads(arguments)
+        except (ValueError, RecursionError):
+            parsed = None
+        if not isinstance(parsed, dict):
+            return text(arguments)
+        return sum(
+            2 + text(key) + text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+            for key, value in parsed.items()
+        )
+
+
+def stored_count(message: ChatMessage, estimator: TokenCountEstimator) -> int:
+    """Count the tokens of a stored message, with OpenAI's estimator if ``estimator`` fails.
+
+    So no stored message can make its memory unreadable. But a count that cannot be stored is an error.
+
+    Raises:
+        TypeError: the estimator returned something that is not a whole number.
+        ValueError: it returned a number below 0, or above what a column holds.
+    """
+    try:
+        counted = estimator.estimate_token_count_in_message(message)
+    except Exception:
+        return OpenAiTokenCountEstimator("gpt-4o").estimate_token_count_in_message(message)
+    return require_count(counted, estimator)
+
+
+def _json(message: CustomMessage) -> str:
+    try:
+        return message_to_json(message)
+    except (TypeError, ValueError):  # attributes that have no JSON form still cost something
+        return str(dict(message.attributes))

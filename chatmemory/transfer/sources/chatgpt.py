@@ -1,0 +1,374 @@
+"""ChatGPT's data export: ``conversations.json``, alone or in its zip archive.
+
+Each conversation is a tree, since questions can be edited and answers regenerated. The branch that ChatGPT shows is
+imported, from the root to ``current_node``. The conversation's metadata keep, under ``chatgpt``, the model, the custom
+GPT (``gizmo_id``, of the conversation or else of the first message that names one), and the numbers of messages that
+are not imported: those of other branches, and those without any content. Each message keeps the messages of the export
+that it was made of, whole, as its native form ``chatgpt``: see :mod:`chatmemory.transfer.sources.chatgpt`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from chatmemory.core.arguments import is_blank
+from chatmemory.core.contents import TextContent
+from chatmemory.core.messages import (
+    AiMessage,
+    ChatMessage,
+    CustomMessage,
+    SystemMessage,
+    ToolExecutionRequest,
+    ToolExecutionResultMessage,
+    UserMessage,
+)
+from chatmemory.transfer.files import Source, read_json
+from chatmemory.transfer.histories import Found, FoundConversation, FoundMessage
+from chatmemory.transfer.moments import from_seconds
+from chatmemory.transfer.reports import BadRecordError
+from chatmemory.transfer.sources.json_items import placed_items
+
+__all__ = ["FRAMEWORK", "read_chatgpt"]
+
+# The fields of each kind of content that have texts, in reading order.
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "text": ("parts",),
+    "multimodal_text": ("parts",),
+    "code": ("text", "parts"),
+    "execution_output": ("text", "parts"),
+    "thoughts": ("thoughts",),
+    "reasoning_recap": ("content",),
+    "user_editable_context": ("user_profile", "user_instructions"),
+    "model_editable_context": ("model_set_context", "repo_summary", "structured_context"),
+    "tether_browsing_display": ("summary", "result"),
+    "tether_quote": ("title", "url", "text"),
+    "sonic_webpage": ("title", "url", "text", "snippet"),
+    "system_error": ("name", "text"),
+}
+
+
+def texts_of(message: dict[str, Any]) -> list[str]:
+    """Return the texts of a message; none, or only empty ones, if it has no content."""
+    content = message.get("content")
+    if not isinstance(content, dict):
+        return [] if content is None else [_json(content)]
+    fields = _FIELDS.get(str(content.get("content_type")))
+    if fields is None:
+        said = {name: value for name, value in content.items() if name != "content_type" and value}
+        return [_json(said)] if said else []
+    texts = [text for name in fields for text in _texts(content.get(name))]
+    return texts if any(texts) else [*texts, *_instructions(message)]
+
+
+def attachments_of(message: dict[str, Any]) -> list[str]:
+    """Return a text for each file that is attached to a message and is not among its parts."""
+    metadata = message.get("metadata")
+    attachments = metadata.get("attachments") if isinstance(metadata, dict) else None
+    parts = json.dumps(message.get("content"))
+    return [
+        f"[file: {attachment.get('name') or attachment.get('id')}]"
+        for attachment in (attachments if isinstance(attachments, list) else [])
+        if isinstance(attachment, dict) and not (attachment.get("id") and str(attachment["id"]) in parts)
+    ]
+
+
+def _instructions(message: dict[str, Any]) -> Iterator[str]:
+    """Yield the custom instructions that older exports keep in the metadata of an empty system message."""
+    metadata = message.get("metadata")
+    instructions = metadata.get("user_context_message_data") if isinstance(metadata, dict) else None
+    if isinstance(instructions, dict):
+        yield from (text for text in instructions.values() if isinstance(text, str) and text)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case None:
+            return
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from _texts(item)
+        case {"asset_pointer": str() as pointer}:
+            yield f"[{value.get('content_type') or 'file'}: {pointer}]"
+        case {"content_type": "audio_transcription", "text": str() as text}:
+            yield text
+        case {"content_type": "real_time_user_audio_video_asset_pointer"}:
+            yield from (text for part in value.values() for text in _texts(part) if isinstance(part, (dict, list)))
+        case {"summary": str() as summary, "content": str() as content}:  # a thought
+            yield "\n".join(text for text in (summary, content) if text)
+        case {"text": str() as text}:
+            yield text
+        case _:
+            yield _json(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+_THINKING = {"thoughts", "reasoning_recap"}
+_INSTRUCTIONS = "user_editable_context"
+_CONTEXT = "model_editable_context"
+_ANALYSIS = "analysis"
+_HIDDEN = "is_visually_hidden_from_conversation"
+
+
+@dataclass
+class Messages:
+    """The messages that were made of one branch."""
+
+    found: list[FoundMessage] = field(default_factory=list)
+
+    empty: int = 0
+    """The number of messages of the branch that have no content."""
+
+
+@dataclass
+class _Call:
+    """A call whose result may follow."""
+
+    id: str
+    tool: str
+
+    index: int | None = None
+    """The index of its result among the messages found."""
+
+    contents: list[TextContent] = field(default_factory=list)
+    """The contents of its result."""
+
+
+def messages_of(place: str, branch: Iterable[dict[str, Any]]) -> Messages:
+    """Return the messages that one branch becomes, in order."""
+    reader = _Reader(place)
+    for data in branch:
+        reader.read(data)
+    reader.end()
+    return reader.messages
+
+
+class _Reader:
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self.messages = Messages()
+        self._thoughts: list[dict[str, Any]] = []
+        self._calls: list[_Call] = []  # of the last answer
+        self._unanswered: list[_Call] = []  # of answers before it
+
+    def read(self, data: dict[str, Any]) -> None:
+        author, recipient = _object(data, "author"), data.get("recipient")
+        role, kind = author.get("role"), _object(data, "content").get("content_type")
+        texts = [text for text in texts_of(data) if text.strip() and not is_blank(text)]
+        if role == "user":
+            texts += attachments_of(data)
+        if role == "assistant" and isinstance(recipient, str) and recipient not in ("all", ""):
+            self._call_of(recipient, data, texts)
+        elif role == "tool" and self._calls:
+            self._result(data, texts or [""], self._called(author.get("name")))
+        elif not texts:
+            self.messages.empty += 1
+        elif role == "assistant" and (kind in _THINKING or data.get("channel") == _ANALYSIS):
+            self._thoughts.append(data)
+        else:
+            self._say(role, author.get("name"), kind, data, texts)
+
+    def end(self) -> None:
+        """Add the thoughts that no answer followed as an answer of their own."""
+        if self._thoughts:
+            self._add(AiMessage(thinking=self._thinking()), self._thoughts)
+            self._thoughts = []
+
+    def _thinking(self) -> str | None:
+        return "\n\n".join(text for data in self._thoughts for text in texts_of(data)) or None
+
+    def _call_of(self, tool: str, data: dict[str, Any], texts: list[str]) -> None:
+        call = _Call(str(data.get("id") or tool), tool)
+        request = ToolExecutionRequest(call.id, tool, _arguments("\n".join(texts)))
+        last = self.messages.found[-1] if self._calls else None
+        if last is not None and isinstance(last.message, AiMessage) and not self._thoughts:
+            requests = [*last.message.tool_execution_requests, request]
+            message = AiMessage(None, requests, thinking=last.message.thinking)
+            self.messages.found[-1] = replace(last, message=message, native=[*last.native, data])
+            self._calls.append(call)
+            return
+        self._answer(AiMessage(None, [request], thinking=self._thinking()), data)
+        self._unanswered = [call for call in (*self._unanswered, *self._calls) if call.index is None]
+        self._calls = [call]
+
+    def _called(self, tool: Any) -> _Call:
+        """Return the call that a message of a tool answers: the first of this tool that has no result, or its last."""
+        for calls in self._calls, self._unanswered:
+            if of_tool := [call for call in calls if _is_of(call.tool, tool)]:
+                break
+        else:
+            of_tool = self._calls
+        return next((call for call in of_tool if call.index is None), of_tool[-1])
+
+    def _say(self, role: Any, name: Any, kind: Any, data: dict[str, Any], texts: list[str]) -> None:
+        text, hidden = "\n".join(texts), _object(data, "metadata").get(_HIDDEN) is True
+        if role == "assistant" and not hidden:
+            self._calls, self._unanswered = [], []
+            self._answer(AiMessage(text, thinking=self._thinking()), data)
+        elif kind == _INSTRUCTIONS or (role == "system" and kind != _CONTEXT):
+            self._interrupt(SystemMessage(text), data)
+        elif role == "user" and kind != _CONTEXT and not hidden:
+            self._interrupt(UserMessage([TextContent(part) for part in texts]), data)
+        else:
+            known = {"role": role, "name": name, "kind": kind, "text": text}
+            attributes: dict[str, Any] = {key: value for key, value in known.items() if isinstance(value, str)}
+            if hidden:  # what ChatGPT put in between
+                self._add(CustomMessage({**attributes, "hidden": True}), [data])
+            else:
+                self._interrupt(CustomMessage(attributes), data)
+
+    def _interrupt(self, message: ChatMessage, data: dict[str, Any]) -> None:
+        """Add a message that ends the answer before it."""
+        self._calls, self._unanswered = [], []
+        self.end()
+        self._add(message, [data])
+
+    def _answer(self, message: AiMessage, data: dict[str, Any]) -> None:
+        self._add(message, [*self._thoughts, data])
+        self._thoughts = []
+
+    def _result(self, data: dict[str, Any], texts: list[str], call: _Call) -> None:
+        call.contents += map(TextContent, texts)
+        message = ToolExecutionResultMessage(call.id, call.tool, contents=call.contents)
+        found = self.messages.found
+        if call.index is None:
+            call.index = len(found)
+            self._add(message, [data])
+        else:
+            before = found[call.index]
+            found[call.index] = replace(before, message=message, native=[*before.native, data])
+
+    def _add(self, message: ChatMessage, sources: list[dict[str, Any]]) -> None:
+        last = sources[-1]
+        self.messages.found.append(
+            FoundMessage(
+                place=f"{self._place}, message {str(last.get('id'))[:100]}",
+                message=message,
+                said_at=from_seconds(last.get("create_time")),
+                native=list(sources),
+            )
+        )
+
+
+def _object(data: dict[str, Any], name: str) -> dict[str, Any]:
+    value = data.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _is_of(called: str, tool: Any) -> bool:
+    """Return whether a message of ``tool`` may answer a call: "file_search" answers "file_search.msearch"."""
+    return isinstance(tool, str) and (f"{called}.".startswith(f"{tool}.") or tool.startswith(f"{called}."))
+
+
+def _arguments(text: str) -> str:
+    if not text:
+        return "{}"
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        parsed = None
+    return text if isinstance(parsed, dict) else json.dumps({"input": text}, ensure_ascii=False)
+
+
+FRAMEWORK = "chatgpt"
+"""The framework of the native forms, and the key in the metadata."""
+
+_GPT = "gizmo_id"
+_KEPT = (
+    "default_model_slug",
+    _GPT,
+    "gizmo_type",
+    "conversation_template_id",
+    "is_archived",
+    "is_starred",
+    "conversation_origin",
+)
+
+
+def read_chatgpt(source: Source) -> Found:
+    """Yield the conversations of a file, reading one at a time."""
+    try:
+        for place, text in placed_items(source):
+            try:
+                yield _conversation(place, read_json(text))
+            except ValueError as error:
+                yield BadRecordError(place, str(error))
+            except BadRecordError as error:
+                yield error
+    except ValueError as error:
+        yield BadRecordError(source.name, str(error))
+
+
+def _conversation(place: str, data: Any) -> FoundConversation:
+    if not isinstance(data, dict):
+        raise BadRecordError(place, 'expected a conversation of ChatGPT, an object with "mapping"')
+    memory_id, title = data.get("conversation_id") or data.get("id"), data.get("title")
+    # A file is often a single line.
+    known = [repr(title)[:100] if isinstance(title, str) and title else "", str(memory_id or "")[:100]]
+    here = " ".join([f"{place}: conversation", *filter(None, known)]) if any(known) else place
+    if not isinstance(data.get("mapping"), dict):
+        raise BadRecordError(here, 'expected a conversation of ChatGPT, an object with "mapping"')
+    if not isinstance(memory_id, str):
+        raise BadRecordError(here, 'the conversation has no "conversation_id"')
+    branch = _branch(here, data["mapping"], data.get("current_node"))
+    messages = messages_of(here, branch)
+    written = sum(1 for node in data["mapping"].values() if isinstance(node, dict) and node.get("message"))
+    kept = {name: data[name] for name in _KEPT if data.get(name)}
+    if _GPT not in kept and (gpt := _gpt(branch)):
+        kept[_GPT] = gpt
+    counts = {"other_branches": written - len(branch), "without_content": messages.empty}
+    return FoundConversation(
+        place=here,
+        memory_id=memory_id,
+        title=title if isinstance(title, str) else "",
+        metadata={FRAMEWORK: {**kept, **{name: count for name, count in counts.items() if count}}},
+        created_at=from_seconds(data.get("create_time")),
+        framework=FRAMEWORK,
+        messages=messages.found,
+    )
+
+
+def _gpt(branch: list[dict[str, Any]]) -> str | None:
+    """Return the ID of the first custom GPT that a message names, also one without content; None if none does."""
+    metadata = (message.get("metadata") for message in branch)
+    ids = (found.get(_GPT) for found in metadata if isinstance(found, dict))
+    return next((id for id in ids if isinstance(id, str) and id), None)
+
+
+def _branch(place: str, mapping: dict[str, Any], current: Any) -> list[dict[str, Any]]:
+    """Return the messages from the root to the current node; without one, to the last child of the last child …"""
+    known = isinstance(current, str) and current in mapping
+    nodes = list(_upwards(place, mapping, current if known else _newest_leaf(place, mapping)))
+    return [node["message"] for node in reversed(nodes) if isinstance(node.get("message"), dict)]
+
+
+def _upwards(place: str, mapping: dict[str, Any], key: Any) -> Iterator[dict[str, Any]]:
+    for _step in range(len(mapping)):
+        node = mapping.get(key) if isinstance(key, str) else None
+        if not isinstance(node, dict):
+            return
+        yield node
+        key = node.get("parent")
+    if isinstance(key, str) and key in mapping:
+        raise BadRecordError(place, "its messages go round in a circle")
+
+
+def _newest_leaf(place: str, mapping: dict[str, Any]) -> str | None:
+    key = next((key for key, node in mapping.items() if isinstance(node, dict) and node.get("parent") is None), None)
+    for _step in range(len(mapping)):
+        node = mapping[key] if key is not None else None
+        children = node.get("children") if isinstance(node, dict) else None
+        children = [child for child in children or [] if isinstance(child, str) and child in mapping]
+        if not children:
+            return key
+        key = children[-1]
+    if mapping:
+        raise BadRecordError(place, "its messages go round in a circle")
+    return None

@@ -1,1 +1,0 @@
-"""The data export of ChatGPT."""
