@@ -41,7 +41,7 @@ class AdminPage:
     view: Callable[[Any, HttpRequest, str], HttpResponse]
     """Called with the admin, the request and the conversation's primary key.
 
-    :func:`chatmemory.admin.views.base.conversation_or_404` checks the permissions.
+    :func:`chatmemory.admin.views.staff_pages.conversation_or_404` checks the permissions.
     """
 
 
@@ -130,7 +130,7 @@ class Capability:
     # REST
 
     def routes(self) -> Sequence[URLPattern]:
-        """Return addresses of the REST API. Their views are :class:`chatmemory.rest.views.base.ChatMemoryViewSet`."""
+        """Return addresses of the REST API. Their views are :class:`chatmemory.rest.views.viewset.ChatMemoryViewSet`."""
         return ()
 
     # The admin

@@ -13,8 +13,8 @@ from chatmemory.core.window_settings import check
 from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.database.reading import on_primary, pages, read_in_parts, rows_of
+from chatmemory.database.stored_windows import CUSTOM, estimator_for
 from chatmemory.database.target import Target
-from chatmemory.database.window_settings import CUSTOM, estimator_for
 from chatmemory.models import Conversation, Message
 
 __all__ = ["Recounted", "arecount", "recount"]

@@ -19,8 +19,8 @@ from chatmemory.database.key import Key
 from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.read import read_window
 from chatmemory.database.sql.reads import read_memory
+from chatmemory.database.stored_windows import settings_of
 from chatmemory.database.target import Target, Terms
-from chatmemory.database.window_settings import settings_of
 from chatmemory.models import Conversation, require_owner
 from chatmemory.models.fields import memory_id_text
 from chatmemory.models.message import from_columns

@@ -11,7 +11,7 @@ from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 
 from chatmemory import MessageWindowChatMemory, UserMessage
-from chatmemory.contrib.common import NativeMemory
+from chatmemory.contrib.native_memory import NativeMemory
 from chatmemory.core.window_settings import SETTINGS
 from chatmemory.models import Conversation
 from chatmemory.stores import DjangoChatMemoryStore

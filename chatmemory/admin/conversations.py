@@ -42,8 +42,8 @@ from chatmemory.admin.lists import (
 )
 from chatmemory.admin.owner_filter import OwnerFilter
 from chatmemory.admin.views import changes, compact, conversation_page, export, past_memory, pins, tool_results, window
-from chatmemory.admin.views.base import record_list
 from chatmemory.admin.views.erasing import Erasing, delete_selected
+from chatmemory.admin.views.staff_pages import record_list
 from chatmemory.capabilities import filled
 from chatmemory.formats.registry import known_names
 from chatmemory.models import Conversation, Message

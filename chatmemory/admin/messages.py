@@ -34,7 +34,7 @@ from chatmemory.admin.lists import (
     words,
 )
 from chatmemory.admin.owner_filter import MessageOwnerFilter
-from chatmemory.admin.views.base import record_list
+from chatmemory.admin.views.staff_pages import record_list
 from chatmemory.database.operations.compaction import UNCOVERED
 from chatmemory.models import PINNED, Conversation, Message, MessageQuerySet
 

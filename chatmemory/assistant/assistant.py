@@ -18,7 +18,7 @@ from chatmemory.assistant.deltas import Thinking
 from chatmemory.assistant.lease import Added, Lease, LocalLease
 from chatmemory.assistant.model import ChatModel, ModelFunction, as_chat_model
 from chatmemory.assistant.steps import Plan
-from chatmemory.assistant.titles import Titles
+from chatmemory.assistant.titles_and_summaries import Titles
 from chatmemory.assistant.tools import OnToolError, Tool, Toolbox
 from chatmemory.assistant.turn import Turn
 from chatmemory.conf import is_assistant_or_function, problem_of_path, setting

@@ -39,7 +39,7 @@ from typing import Any, Unpack, cast
 
 from asgiref.sync import sync_to_async
 
-from chatmemory.contrib.common import (
+from chatmemory.contrib.native_memory import (
     ConversationSettings,
     NativeMemory,
     valid_message,
@@ -92,7 +92,7 @@ class DjangoSession:
             owner: the user who owns the conversation; None for one without an owner.
             session_settings: its ``limit`` is the number of items that ``get_items`` returns by default.
             settings: those of a new conversation, see
-                :class:`~chatmemory.contrib.common.ConversationSettings`.
+                :class:`~chatmemory.contrib.native_memory.ConversationSettings`.
 
         Raises:
             TypeError: there is no such setting, in ``session_settings`` or here.

@@ -15,7 +15,7 @@ from typing import Any, overload
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessage, require_messages
 from chatmemory.core.tokens import TokenCountEstimator, tokens_of
-from chatmemory.database.window_settings import model_name_of
+from chatmemory.database.stored_windows import model_name_of
 from chatmemory.models import Message, Origin
 from chatmemory.models.message import to_columns
 

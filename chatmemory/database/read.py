@@ -9,7 +9,7 @@ from chatmemory.core.tokens import stored_count
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.key import Key
 from chatmemory.database.sql.reads import Row, read_memory
-from chatmemory.database.window_settings import model_name_of, window_with
+from chatmemory.database.stored_windows import model_name_of, window_with
 from chatmemory.models import WINDOW_SETTINGS, Origin
 from chatmemory.models.message import from_columns, is_pin_open
 

@@ -8,12 +8,12 @@ from django.urls.converters import StringConverter
 from chatmemory.assistant.assistant import has_assistant
 from chatmemory.capabilities import filled
 from chatmemory.rest.turns.views import TurnViewSet
-from chatmemory.rest.views.base import ChatMemoryViewSet
 from chatmemory.rest.views.compaction import CompactionViewSet
 from chatmemory.rest.views.conversations import ConversationViewSet
 from chatmemory.rest.views.memory import MemoryViewSet
 from chatmemory.rest.views.messages import MessageViewSet
 from chatmemory.rest.views.stores import StoreViewSet
+from chatmemory.rest.views.viewset import ChatMemoryViewSet
 
 __all__ = ["api_urlpatterns"]
 

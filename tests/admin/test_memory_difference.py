@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.admin.display.shown_memory import Gap, Gaps, difference, newest_missing
+from chatmemory.admin.display.past_memory import Gap, Gaps, difference, newest_missing
 
 MEMORIES = st.lists(st.integers(0, 30), unique=True, max_size=20)
 

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from chatmemory.admin.display.summaries import standing_for
+from chatmemory.admin.display.summary_cards import standing_for
 from chatmemory.core.summaries import summary_message
 from chatmemory.models import Conversation, Message, Origin
 from tests.support.factories import ConversationFactory

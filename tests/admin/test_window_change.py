@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import translation
 
 from chatmemory import UserMessage
-from chatmemory.admin.views.base import state_of
+from chatmemory.admin.views.staff_pages import state_of
 from chatmemory.models import Conversation, Message
 from tests.admin.test_acts import logged
 from tests.admin.test_conversation import conversation, html, page, staff, words  # noqa: F401

@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
 
-from chatmemory.admin.views.base import conversation_or_404
+from chatmemory.admin.views.staff_pages import conversation_or_404
 from tests.capability.capability import thumbs_of
 from tests.capability.models import Thumb
 

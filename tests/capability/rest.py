@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from chatmemory.rest.problems import NotFound
 from chatmemory.rest.serializers import StrictSerializer
-from chatmemory.rest.views.base import ChatMemoryViewSet, call
+from chatmemory.rest.views.viewset import ChatMemoryViewSet, call
 from tests.capability.capability import thumbs_of
 
 

@@ -12,10 +12,10 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from pydantic_ai import messages as pa
 
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
-from chatmemory.contrib.common import NativeMemory, valid_rows
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langgraph.saver import DjangoSaver
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
+from chatmemory.contrib.native_memory import NativeMemory, valid_rows
 from chatmemory.contrib.openai_agents import DjangoSession
 from chatmemory.contrib.pydantic_ai import DjangoMessageHistory
 from chatmemory.models import Conversation, Origin

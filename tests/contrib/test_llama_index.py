@@ -49,9 +49,9 @@ from chatmemory import (
     UserMessage,
     VideoContent,
 )
-from chatmemory.contrib.common import NativeMemory
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
 from chatmemory.contrib.llama_index.messages import form_of, from_chat_message, from_row, to_chat_message
+from chatmemory.contrib.native_memory import NativeMemory
 from chatmemory.models import Conversation
 from chatmemory.models import Message as Row
 from chatmemory.verification import verify

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from chatmemory import UserMessage
-from chatmemory.contrib.common import ConversationSettings, NativeMemory
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langgraph.saver import DjangoSaver
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
+from chatmemory.contrib.native_memory import ConversationSettings, NativeMemory
 from chatmemory.contrib.openai_agents import DjangoSession
 from chatmemory.contrib.pydantic_ai import DjangoMessageHistory
 from chatmemory.models import Conversation

@@ -10,8 +10,8 @@ from llama_index.core.base.llms import types as li
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
-from chatmemory.contrib.common import valid_among
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore
+from chatmemory.contrib.native_memory import valid_among
 from chatmemory.database.operations.compaction import apply_compaction, plan_compaction
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation

@@ -9,7 +9,7 @@ import pytest
 from django.db.models import QuerySet
 
 from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
-from chatmemory.contrib.common import NativeMemory
+from chatmemory.contrib.native_memory import NativeMemory
 from chatmemory.database.new_messages import NativeForms
 from chatmemory.models import Conversation, Message
 from chatmemory.personal_data import erase_user

@@ -12,7 +12,7 @@ from chatmemory import messages_from_json
 from chatmemory.core.entries import Entry, EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.window import WindowKind
-from chatmemory.database.window_settings import window_of
+from chatmemory.database.stored_windows import window_of
 from chatmemory.models import Conversation, Message
 from tests.database.test_conversations import check_invariants
 from tests.support.traffic import text_of

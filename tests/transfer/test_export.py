@@ -28,7 +28,7 @@ from chatmemory import (
     message_to_json,
     messages_from_json,
 )
-from chatmemory.contrib.common import NativeMemory
+from chatmemory.contrib.native_memory import NativeMemory
 from chatmemory.database.operations.compaction import plan_compaction
 from chatmemory.formats.openai import from_openai
 from chatmemory.models import Conversation, IdempotencyKey, Message

@@ -11,7 +11,7 @@ from django.utils.translation import gettext, ngettext
 
 from chatmemory.conf import window_default
 from chatmemory.core.window import Window, WindowKind
-from chatmemory.database.window_settings import estimator_for, window_of
+from chatmemory.database.stored_windows import estimator_for, window_of
 from chatmemory.models import Conversation
 
 __all__ = ["Gauge", "grouped", "used_in_window"]

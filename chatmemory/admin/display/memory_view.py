@@ -15,11 +15,11 @@ from django.utils.translation import gettext, ngettext
 
 from chatmemory.admin.display.arrivals import Arrival
 from chatmemory.admin.display.bounded_rows import position_ranges, read_bounded, without_text
-from chatmemory.admin.display.entries import TimelineEntry, history_entries, pushed_out, summarized_by
 from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.message import said_by
 from chatmemory.admin.display.moments import local_time, short_day
+from chatmemory.admin.display.timeline_entries import TimelineEntry, history_entries, pushed_out, summarized_by
 from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.models import Conversation, Message

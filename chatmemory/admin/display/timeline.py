@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from django.http import QueryDict
 
 from chatmemory.admin.display.bounded_rows import read_bounded, without_text
-from chatmemory.admin.display.entries import TimelineEntry, history_entries
 from chatmemory.admin.display.memory_map import MemoryMap
-from chatmemory.admin.display.summaries import uses_summaries
+from chatmemory.admin.display.summary_cards import uses_summaries
+from chatmemory.admin.display.timeline_entries import TimelineEntry, history_entries
 from chatmemory.core.arguments import whole_number
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database.operations.compaction import uncovered

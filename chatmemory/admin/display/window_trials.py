@@ -8,15 +8,15 @@ from typing import Any, Self
 
 from django.utils.translation import gettext, ngettext
 
-from chatmemory.admin.display.entries import TimelineEntry, memory_entries
 from chatmemory.admin.display.gauge import Gauge, grouped
 from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.strip import Strip
+from chatmemory.admin.display.timeline_entries import TimelineEntry, memory_entries
 from chatmemory.admin.display.window_words import present_settings, window_words
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import WindowKind
 from chatmemory.database.change import WindowTrial
-from chatmemory.database.window_settings import window_of
+from chatmemory.database.stored_windows import window_of
 from chatmemory.models import Conversation, Message
 from chatmemory.replaying import MOST_AT_ONCE, REPLAYED, Replay
 

@@ -10,8 +10,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from chatmemory.admin.views.base import back_to_timeline, conversation_or_404, conversation_page, logged
 from chatmemory.admin.views.selection import Selection
+from chatmemory.admin.views.staff_pages import back_to_timeline, conversation_or_404, conversation_page, logged
 from chatmemory.conf import setting
 from chatmemory.database.change import Change
 from chatmemory.models import Conversation

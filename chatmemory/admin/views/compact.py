@@ -20,8 +20,8 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.message import UNREADABLE, unreadable
-from chatmemory.admin.display.summaries import CompactionStatus
-from chatmemory.admin.views.base import back_to_timeline, conversation_or_404, conversation_page, logged
+from chatmemory.admin.display.summary_cards import CompactionStatus
+from chatmemory.admin.views.staff_pages import back_to_timeline, conversation_or_404, conversation_page, logged
 from chatmemory.compaction import project_summarizer
 from chatmemory.core.summaries import Summarizer
 from chatmemory.database.change import Change

@@ -13,10 +13,10 @@ from chatmemory.admin.display.gauge import Gauge
 from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.memory_view import MemoryView
 from chatmemory.admin.display.strip import Strip
-from chatmemory.admin.display.summaries import CompactionStatus
+from chatmemory.admin.display.summary_cards import CompactionStatus
 from chatmemory.admin.display.timeline import Timeline, place_to_go
 from chatmemory.admin.display.window_words import bound_words, present_settings, way_words
-from chatmemory.admin.views.base import record_read
+from chatmemory.admin.views.staff_pages import record_read
 from chatmemory.capabilities import filled, hooks
 from chatmemory.formats.registry import message_format, one_for_one
 from chatmemory.models import Conversation

@@ -17,8 +17,8 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from chatmemory.admin.views.base import conversation_or_404, conversation_page, record_read
 from chatmemory.admin.views.selection import Selection
+from chatmemory.admin.views.staff_pages import conversation_or_404, conversation_page, record_read
 from chatmemory.formats.registry import message_formats
 from chatmemory.models import Conversation
 from chatmemory.transfer.histories import NotExportableError, history_text

@@ -11,9 +11,9 @@ from django.utils.translation import gettext_lazy as _
 
 from chatmemory.admin.display.asked_memory import AskedMemory, asked_version
 from chatmemory.admin.display.message import unreadable
+from chatmemory.admin.display.past_memory import ShownDifference, answers_around, json_texts, shown_memory
 from chatmemory.admin.display.past_rows import PastRows, found_once
-from chatmemory.admin.display.shown_memory import ShownDifference, answers_around, json_texts, shown_memory
-from chatmemory.admin.views.base import conversation_or_404, conversation_page, record_read
+from chatmemory.admin.views.staff_pages import conversation_or_404, conversation_page, record_read
 from chatmemory.capabilities import hooks
 from chatmemory.core.json_text import dumps
 from chatmemory.formats import UnsupportedContentError

@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 from chatmemory.admin.display.bounded_rows import are_too_long
 from chatmemory.admin.display.message import unreadable
 from chatmemory.admin.display.window_words import pins_problem
-from chatmemory.admin.views.base import back_to_timeline, conversation_or_404, logged
+from chatmemory.admin.views.staff_pages import back_to_timeline, conversation_or_404, logged
 from chatmemory.core.arguments import whole_number
 from chatmemory.core.exceptions import PinnedTooMuchError
 from chatmemory.database.change import Change

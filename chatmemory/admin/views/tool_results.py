@@ -10,12 +10,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from chatmemory.admin.display.bounded_rows import are_too_long, read_bounded, without_text
-from chatmemory.admin.display.entries import memory_entries
 from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.message import UNREADABLE, unreadable
 from chatmemory.admin.display.timeline import MOST_SHOWN
-from chatmemory.admin.views.base import (
+from chatmemory.admin.display.timeline_entries import memory_entries
+from chatmemory.admin.views.staff_pages import (
     ChangedMeanwhileError,
     as_seen,
     back_to_timeline,

@@ -27,7 +27,7 @@ from chatmemory.admin.display.window_words import (
     setting_words,
     window_words,
 )
-from chatmemory.admin.views.base import (
+from chatmemory.admin.views.staff_pages import (
     ChangedMeanwhileError,
     as_seen,
     back_to_timeline,

@@ -9,14 +9,14 @@ from typing import Any, Unpack
 from asgiref.sync import sync_to_async
 from langchain_core.messages import AIMessage, BaseMessage
 
-from chatmemory.contrib.common import (
+from chatmemory.contrib.langchain.messages import FRAMEWORK, form_of, from_row, to_chat_message
+from chatmemory.contrib.native_memory import (
     ConversationSettings,
     NativeMemory,
     left_as_found,
     valid_rows,
     without_stale_thinking,
 )
-from chatmemory.contrib.langchain.messages import FRAMEWORK, form_of, from_row, to_chat_message
 from chatmemory.core.arguments import require_list
 from chatmemory.core.asynchronous import as_async_change
 from chatmemory.core.exceptions import extra
@@ -60,7 +60,7 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
             session_id: its text is the conversation's memory ID.
             owner: the user who owns the conversation; None for one without an owner.
             settings: those of a new conversation, see
-                :class:`~chatmemory.contrib.common.ConversationSettings`.
+                :class:`~chatmemory.contrib.native_memory.ConversationSettings`.
 
         Raises:
             TypeError: there is no such setting.

@@ -15,10 +15,10 @@ from langchain_core.messages import BaseMessage, message_to_dict, messages_from_
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
-from chatmemory.contrib.common import NativeMessages, valid_among
 from chatmemory.contrib.langchain.messages import FRAMEWORK, form_of, from_chat_message, from_row, to_chat_message
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace
 from chatmemory.contrib.langgraph.reading import load
+from chatmemory.contrib.native_memory import NativeMessages, valid_among
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.json_text import with_replacements
 from chatmemory.core.messages import ChatMessage, SystemMessage

@@ -35,7 +35,7 @@ from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 
-from chatmemory.contrib.common import (
+from chatmemory.contrib.native_memory import (
     ConversationSettings,
     NativeMemory,
     left_as_found,
@@ -89,7 +89,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             serde: serialises states and values; LangGraph's ``JsonPlusSerializer`` by default. It must not fall back
                 on pickle.
             settings: of a conversation that a thread creates, see
-                :class:`~chatmemory.contrib.common.ConversationSettings`.
+                :class:`~chatmemory.contrib.native_memory.ConversationSettings`.
 
         Raises:
             TypeError: there is no such setting.

@@ -11,7 +11,8 @@ from django.db.models import Exists, OuterRef, Q
 from llama_index.core.base.llms.types import ChatMessage, ThinkingBlock
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 
-from chatmemory.contrib.common import (
+from chatmemory.contrib.llama_index.messages import FRAMEWORK, form_of, from_row, to_chat_message
+from chatmemory.contrib.native_memory import (
     ConversationSettings,
     NativeMemory,
     NativeMessages,
@@ -21,7 +22,6 @@ from chatmemory.contrib.common import (
     valid_rows,
     without_stale_thinking,
 )
-from chatmemory.contrib.llama_index.messages import FRAMEWORK, form_of, from_row, to_chat_message
 from chatmemory.core.arguments import require_list
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessage as CoreMessage
@@ -46,7 +46,7 @@ def without_signed_thinking(message: ChatMessage) -> ChatMessage | None:
 T = TypeVar("T")
 
 Valid = tuple[Message, CoreMessage]
-"""A row with its message, see :func:`~chatmemory.contrib.common.valid_among`."""
+"""A row with its message, see :func:`~chatmemory.contrib.native_memory.valid_among`."""
 
 _OF_STATUS = {
     MessageStatus.ACTIVE: Q(evicted_in__isnull=True),
@@ -200,7 +200,7 @@ class Conversations:
         Args:
             owner: the user who owns the conversations; None for those without an owner.
             settings: those of a new conversation, see
-                :class:`~chatmemory.contrib.common.ConversationSettings`.
+                :class:`~chatmemory.contrib.native_memory.ConversationSettings`.
 
         Raises:
             TypeError: there is no such setting.
@@ -214,7 +214,7 @@ class Conversations:
 
     @property
     def database(self) -> str:
-        """The alias of the database, see :class:`~chatmemory.contrib.common.NativeMemory`."""
+        """The alias of the database, see :class:`~chatmemory.contrib.native_memory.NativeMemory`."""
         return router.db_for_write(Conversation)
 
     def keys(self, status: MessageStatus | None) -> list[str]:

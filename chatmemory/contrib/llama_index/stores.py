@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 
-from chatmemory.contrib.common import ConversationSettings, left_as_found
+from chatmemory.contrib.native_memory import ConversationSettings, left_as_found
 from chatmemory.core.asynchronous import as_async_change
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.exceptions import extra
@@ -36,7 +36,7 @@ class DjangoChatStore(BaseChatStore):
         Args:
             owner: the user who owns the conversations; None for those without an owner.
             settings: of new conversations, see
-                :class:`~chatmemory.contrib.common.ConversationSettings`.
+                :class:`~chatmemory.contrib.native_memory.ConversationSettings`.
 
         Raises:
             TypeError: there is no such setting.

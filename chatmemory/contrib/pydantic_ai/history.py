@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
 
-from chatmemory.contrib.common import (
+from chatmemory.contrib.native_memory import (
     ConversationSettings,
     NativeMemory,
     left_as_found,
@@ -41,7 +41,7 @@ class DjangoMessageHistory:
             memory_id: the memory ID of the conversation.
             owner: the user who owns the conversation; None for one without an owner.
             settings: those of a new conversation, see
-                :class:`~chatmemory.contrib.common.ConversationSettings`.
+                :class:`~chatmemory.contrib.native_memory.ConversationSettings`.
 
         Raises:
             TypeError: there is no such setting.

@@ -27,8 +27,8 @@ from chatmemory.database.operations.change_window import apply_window
 from chatmemory.database.operations.plan import check_size, entries_of, oldest_entries, plan_addition
 from chatmemory.database.sql.reads import read_snapshot
 from chatmemory.database.sql.writes import fits_one_statement, save_at_once
+from chatmemory.database.stored_windows import estimator_of, settings_of, window_of
 from chatmemory.database.target import Target
-from chatmemory.database.window_settings import estimator_of, settings_of, window_of
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS
 
 __all__ = ["add"]

@@ -16,8 +16,8 @@ from chatmemory.database.change import Change, Gone, write
 from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.operations.plan import plan_eviction
 from chatmemory.database.reading import rows_of
+from chatmemory.database.stored_windows import estimator_for, window_of
 from chatmemory.database.target import Target
-from chatmemory.database.window_settings import estimator_for, window_of
 from chatmemory.models import ORDER_STEP, Message, MessageQuerySet, Origin
 
 __all__ = ["ARCHIVED", "add_archived", "empty_archive", "take_out"]

@@ -13,8 +13,7 @@ from chatmemory.database.connections import retry
 from chatmemory.database.operations.pin import require_room_for_pins
 from chatmemory.database.operations.plan import plan_eviction
 from chatmemory.database.reading import chunks, read_in_parts, rows_of
-from chatmemory.database.target import Target
-from chatmemory.database.window_settings import (
+from chatmemory.database.stored_windows import (
     apply_window_settings,
     check_window_settings,
     estimator_for,
@@ -22,6 +21,7 @@ from chatmemory.database.window_settings import (
     settings_of,
     window_of,
 )
+from chatmemory.database.target import Target
 from chatmemory.models import WINDOW_SETTINGS, Conversation, Message, WindowSettings
 
 __all__ = ["apply_window", "recount", "set_window"]

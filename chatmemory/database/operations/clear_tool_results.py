@@ -14,8 +14,8 @@ from chatmemory.core.window_settings import check
 from chatmemory.database.change import Change, write
 from chatmemory.database.operations.plan import check_size, evicted_rows, oldest_entries, placed_rows
 from chatmemory.database.sql.reads import place_columns
+from chatmemory.database.stored_windows import window_of
 from chatmemory.database.target import Target
-from chatmemory.database.window_settings import window_of
 from chatmemory.models import Conversation
 
 __all__ = ["clear_tool_results", "try_clearing"]

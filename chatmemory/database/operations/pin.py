@@ -12,8 +12,8 @@ from chatmemory.core.window import Window
 from chatmemory.database.change import Change, MemorySize, write, write_columns
 from chatmemory.database.operations.plan import entry_of, plan_eviction
 from chatmemory.database.reading import rows_of
+from chatmemory.database.stored_windows import window_of
 from chatmemory.database.target import Target
-from chatmemory.database.window_settings import window_of
 from chatmemory.models import Conversation, Message
 from chatmemory.models.message import close_pin, open_pin
 

@@ -9,8 +9,8 @@ from chatmemory.core.messages import ChatMessage
 from chatmemory.database.change import Change, write
 from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.reading import rows_of
+from chatmemory.database.stored_windows import estimator_for
 from chatmemory.database.target import Target
-from chatmemory.database.window_settings import estimator_for
 from chatmemory.models import Message, Origin
 from chatmemory.models.message import open_pin
 

@@ -19,7 +19,7 @@ from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.operations.pin import check_pins
 from chatmemory.database.operations.plan import entry_of, placed_rows
 from chatmemory.database.reading import is_at_the_end, read_rows
-from chatmemory.database.window_settings import apply_window_settings, check_window_settings, estimator_for, window_of
+from chatmemory.database.stored_windows import apply_window_settings, check_window_settings, estimator_for, window_of
 from chatmemory.models import Conversation, Message, WindowSettings
 
 __all__ = ["MemoryToTry", "fit_rows", "try_window"]

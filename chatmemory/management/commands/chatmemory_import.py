@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from chatmemory.database.window_settings import check_window_settings
+from chatmemory.database.stored_windows import check_window_settings
 from chatmemory.management.arguments import add_window_settings, chosen_database, chosen_user, option_of
 from chatmemory.management.output import Progress
 from chatmemory.models import WINDOW_SETTINGS, WindowSettings

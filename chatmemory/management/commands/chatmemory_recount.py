@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from chatmemory.database.window_settings import CUSTOM
+from chatmemory.database.stored_windows import CUSTOM
 from chatmemory.management.arguments import add_choice, chosen_conversations, positive
 from chatmemory.recounting import Recounted, recount
 

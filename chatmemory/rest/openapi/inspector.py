@@ -31,7 +31,7 @@ from chatmemory.rest.openapi.components import (
 )
 from chatmemory.rest.serializers import StrictSerializer
 from chatmemory.rest.urls import api_urlpatterns
-from chatmemory.rest.views.base import Call
+from chatmemory.rest.views.viewset import Call
 
 __all__ = ["ROUTES", "VIEWS", "ChatMemorySchema", "text_of"]
 

@@ -24,7 +24,7 @@ from rest_framework.views import APIView
 
 import chatmemory
 from chatmemory.rest.openapi.inspector import ROUTES, VIEWS, ChatMemorySchema, text_of
-from chatmemory.rest.views.base import ProblemView
+from chatmemory.rest.views.viewset import ProblemView
 
 __all__ = ["DocsView", "SchemaView", "openapi_document"]
 

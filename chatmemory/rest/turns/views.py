@@ -27,7 +27,7 @@ from chatmemory.rest.serializers import ChangeSerializer, CountField, MessageFie
 from chatmemory.rest.turns.history import last_question, turns_to_data
 from chatmemory.rest.turns.stream import TaskDelivery, ThreadDelivery, TurnStream, afollow, follow, turn_to_follow
 from chatmemory.rest.turns.taking import take_turn
-from chatmemory.rest.views.base import ChatMemoryViewSet, call, record_change, record_read
+from chatmemory.rest.views.viewset import ChatMemoryViewSet, call, record_change, record_read
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 __all__ = ["TurnViewSet"]

@@ -31,7 +31,7 @@ from chatmemory.rest.serializers import (
     TokensField,
     require_length,
 )
-from chatmemory.rest.views.base import ChatMemoryViewSet, call, record_change, record_read
+from chatmemory.rest.views.viewset import ChatMemoryViewSet, call, record_change, record_read
 from chatmemory.staff import SUMMARIZE, WRITE_TEXT
 
 __all__ = ["CompactionViewSet"]

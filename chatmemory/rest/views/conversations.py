@@ -29,7 +29,7 @@ from chatmemory.rest.serializers import (
     PageSerializer,
     message_items,
 )
-from chatmemory.rest.views.base import ChatMemoryViewSet, call, change_to_record, record_change, record_read
+from chatmemory.rest.views.viewset import ChatMemoryViewSet, call, change_to_record, record_change, record_read
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 __all__ = ["ConversationViewSet"]

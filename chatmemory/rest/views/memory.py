@@ -30,7 +30,7 @@ from chatmemory.rest.serializers import (
     changed_memory_to_data,
     memory_to_data,
 )
-from chatmemory.rest.views.base import ChatMemoryViewSet, call, record_read
+from chatmemory.rest.views.viewset import ChatMemoryViewSet, call, record_read
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
 __all__ = ["MemoryViewSet"]

@@ -26,7 +26,7 @@ from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
 from chatmemory.rest.requests import DEFAULT_FORMAT, require_bounded
 from chatmemory.rest.serializers import EXAMPLE, WholeSerializer, read_list
-from chatmemory.rest.views.base import ChatMemoryViewSet, call, record_read, recording
+from chatmemory.rest.views.viewset import ChatMemoryViewSet, call, record_read, recording
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 from chatmemory.stores import DjangoChatMemoryStore
 

@@ -39,8 +39,8 @@ from chatmemory.database.operations.compaction.plan import (
 )
 from chatmemory.database.operations.plan import check_size, entry_of, evicted_rows, orders_between, placed_rows
 from chatmemory.database.reading import MemoryBound, chunks, rows_of
+from chatmemory.database.stored_windows import estimator_of, window_of
 from chatmemory.database.target import Target
-from chatmemory.database.window_settings import estimator_of, window_of
 from chatmemory.models import ORDER_STEP, Compaction, Conversation, ConversationQuerySet, Message, Origin
 from chatmemory.models.compaction import LONGEST_ERROR
 

@@ -19,7 +19,7 @@ from chatmemory.database.connections import retry
 from chatmemory.database.operations.plan import entry_of, memory_of
 from chatmemory.database.reading import CHARS, chunks, read_in_parts, request_bound, rows_of
 from chatmemory.database.sql.reads import read_size
-from chatmemory.database.window_settings import window_of
+from chatmemory.database.stored_windows import window_of
 from chatmemory.models import STAND_INS, Conversation, Message, MessageQuerySet, Origin
 
 __all__ = [

@@ -9,9 +9,9 @@ from django.db import router
 
 from chatmemory.database.connections import retry
 from chatmemory.database.operations.replay.figures import Replay
+from chatmemory.database.operations.replay.memory_walks import RecordedWalk, SimulatedWalk, Walk
 from chatmemory.database.operations.replay.past import versions_of
-from chatmemory.database.operations.replay.walks import RecordedWalk, SimulatedWalk, Walk
-from chatmemory.database.window_settings import apply_window_settings, check_window_settings, window_of
+from chatmemory.database.stored_windows import apply_window_settings, check_window_settings, window_of
 from chatmemory.models import Conversation, WindowSettings
 
 __all__ = ["check_variant", "replay"]

@@ -13,7 +13,6 @@ from django.db.models.functions import MD5
 
 from chatmemory.admin.display.asked_memory import AskedMemory
 from chatmemory.admin.display.bounded_rows import position_ranges, read_bounded, without_text
-from chatmemory.admin.display.entries import TimelineEntry, memory_entries
 from chatmemory.admin.display.json_layout import lay_out
 from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.memory_view import with_brief_front
@@ -21,6 +20,7 @@ from chatmemory.admin.display.message import ShownMessage, shown
 from chatmemory.admin.display.past_rows import PastRows
 from chatmemory.admin.display.strip import MOST_BARS, Strip
 from chatmemory.admin.display.timeline import MOST_SHOWN
+from chatmemory.admin.display.timeline_entries import TimelineEntry, memory_entries
 from chatmemory.core.json_text import dumps
 from chatmemory.database.reading import ANSWERS, lost_with_answer
 from chatmemory.formats import UnsupportedContentError

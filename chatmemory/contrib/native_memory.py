@@ -23,8 +23,8 @@ from chatmemory.database.connections import retry
 from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.operations.take_back import Remainder, take_back
 from chatmemory.database.reading import fresh_rows
+from chatmemory.database.stored_windows import check_window_settings
 from chatmemory.database.target import Target
-from chatmemory.database.window_settings import check_window_settings
 from chatmemory.formats.pairing import CallIds
 from chatmemory.formats.rules import Repair, RepairReason
 from chatmemory.formats.thinking import stale_answers
@@ -238,7 +238,7 @@ class NativeMemory:
             memory_id: its text is the conversation's memory ID.
             owner: the user who owns the conversation; None for one without an owner.
             settings: those of a new conversation, see
-                :class:`~chatmemory.contrib.common.ConversationSettings`.
+                :class:`~chatmemory.contrib.native_memory.ConversationSettings`.
 
         Raises:
             TypeError: there is no such setting.
@@ -265,7 +265,7 @@ class NativeMemory:
         """Add all of ``messages`` or none.
 
         Args:
-            messages: the messages, in order. See :class:`~chatmemory.contrib.common.NativeMessages` for
+            messages: the messages, in order. See :class:`~chatmemory.contrib.native_memory.NativeMessages` for
                 texts that no database can store.
             forms: the framework's own form of each, a JSON value; None if the message expresses all of it.
             replaced: the indexes of messages in which the caller has replaced characters.

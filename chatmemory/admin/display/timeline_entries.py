@@ -15,7 +15,7 @@ from chatmemory.admin.display.gauge import grouped
 from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.message import ShownMessage, most_chars, shown
 from chatmemory.admin.display.moments import local_time, short_day
-from chatmemory.admin.display.summaries import (
+from chatmemory.admin.display.summary_cards import (
     SummaryCard,
     is_uncovered,
     standing_for,
