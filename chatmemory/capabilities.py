@@ -130,7 +130,7 @@ class Capability:
     # REST
 
     def routes(self) -> Sequence[URLPattern]:
-        """Return addresses of the REST API. Their views are :class:`chatmemory.rest.views.viewset.ChatMemoryViewSet`."""
+        """Return addresses of the REST API. The views are :class:`~chatmemory.rest.views.viewset.ChatMemoryViewSet`."""
         return ()
 
     # The admin

@@ -1,4 +1,4 @@
-"""Pages, searches and filters of the lists, bounded however many rows there are."""
+"""The lists of the admin: their pages, searches and filters, bounded however many rows there are; and its styles."""
 
 from __future__ import annotations
 
@@ -28,64 +28,26 @@ from chatmemory.models import LONGEST_SEARCH, Conversation, ConversationQuerySet
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
-__all__ = ["SCRIPTS", "STYLES", "conversation_admin"]
-
-_DRAWN = (
-    "stock",
-    "page",
-    "conversation",
-    "tools",
-    "gauge",
-    "lists",
-    "messages",
-    "markdown",
-    "rows",
-    "summaries",
-    "strip",
-    "forms",
-    "window",
-    "past",
-    "dashboard",
-)
-
-STYLES: dict[str, Sequence[str]] = {
-    "all": [
-        "chatmemory/roles.css",
-        "chatmemory/chat/markdown.css",
-        *(f"chatmemory/admin/{name}.css" for name in _DRAWN),
-    ],
-}
-"""The sheets, as a ``Media`` class has them, in their order: a later one may depend on an earlier one."""
-
-_MODULES = ("menus", "markdown", "strip", "dashboard")
-
-# Django's stubs know only addresses in a "Media".
-SCRIPTS: Sequence[Any] = [Script(f"chatmemory/admin/{name}.js", type="module") for name in _MODULES]
-"""The scripts, as a ``Media`` class has them. Without them the pages say all that they say."""
-
-
-def conversation_admin(site: AdminSite) -> ModelAdmin[Conversation] | None:
-    """Return the site's admin of conversations, which decides who may see which; None if it has none."""
-    return site.get_model_admin(Conversation) if site.is_registered(Conversation) else None
-
-
-if TYPE_CHECKING:
     Pages = Paginator[Conversation]
 else:
     Pages = Paginator
 
 __all__ = [
     "MOST_SORTED",
+    "SCRIPTS",
+    "STYLES",
     "CappedList",
     "CappedPaginator",
     "FullnessFilter",
     "HasEvictedFilter",
+    "conversation_admin",
     "is_offered",
     "searched",
     "storable",
     "unquoted",
     "words",
 ]
+
 
 MOST_SORTED = 10_000
 """The rows that a list sorts by a column that no index has."""
@@ -247,3 +209,42 @@ class HasEvictedFilter(admin.SimpleListFilter):
             case "no":
                 return rows.with_evicted(False)
         return rows
+
+
+_DRAWN = (
+    "stock",
+    "page",
+    "conversation",
+    "tools",
+    "gauge",
+    "lists",
+    "messages",
+    "markdown",
+    "rows",
+    "summaries",
+    "strip",
+    "forms",
+    "window",
+    "past",
+    "dashboard",
+)
+
+STYLES: dict[str, Sequence[str]] = {
+    "all": [
+        "chatmemory/roles.css",
+        "chatmemory/chat/markdown.css",
+        *(f"chatmemory/admin/{name}.css" for name in _DRAWN),
+    ],
+}
+"""The sheets, as a ``Media`` class has them, in their order: a later one may depend on an earlier one."""
+
+_MODULES = ("menus", "markdown", "strip", "dashboard")
+
+# Django's stubs know only addresses in a "Media".
+SCRIPTS: Sequence[Any] = [Script(f"chatmemory/admin/{name}.js", type="module") for name in _MODULES]
+"""The scripts, as a ``Media`` class has them. Without them the pages say all that they say."""
+
+
+def conversation_admin(site: AdminSite) -> ModelAdmin[Conversation] | None:
+    """Return the site's admin of conversations, which decides who may see which; None if it has none."""
+    return site.get_model_admin(Conversation) if site.is_registered(Conversation) else None

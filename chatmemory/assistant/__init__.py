@@ -15,7 +15,7 @@ from chatmemory.assistant.errors import (
 )
 from chatmemory.assistant.lease import Added
 from chatmemory.assistant.model import ChatModel
-from chatmemory.assistant.titles_and_summaries import SUMMARY_PROMPT, ChatModelSummarizer
+from chatmemory.assistant.summaries_and_titles import SUMMARY_PROMPT, ChatModelSummarizer
 from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.assistant.tools import Tool, ToolSpecification
 from chatmemory.assistant.turn import Turn

@@ -1,4 +1,4 @@
-"""The assistant: the model, its memories and its tools put together."""
+"""The assistant: the model, its memories and its tools put together; and the one that the project names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from chatmemory.assistant.deltas import Thinking
 from chatmemory.assistant.lease import Added, Lease, LocalLease
 from chatmemory.assistant.model import ChatModel, ModelFunction, as_chat_model
 from chatmemory.assistant.steps import Plan
-from chatmemory.assistant.titles_and_summaries import Titles
+from chatmemory.assistant.summaries_and_titles import Titles
 from chatmemory.assistant.tools import OnToolError, Tool, Toolbox
 from chatmemory.assistant.turn import Turn
 from chatmemory.conf import is_assistant_or_function, problem_of_path, setting
@@ -32,119 +32,6 @@ if TYPE_CHECKING:
     from chatmemory.models import Conversation
 
 __all__ = ["Assistant", "has_assistant", "project_assistant", "running_turn"]
-
-
-def before_turn() -> None:
-    """Close the connections that are known to be dead: ``memory()`` and ``system_message()`` may ask the database."""
-    if "chatmemory.models" in sys.modules:  # else no memory is in the database, and there may be no Django
-        from chatmemory.database.connections import close_broken
-
-        close_broken()
-
-
-def memory_of_row(given: Any) -> ChatMemory | None:
-    """Return the memory of ``given`` if that is a ``Conversation``, else None."""
-    if "chatmemory.models" in sys.modules:
-        from chatmemory.models import Conversation
-
-        if isinstance(given, Conversation):
-            return given.memory
-    return None
-
-
-def running_turn(conversation: Conversation) -> int | None:
-    """Return the number of the turn that runs in a conversation now; None if none runs.
-
-    The number is another for each turn of the conversation. A turn whose process was killed runs until its time is up.
-    """
-    from chatmemory.assistant.conversation_lease import ConversationLease
-
-    return ConversationLease(conversation.memory, timeout=0).running()
-
-
-def open_lease(memory: ChatMemory, timeout: float) -> Lease:
-    """Return a lease on the turn of a memory of any kind, not taken yet.
-
-    Args:
-        memory: the memory.
-        timeout: the seconds after which another may take over, unless the lease is renewed.
-    """
-    if "chatmemory.models" in sys.modules:
-        from chatmemory.assistant.conversation_lease import ConversationLease
-
-        if (lease := ConversationLease.of(memory, timeout)) is not None:
-            return lease
-    return LocalLease(memory)
-
-
-MemoryProvider: TypeAlias = Callable[[Any], ChatMemory]
-"""A function of a memory ID that returns its memory."""
-
-
-class Memories:
-    """The memories that an assistant was given, or makes by IDs; a ``Conversation`` has its own."""
-
-    def __init__(self, given: ChatMemory | MemoryProvider | None, turn_timeout: float) -> None:
-        """
-        Args:
-            given: one for all, a provider, or None if only conversations have memories.
-            turn_timeout: seconds, as of the assistant.
-
-        Raises:
-            TypeError: ``given`` is something else.
-        """
-        if given is not None and not callable(given) and not isinstance(given, ChatMemory):
-            raise TypeError(f"memory must be a ChatMemory or a callable, but is: {_kind_of(given)}")
-        self._given = given
-        self._turn_timeout = turn_timeout
-        self._by_id: dict[Any, ChatMemory] = {}
-        self._lock = threading.Lock()
-
-    def of(self, memory_id: Any) -> ChatMemory:
-        """Return the memory of an ID, or of a ``Conversation``.
-
-        That of a provider is kept, unless it is in Django's database.
-
-        Raises:
-            ValueError: there is one memory for all, and it has another ID.
-            TypeError: there is no memory for IDs, or what the provider returned is no memory.
-        """
-        if (own := memory_of_row(memory_id)) is not None:
-            return own
-        if self._given is None:
-            raise TypeError(
-                f"{memory_id!r:.100} is no Conversation. Give the conversation first, and the message after it: "
-                'chat(conversation, "Hello"). To name conversations by IDs, make the assistant with memory=…, such as '
-                "memory=lambda pk: Conversation.objects.get(pk=pk).memory"
-            )
-        if isinstance(self._given, ChatMemory):
-            if memory_id != self._given.id:
-                raise ValueError(
-                    f"there is one memory for all, whose ID is {self._given.id!r}, but the ID given is {memory_id!r}; "
-                    "for one memory per ID give a callable: memory=lambda memory_id: …"
-                )
-            return self._given
-        with self._lock:
-            if memory_id in self._by_id:
-                return self._by_id[memory_id]
-        memory = self._given(memory_id)
-        if not isinstance(memory, ChatMemory):
-            raise TypeError(f"the memory of {memory_id!r} must be a ChatMemory, but is: {_kind_of(memory)}")
-        if not isinstance(open_lease(memory, self._turn_timeout), LocalLease):
-            return memory
-        with self._lock:
-            return self._by_id.setdefault(memory_id, memory)
-
-    def forget(self, memory_id: Any) -> None:
-        """Drop the memory object of an ID."""
-        with self._lock:
-            self._by_id.pop(memory_id, None)
-
-
-def _kind_of(value: Any) -> str:
-    """Return the type of what is no memory, with a hint if it has one."""
-    hint = "; pass conversation.memory" if isinstance(getattr(value, "memory", None), ChatMemory) else ""
-    return f"{type(value).__name__}{hint}"
 
 
 class Assistant:
@@ -516,3 +403,116 @@ def project_assistant(request: Any) -> Assistant:
             f"CHATMEMORY['ASSISTANT'], {path!r}, must return an Assistant, but returned: {type(assistant).__name__}"
         )
     return assistant
+
+
+def running_turn(conversation: Conversation) -> int | None:
+    """Return the number of the turn that runs in a conversation now; None if none runs.
+
+    The number is another for each turn of the conversation. A turn whose process was killed runs until its time is up.
+    """
+    from chatmemory.assistant.conversation_lease import ConversationLease
+
+    return ConversationLease(conversation.memory, timeout=0).running()
+
+
+MemoryProvider: TypeAlias = Callable[[Any], ChatMemory]
+"""A function of a memory ID that returns its memory."""
+
+
+class Memories:
+    """The memories that an assistant was given, or makes by IDs; a ``Conversation`` has its own."""
+
+    def __init__(self, given: ChatMemory | MemoryProvider | None, turn_timeout: float) -> None:
+        """
+        Args:
+            given: one for all, a provider, or None if only conversations have memories.
+            turn_timeout: seconds, as of the assistant.
+
+        Raises:
+            TypeError: ``given`` is something else.
+        """
+        if given is not None and not callable(given) and not isinstance(given, ChatMemory):
+            raise TypeError(f"memory must be a ChatMemory or a callable, but is: {_kind_of(given)}")
+        self._given = given
+        self._turn_timeout = turn_timeout
+        self._by_id: dict[Any, ChatMemory] = {}
+        self._lock = threading.Lock()
+
+    def of(self, memory_id: Any) -> ChatMemory:
+        """Return the memory of an ID, or of a ``Conversation``.
+
+        That of a provider is kept, unless it is in Django's database.
+
+        Raises:
+            ValueError: there is one memory for all, and it has another ID.
+            TypeError: there is no memory for IDs, or what the provider returned is no memory.
+        """
+        if (own := memory_of_row(memory_id)) is not None:
+            return own
+        if self._given is None:
+            raise TypeError(
+                f"{memory_id!r:.100} is no Conversation. Give the conversation first, and the message after it: "
+                'chat(conversation, "Hello"). To name conversations by IDs, make the assistant with memory=…, such as '
+                "memory=lambda pk: Conversation.objects.get(pk=pk).memory"
+            )
+        if isinstance(self._given, ChatMemory):
+            if memory_id != self._given.id:
+                raise ValueError(
+                    f"there is one memory for all, whose ID is {self._given.id!r}, but the ID given is {memory_id!r}; "
+                    "for one memory per ID give a callable: memory=lambda memory_id: …"
+                )
+            return self._given
+        with self._lock:
+            if memory_id in self._by_id:
+                return self._by_id[memory_id]
+        memory = self._given(memory_id)
+        if not isinstance(memory, ChatMemory):
+            raise TypeError(f"the memory of {memory_id!r} must be a ChatMemory, but is: {_kind_of(memory)}")
+        if not isinstance(open_lease(memory, self._turn_timeout), LocalLease):
+            return memory
+        with self._lock:
+            return self._by_id.setdefault(memory_id, memory)
+
+    def forget(self, memory_id: Any) -> None:
+        """Drop the memory object of an ID."""
+        with self._lock:
+            self._by_id.pop(memory_id, None)
+
+
+def _kind_of(value: Any) -> str:
+    """Return the type of what is no memory, with a hint if it has one."""
+    hint = "; pass conversation.memory" if isinstance(getattr(value, "memory", None), ChatMemory) else ""
+    return f"{type(value).__name__}{hint}"
+
+
+def open_lease(memory: ChatMemory, timeout: float) -> Lease:
+    """Return a lease on the turn of a memory of any kind, not taken yet.
+
+    Args:
+        memory: the memory.
+        timeout: the seconds after which another may take over, unless the lease is renewed.
+    """
+    if "chatmemory.models" in sys.modules:
+        from chatmemory.assistant.conversation_lease import ConversationLease
+
+        if (lease := ConversationLease.of(memory, timeout)) is not None:
+            return lease
+    return LocalLease(memory)
+
+
+def memory_of_row(given: Any) -> ChatMemory | None:
+    """Return the memory of ``given`` if that is a ``Conversation``, else None."""
+    if "chatmemory.models" in sys.modules:
+        from chatmemory.models import Conversation
+
+        if isinstance(given, Conversation):
+            return given.memory
+    return None
+
+
+def before_turn() -> None:
+    """Close the connections that are known to be dead: ``memory()`` and ``system_message()`` may ask the database."""
+    if "chatmemory.models" in sys.modules:  # else no memory is in the database, and there may be no Django
+        from chatmemory.database.connections import close_broken
+
+        close_broken()

@@ -1,4 +1,4 @@
-"""The turn of any kind of memory, and what it adds."""
+"""The right to speak in a conversation, for any kind of memory; and that of a memory which only this process has."""
 
 from __future__ import annotations
 

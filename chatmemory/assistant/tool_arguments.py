@@ -1,4 +1,7 @@
-"""The arguments that a model writes: their JSON Schema, and their check, both by pydantic (extra ``assistant``)."""
+"""The arguments that a model writes: the parameters of a function, their JSON Schema, and their check by pydantic.
+
+It needs the extra ``assistant``.
+"""
 
 from __future__ import annotations
 
@@ -67,215 +70,6 @@ class ToolContext:
 
     data: Any = None
     """The ``context`` that ``chat()`` was given; over REST the request."""
-
-
-Schema: TypeAlias = dict[str, Any]
-
-_REFERENCE = "#/$defs/"
-
-# The keys of a schema that hold one schema, several, and several by names.
-_ONE = ("items", "additionalProperties", "not", "contains", "propertyNames")
-_SEVERAL = ("anyOf", "oneOf", "allOf", "prefixItems")
-_NAMED = ("properties", "patternProperties")
-
-# Titles only repeat names, and a discriminator refers to what is written in place.
-_LEFT_OUT = ("title", "discriminator", "$defs")
-
-
-def plain(adapter: TypeAdapter[Any]) -> Schema:
-    """Return the JSON Schema of what an adapter reads.
-
-    Definitions are written where they are used, for not all models follow references. Only types that contain
-    themselves stay in ``$defs``.
-    """
-    schema = adapter.json_schema(schema_generator=_generator())
-    definitions = schema.get("$defs", {})
-    endless = {name for name in definitions if name in _reached(definitions[name], definitions)}
-    found: Schema = _in_place(schema, definitions, endless)
-    if endless:
-        found["$defs"] = {name: _in_place(definitions[name], definitions, endless) for name in sorted(endless)}
-    return found
-
-
-def _in_place(schema: Any, definitions: dict[str, Any], endless: set[str]) -> Any:
-    if not isinstance(schema, dict):
-        return schema  # "additionalProperties": false
-    name = _referred(schema)
-    if name is not None and name not in endless:
-        beside = {key: value for key, value in schema.items() if key != "$ref"}
-        return _in_place(definitions[name] | beside, definitions, endless)
-    found = {key: value for key, value in schema.items() if key not in _LEFT_OUT}
-    for key, value in found.items():
-        if key in _ONE:
-            found[key] = _in_place(value, definitions, endless)
-        elif key in _SEVERAL:
-            found[key] = [_in_place(one, definitions, endless) for one in value]
-        elif key in _NAMED:
-            found[key] = {one: _in_place(its, definitions, endless) for one, its in value.items()}
-    return found
-
-
-def _referred(schema: dict[str, Any]) -> str | None:
-    reference = schema.get("$ref")
-    return reference.removeprefix(_REFERENCE) if isinstance(reference, str) else None
-
-
-def _reached(schema: Any, definitions: dict[str, Any]) -> set[str]:
-    """Return the names of the definitions that a schema refers to, in however many steps."""
-    reached: set[str] = set()
-    left = list(_references(schema))
-    while left:
-        name = left.pop()
-        if name not in reached:
-            reached.add(name)
-            left.extend(_references(definitions[name]))
-    return reached
-
-
-def _references(schema: Any) -> Iterator[str]:
-    if not isinstance(schema, dict):
-        return
-    name = _referred(schema)
-    if name is not None:
-        yield name
-    for key, value in schema.items():
-        within = [value] if key in _ONE else value if key in _SEVERAL else value.values() if key in _NAMED else ()
-        for one in within:
-            yield from _references(one)
-
-
-@cache
-def _generator() -> type[GenerateJsonSchema]:
-    from pydantic.json_schema import GenerateJsonSchema
-
-    class Generator(GenerateJsonSchema):
-        """A generator that describes the fields of dataclasses by the texts of their ``Annotated``, too."""
-
-        # A default that JSON does not have is left out.
-        ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
-
-        def field_title_should_be_set(self, schema: Any) -> bool:
-            return False
-
-        def dataclass_schema(self, schema: Any) -> Schema:
-            return _described(super().dataclass_schema(schema), schema["cls"], schema)
-
-        def typed_dict_schema(self, schema: Any) -> Schema:
-            return _described(super().typed_dict_schema(schema), schema.get("cls"), schema)
-
-    return Generator
-
-
-def _described(schema: Schema, kind: Any, core: Any) -> Schema:
-    if core.get("config", {}).get("extra_fields_behavior") == "forbid":  # before 2.12 pydantic leaves it out
-        schema["additionalProperties"] = False
-    try:
-        hints = {} if kind is None else typing.get_type_hints(kind, include_extras=True)
-    except NameError:  # pydantic looks in more places
-        return schema
-    for name, annotation in hints.items():
-        if get_origin(annotation) in (typing.Required, typing.NotRequired):
-            [annotation] = get_args(annotation)
-        said = [note for note in get_args(annotation)[1:] if isinstance(note, str)]
-        if get_origin(annotation) is Annotated and said and name in schema.get("properties", {}):
-            schema["properties"][name].setdefault("description", said[0])
-    return schema
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """The parameters of one function, without those that a ``functools.partial`` has filled by name."""
-
-    types: dict[str, Any]
-    """The types of those that the model gives, by name."""
-
-    required: tuple[str, ...]
-    """The names of the parameters that have no default."""
-
-    of_context: tuple[str, ...]
-    """The names of those that get the :class:`~chatmemory.assistant.ToolContext`."""
-
-
-def function_within(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that a ``functools.partial`` calls; any other function itself."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
-
-
-def parameters_of(function: Callable[..., Any], name: str, *, is_typed: bool) -> Parameters:
-    """Return the parameters of a tool's function.
-
-    Args:
-        function: the function, or a ``functools.partial`` of one.
-        name: the tool's name, for errors.
-        is_typed: whether all parameters must have a type, because the schema is made of the types.
-
-    Raises:
-        TypeError: a parameter cannot be passed by name; or must have a type, and has none that can be read.
-    """
-    filled = set(_filled(function))
-    hints = _Hints(function_within(function))
-    kinds: dict[str, Any] = {}
-    of_context, required = [], []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.name in filled:
-            continue
-        place = f"parameter {parameter.name} of tool {name}"
-        try:
-            kind = hints.of(parameter.name)
-        except NameError as error:
-            if is_typed:
-                raise TypeError(
-                    f"tool {name}: a type of its parameters cannot be read: {error}; import it where the function is, "
-                    "and not under TYPE_CHECKING"
-                ) from error
-            kind = Any
-        if _is_context(kind):
-            of_context.append(parameter.name)
-            continue
-        if is_typed and parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise TypeError(f"{place} cannot be passed by name")
-        if is_typed and kind is inspect.Parameter.empty:
-            raise TypeError(f"{place} has no type; write one, such as {parameter.name}: str")
-        kinds[parameter.name] = kind
-        if parameter.default is inspect.Parameter.empty:
-            required.append(parameter.name)
-    return Parameters(kinds, tuple(required), tuple(of_context))
-
-
-class _Hints:
-    """The types of a function's parameters. The result's is not read: it may be for type checkers only."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        hinted = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
-        self._given = inspect.get_annotations(hinted)
-        self._names = getattr(inspect.unwrap(hinted), "__globals__", {})
-
-    def of(self, name: str) -> Any:
-        """Return the type of one parameter; ``inspect.Parameter.empty`` if it has none.
-
-        Raises:
-            NameError: it is written as text, and names what is not there.
-        """
-        if name not in self._given:
-            return inspect.Parameter.empty
-        one = types.SimpleNamespace(__annotations__={name: self._given[name]})
-        return typing.get_type_hints(one, globalns=self._names, include_extras=True)[name]
-
-
-def _filled(function: Callable[..., Any]) -> Iterator[str]:
-    while isinstance(function, functools.partial):
-        yield from function.keywords
-        function = function.func
-
-
-def _is_context(kind: Any) -> bool:
-    if get_origin(kind) is Annotated:
-        return _is_context(get_args(kind)[0])
-    if get_origin(kind) in (Union, types.UnionType):
-        return any(map(_is_context, get_args(kind)))
-    return kind is ToolContext
 
 
 _Place: TypeAlias = "tuple[int | str, ...]"
@@ -494,3 +288,212 @@ def _with_whole_numbers(value: Any) -> Any:
     if isinstance(value, list):
         return [_with_whole_numbers(item) for item in value]
     return value
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters of one function, without those that a ``functools.partial`` has filled by name."""
+
+    types: dict[str, Any]
+    """The types of those that the model gives, by name."""
+
+    required: tuple[str, ...]
+    """The names of the parameters that have no default."""
+
+    of_context: tuple[str, ...]
+    """The names of those that get the :class:`~chatmemory.assistant.ToolContext`."""
+
+
+def function_within(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that a ``functools.partial`` calls; any other function itself."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def parameters_of(function: Callable[..., Any], name: str, *, is_typed: bool) -> Parameters:
+    """Return the parameters of a tool's function.
+
+    Args:
+        function: the function, or a ``functools.partial`` of one.
+        name: the tool's name, for errors.
+        is_typed: whether all parameters must have a type, because the schema is made of the types.
+
+    Raises:
+        TypeError: a parameter cannot be passed by name; or must have a type, and has none that can be read.
+    """
+    filled = set(_filled(function))
+    hints = _Hints(function_within(function))
+    kinds: dict[str, Any] = {}
+    of_context, required = [], []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in filled:
+            continue
+        place = f"parameter {parameter.name} of tool {name}"
+        try:
+            kind = hints.of(parameter.name)
+        except NameError as error:
+            if is_typed:
+                raise TypeError(
+                    f"tool {name}: a type of its parameters cannot be read: {error}; import it where the function is, "
+                    "and not under TYPE_CHECKING"
+                ) from error
+            kind = Any
+        if _is_context(kind):
+            of_context.append(parameter.name)
+            continue
+        if is_typed and parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise TypeError(f"{place} cannot be passed by name")
+        if is_typed and kind is inspect.Parameter.empty:
+            raise TypeError(f"{place} has no type; write one, such as {parameter.name}: str")
+        kinds[parameter.name] = kind
+        if parameter.default is inspect.Parameter.empty:
+            required.append(parameter.name)
+    return Parameters(kinds, tuple(required), tuple(of_context))
+
+
+class _Hints:
+    """The types of a function's parameters. The result's is not read: it may be for type checkers only."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        hinted = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
+        self._given = inspect.get_annotations(hinted)
+        self._names = getattr(inspect.unwrap(hinted), "__globals__", {})
+
+    def of(self, name: str) -> Any:
+        """Return the type of one parameter; ``inspect.Parameter.empty`` if it has none.
+
+        Raises:
+            NameError: it is written as text, and names what is not there.
+        """
+        if name not in self._given:
+            return inspect.Parameter.empty
+        one = types.SimpleNamespace(__annotations__={name: self._given[name]})
+        return typing.get_type_hints(one, globalns=self._names, include_extras=True)[name]
+
+
+def _filled(function: Callable[..., Any]) -> Iterator[str]:
+    while isinstance(function, functools.partial):
+        yield from function.keywords
+        function = function.func
+
+
+def _is_context(kind: Any) -> bool:
+    if get_origin(kind) is Annotated:
+        return _is_context(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        return any(map(_is_context, get_args(kind)))
+    return kind is ToolContext
+
+
+Schema: TypeAlias = dict[str, Any]
+
+_REFERENCE = "#/$defs/"
+
+# The keys of a schema that hold one schema, several, and several by names.
+_ONE = ("items", "additionalProperties", "not", "contains", "propertyNames")
+_SEVERAL = ("anyOf", "oneOf", "allOf", "prefixItems")
+_NAMED = ("properties", "patternProperties")
+
+# Titles only repeat names, and a discriminator refers to what is written in place.
+_LEFT_OUT = ("title", "discriminator", "$defs")
+
+
+def plain(adapter: TypeAdapter[Any]) -> Schema:
+    """Return the JSON Schema of what an adapter reads.
+
+    Definitions are written where they are used, for not all models follow references. Only types that contain
+    themselves stay in ``$defs``.
+    """
+    schema = adapter.json_schema(schema_generator=_generator())
+    definitions = schema.get("$defs", {})
+    endless = {name for name in definitions if name in _reached(definitions[name], definitions)}
+    found: Schema = _in_place(schema, definitions, endless)
+    if endless:
+        found["$defs"] = {name: _in_place(definitions[name], definitions, endless) for name in sorted(endless)}
+    return found
+
+
+def _in_place(schema: Any, definitions: dict[str, Any], endless: set[str]) -> Any:
+    if not isinstance(schema, dict):
+        return schema  # "additionalProperties": false
+    name = _referred(schema)
+    if name is not None and name not in endless:
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        return _in_place(definitions[name] | beside, definitions, endless)
+    found = {key: value for key, value in schema.items() if key not in _LEFT_OUT}
+    for key, value in found.items():
+        if key in _ONE:
+            found[key] = _in_place(value, definitions, endless)
+        elif key in _SEVERAL:
+            found[key] = [_in_place(one, definitions, endless) for one in value]
+        elif key in _NAMED:
+            found[key] = {one: _in_place(its, definitions, endless) for one, its in value.items()}
+    return found
+
+
+def _referred(schema: dict[str, Any]) -> str | None:
+    reference = schema.get("$ref")
+    return reference.removeprefix(_REFERENCE) if isinstance(reference, str) else None
+
+
+def _reached(schema: Any, definitions: dict[str, Any]) -> set[str]:
+    """Return the names of the definitions that a schema refers to, in however many steps."""
+    reached: set[str] = set()
+    left = list(_references(schema))
+    while left:
+        name = left.pop()
+        if name not in reached:
+            reached.add(name)
+            left.extend(_references(definitions[name]))
+    return reached
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if not isinstance(schema, dict):
+        return
+    name = _referred(schema)
+    if name is not None:
+        yield name
+    for key, value in schema.items():
+        within = [value] if key in _ONE else value if key in _SEVERAL else value.values() if key in _NAMED else ()
+        for one in within:
+            yield from _references(one)
+
+
+@cache
+def _generator() -> type[GenerateJsonSchema]:
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Generator(GenerateJsonSchema):
+        """A generator that describes the fields of dataclasses by the texts of their ``Annotated``, too."""
+
+        # A default that JSON does not have is left out.
+        ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
+
+        def field_title_should_be_set(self, schema: Any) -> bool:
+            return False
+
+        def dataclass_schema(self, schema: Any) -> Schema:
+            return _described(super().dataclass_schema(schema), schema["cls"], schema)
+
+        def typed_dict_schema(self, schema: Any) -> Schema:
+            return _described(super().typed_dict_schema(schema), schema.get("cls"), schema)
+
+    return Generator
+
+
+def _described(schema: Schema, kind: Any, core: Any) -> Schema:
+    if core.get("config", {}).get("extra_fields_behavior") == "forbid":  # before 2.12 pydantic leaves it out
+        schema["additionalProperties"] = False
+    try:
+        hints = {} if kind is None else typing.get_type_hints(kind, include_extras=True)
+    except NameError:  # pydantic looks in more places
+        return schema
+    for name, annotation in hints.items():
+        if get_origin(annotation) in (typing.Required, typing.NotRequired):
+            [annotation] = get_args(annotation)
+        said = [note for note in get_args(annotation)[1:] if isinstance(note, str)]
+        if get_origin(annotation) is Annotated and said and name in schema.get("properties", {}):
+            schema["properties"][name].setdefault("description", said[0])
+    return schema

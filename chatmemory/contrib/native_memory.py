@@ -47,113 +47,6 @@ __all__ = [
 ]
 
 
-def valid_rows(memory: NativeMemory) -> Iterator[tuple[Message, ChatMessage]]:
-    """Yield the rows of the memory, each with its message, as :func:`valid_among` does."""
-    found = memory.messages
-    return valid_among(retry(memory.database, lambda: list(found.retained())), found)
-
-
-def valid_among(rows: Iterable[Message], history: MessageQuerySet | None) -> Iterator[tuple[Message, ChatMessage]]:
-    """Yield rows, each with its message, in which every tool call and result has an ID.
-
-    The window evicts a call together with the results that directly follow it, but may leave other results behind. So
-    after the first eviction, results without a call are left out here. Before it, they were written so, and they stay.
-    A result without a tool's name gets the name of its call.
-
-    Args:
-        rows: of one conversation, in memory order.
-        history: all rows of that conversation; None to leave out nothing.
-    """
-    names: dict[str | None, str | None] = {}
-    ids: CallIds | None = None
-    cut: bool | None = None
-    for row in rows:
-        message = row.message
-        if isinstance(message, AiMessage):
-            ids = _call_ids(row)
-            message = ids.with_ids(message)
-            names |= {request.id: request.name for request in message.tool_execution_requests}
-        elif isinstance(message, ToolExecutionResultMessage):
-            id = message.id if ids is None else ids.id_answered_by(message)
-            if id not in names and history is not None:
-                cut = _was_cut(history) if cut is None else cut
-                if cut:
-                    continue
-            name = names.get(id) if message.tool_name is None else message.tool_name
-            message = replace(message, id=f"call_{row.position}" if id is None else id, tool_name=name)
-        yield row, message
-
-
-def valid_message(row: Message, rows: MessageQuerySet) -> ChatMessage:
-    """Return the message of one row as :func:`valid_among` yields it among ``rows``, which are in memory order."""
-    until = rows.filter(memory_order__lte=row.memory_order)
-    answer = until.filter(type=AiMessage.type).last() or row  # a result answers the last one before it
-    *_, (_row, message) = valid_among(until.filter(memory_order__gte=answer.memory_order), None)
-    return message
-
-
-def _call_ids(row: Message) -> CallIds:
-    # By the position, so that what was evicted changes no ID.
-    return CallIds(lambda number: f"call_{row.position}_{number}", keep_empty=True)
-
-
-def _was_cut(history: MessageQuerySet) -> bool:
-    if not setting("KEEP_HISTORY"):
-        return True  # it cannot be known any more
-    # Nor can it be known of messages that were purged.
-    cut = history.filter(
-        Q(eviction_reason__in=EvictionReason.of(Cause.ROOM, Cause.SUMMARY)) | Q(conversation__purged_count__gt=0)
-    )
-    return retry(history.db, cut.exists)
-
-
-class NativeMessages:
-    """Messages that a framework adds, often in the middle of a run, which an error would end.
-
-    So U+FFFD takes the place of each character that no database can store, in the message and in its form.
-    """
-
-    def __init__(
-        self,
-        framework: str,
-        messages: Sequence[ChatMessage],
-        forms: Sequence[Any],
-        replaced: Collection[int] = (),
-    ) -> None:
-        """
-        Args:
-            framework: the framework of the native forms.
-            messages: the messages, in order.
-            forms: the framework's own form of each, a JSON value; None if the message expresses all of it.
-            replaced: the indexes of messages in which the caller has replaced characters.
-
-        Raises:
-            TypeError: one of ``messages`` is no message.
-            ValueError: a form is no JSON.
-        """
-        self._framework = framework
-        changed = set(replaced)
-        try:
-            self.encoded = NewMessages(messages, NativeForms(framework, forms))
-        except InvalidMessageError:
-            cleaned = list(map(_cleaned, messages))
-            changed |= {index for index, message in enumerate(messages) if cleaned[index] != message}
-            self.encoded = NewMessages(cleaned, NativeForms(framework, list(map(with_replacements, forms))))
-        what = "U+FFFD took the place of a character that no database can store"
-        self._repairs = [Repair(index, RepairReason.CHARACTER, what) for index in sorted(changed)]
-
-    def tell_repairs(self, change: Change) -> None:
-        """Send the signal ``memory_repaired`` once a change that stored these messages is committed."""
-        if self._repairs:
-            after_commit(memory_repaired, change.conversation, format=self._framework, repairs=self._repairs)
-
-
-def _cleaned(message: ChatMessage) -> ChatMessage:
-    data = message_to_data(message)
-    replaced = with_replacements(data)
-    return message if replaced == data else read_message(replaced)
-
-
 class ConversationSettings(WindowSettings, total=False):
     """Keyword arguments of every adapter, for a conversation that it creates.
 
@@ -183,44 +76,6 @@ def settings_of_new(**settings: Unpack[ConversationSettings]) -> dict[str, Any]:
             raise ValueError(f"title must have at most {longest} characters, but has {len(title)}")
     check_window_settings(cast(WindowSettings, {name: value for name, value in given.items() if name != "title"}))
     return given
-
-
-T = TypeVar("T")
-
-
-def without_stale_thinking(
-    rows: Sequence[tuple[Message, ChatMessage]], forms: Sequence[T], without: Callable[[T], T | None]
-) -> list[T]:
-    """Return a framework's messages without the thinking that is stale; see :mod:`chatmemory.formats.thinking`.
-
-    Args:
-        rows: the rows of the memory with their messages, in memory order.
-        forms: the framework's message of each.
-        without: returns a message without its signed thinking; None if it has none.
-    """
-    kept = list(forms)
-    if rows:
-        fresh = fresh_rows([row for row, _ in rows], vars(rows[0][0])["prefix_version"])  # see NativeMemory.messages
-        memory = Valid([message for _, message in rows], list(range(len(rows))), [])
-        for index, rest in stale_answers(memory, fresh, lambda index: without(forms[index])):
-            kept[index] = rest
-    return kept
-
-
-@contextmanager
-def left_as_found(database: str) -> Iterator[None]:
-    """Close the connection to ``database`` afterwards if it was not open before.
-
-    Some frameworks run steps in threads of their own, in sync code too. These threads end with the run, and
-    nothing else would close their connections.
-    """
-    connection = connections[database]
-    was_open = connection.connection is not None or threading.current_thread() is threading.main_thread()
-    try:
-        yield
-    finally:
-        if not was_open:
-            connection.close()
 
 
 class NativeMemory:
@@ -310,3 +165,148 @@ class NativeMemory:
             return Conversation(owner=self._owner, memory_id=self._memory_id, **self._settings)
 
         return Target.named(self._owner, self._memory_id, new if create else None)
+
+
+@contextmanager
+def left_as_found(database: str) -> Iterator[None]:
+    """Close the connection to ``database`` afterwards if it was not open before.
+
+    Some frameworks run steps in threads of their own, in sync code too. These threads end with the run, and
+    nothing else would close their connections.
+    """
+    connection = connections[database]
+    was_open = connection.connection is not None or threading.current_thread() is threading.main_thread()
+    try:
+        yield
+    finally:
+        if not was_open:
+            connection.close()
+
+
+class NativeMessages:
+    """Messages that a framework adds, often in the middle of a run, which an error would end.
+
+    So U+FFFD takes the place of each character that no database can store, in the message and in its form.
+    """
+
+    def __init__(
+        self,
+        framework: str,
+        messages: Sequence[ChatMessage],
+        forms: Sequence[Any],
+        replaced: Collection[int] = (),
+    ) -> None:
+        """
+        Args:
+            framework: the framework of the native forms.
+            messages: the messages, in order.
+            forms: the framework's own form of each, a JSON value; None if the message expresses all of it.
+            replaced: the indexes of messages in which the caller has replaced characters.
+
+        Raises:
+            TypeError: one of ``messages`` is no message.
+            ValueError: a form is no JSON.
+        """
+        self._framework = framework
+        changed = set(replaced)
+        try:
+            self.encoded = NewMessages(messages, NativeForms(framework, forms))
+        except InvalidMessageError:
+            cleaned = list(map(_cleaned, messages))
+            changed |= {index for index, message in enumerate(messages) if cleaned[index] != message}
+            self.encoded = NewMessages(cleaned, NativeForms(framework, list(map(with_replacements, forms))))
+        what = "U+FFFD took the place of a character that no database can store"
+        self._repairs = [Repair(index, RepairReason.CHARACTER, what) for index in sorted(changed)]
+
+    def tell_repairs(self, change: Change) -> None:
+        """Send the signal ``memory_repaired`` once a change that stored these messages is committed."""
+        if self._repairs:
+            after_commit(memory_repaired, change.conversation, format=self._framework, repairs=self._repairs)
+
+
+def _cleaned(message: ChatMessage) -> ChatMessage:
+    data = message_to_data(message)
+    replaced = with_replacements(data)
+    return message if replaced == data else read_message(replaced)
+
+
+def valid_rows(memory: NativeMemory) -> Iterator[tuple[Message, ChatMessage]]:
+    """Yield the rows of the memory, each with its message, as :func:`valid_among` does."""
+    found = memory.messages
+    return valid_among(retry(memory.database, lambda: list(found.retained())), found)
+
+
+def valid_among(rows: Iterable[Message], history: MessageQuerySet | None) -> Iterator[tuple[Message, ChatMessage]]:
+    """Yield rows, each with its message, in which every tool call and result has an ID.
+
+    The window evicts a call together with the results that directly follow it, but may leave other results behind. So
+    after the first eviction, results without a call are left out here. Before it, they were written so, and they stay.
+    A result without a tool's name gets the name of its call.
+
+    Args:
+        rows: of one conversation, in memory order.
+        history: all rows of that conversation; None to leave out nothing.
+    """
+    names: dict[str | None, str | None] = {}
+    ids: CallIds | None = None
+    cut: bool | None = None
+    for row in rows:
+        message = row.message
+        if isinstance(message, AiMessage):
+            ids = _call_ids(row)
+            message = ids.with_ids(message)
+            names |= {request.id: request.name for request in message.tool_execution_requests}
+        elif isinstance(message, ToolExecutionResultMessage):
+            id = message.id if ids is None else ids.id_answered_by(message)
+            if id not in names and history is not None:
+                cut = _was_cut(history) if cut is None else cut
+                if cut:
+                    continue
+            name = names.get(id) if message.tool_name is None else message.tool_name
+            message = replace(message, id=f"call_{row.position}" if id is None else id, tool_name=name)
+        yield row, message
+
+
+def valid_message(row: Message, rows: MessageQuerySet) -> ChatMessage:
+    """Return the message of one row as :func:`valid_among` yields it among ``rows``, which are in memory order."""
+    until = rows.filter(memory_order__lte=row.memory_order)
+    answer = until.filter(type=AiMessage.type).last() or row  # a result answers the last one before it
+    *_, (_row, message) = valid_among(until.filter(memory_order__gte=answer.memory_order), None)
+    return message
+
+
+def _call_ids(row: Message) -> CallIds:
+    # By the position, so that what was evicted changes no ID.
+    return CallIds(lambda number: f"call_{row.position}_{number}", keep_empty=True)
+
+
+def _was_cut(history: MessageQuerySet) -> bool:
+    if not setting("KEEP_HISTORY"):
+        return True  # it cannot be known any more
+    # Nor can it be known of messages that were purged.
+    cut = history.filter(
+        Q(eviction_reason__in=EvictionReason.of(Cause.ROOM, Cause.SUMMARY)) | Q(conversation__purged_count__gt=0)
+    )
+    return retry(history.db, cut.exists)
+
+
+T = TypeVar("T")
+
+
+def without_stale_thinking(
+    rows: Sequence[tuple[Message, ChatMessage]], forms: Sequence[T], without: Callable[[T], T | None]
+) -> list[T]:
+    """Return a framework's messages without the thinking that is stale; see :mod:`chatmemory.formats.thinking`.
+
+    Args:
+        rows: the rows of the memory with their messages, in memory order.
+        forms: the framework's message of each.
+        without: returns a message without its signed thinking; None if it has none.
+    """
+    kept = list(forms)
+    if rows:
+        fresh = fresh_rows([row for row, _ in rows], vars(rows[0][0])["prefix_version"])  # see NativeMemory.messages
+        memory = Valid([message for _, message in rows], list(range(len(rows))), [])
+        for index, rest in stale_answers(memory, fresh, lambda index: without(forms[index])):
+            kept[index] = rest
+    return kept

@@ -1,4 +1,4 @@
-"""Checks of constructor arguments, with LangChain4j's wording."""
+"""Checks of constructor arguments, with LangChain4j's wording, and whole numbers in texts."""
 
 from __future__ import annotations
 
@@ -18,20 +18,6 @@ __all__ = [
     "tuple_of",
     "whole_number",
 ]
-
-# An address may be very long, and int() of so many digits is slow or an error.
-_MOST_DIGITS = 18
-
-
-def whole_number(text: str, *, most: int | None = None) -> int | None:
-    """Return the whole number that ``text`` writes in ASCII digits; None if it is something else, or above ``most``.
-
-    A number of more than 18 digits is returned as some number of 18 digits.
-    """
-    if not (text.isascii() and text.isdigit()):
-        return None
-    number = int(text.lstrip("0")[:_MOST_DIGITS] or "0")
-    return number if most is None or number <= most else None
 
 
 # Java's String.trim(): everything up to U+0020 is blank, and a no-break space is not.
@@ -119,3 +105,18 @@ def tuple_of(kind: type | tuple[type, ...], values: Iterable[Any] | None, name: 
             expected = " or ".join(each.__name__ for each in (kind if isinstance(kind, tuple) else (kind,)))
             raise TypeError(f"{name}[{index}] has the wrong type: {type(value).__name__}; expected {expected}")
     return result
+
+
+# An address may be very long, and int() of so many digits is slow or an error.
+_MOST_DIGITS = 18
+
+
+def whole_number(text: str, *, most: int | None = None) -> int | None:
+    """Return the whole number that ``text`` writes in ASCII digits; None if it is something else, or above ``most``.
+
+    A number of more than 18 digits is returned as some number of 18 digits.
+    """
+    if not (text.isascii() and text.isdigit()):
+        return None
+    number = int(text.lstrip("0")[:_MOST_DIGITS] or "0")
+    return number if most is None or number <= most else None

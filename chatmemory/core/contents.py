@@ -1,6 +1,8 @@
-"""The contents of user messages and tool results: text, images, audio, video, PDF files.
+"""The contents of user messages and tool results: text, images, audio, video, PDF files; and read-only values.
 
-The types and their checks are those of LangChain4j's ``dev.langchain4j.data.message`` and its neighbours.
+The types and their checks are those of LangChain4j's ``dev.langchain4j.data.message`` and its neighbours. The read-only
+dict and list compare equal to, pickle like and serialise like the plain ones, so nobody has to know of them until
+somebody tries to change a message.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ __all__ = [
     "FrozenDict",
     "Image",
     "ImageContent",
+    "Media",
     "PdfFile",
     "PdfFileContent",
     "ShortRepr",

@@ -1,4 +1,4 @@
-"""The exceptions that several parts of this app raise."""
+"""The exceptions that several parts of this app raise, and the error for an extra that is not installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""JSON text: written as Jackson, LangChain4j's library, writes it, and read more strictly than it reads."""
+"""JSON text: written as Jackson, LangChain4j's library, writes it, and read more strictly than it reads.
+
+What databases cannot store, U+0000 and halves of surrogate pairs, is refused or replaced here, too.
+"""
 
 from __future__ import annotations
 

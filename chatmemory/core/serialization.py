@@ -52,6 +52,58 @@ __all__ = [
     "read_messages",
 ]
 
+
+def message_to_json(message: ChatMessage | None) -> str:
+    """Return the JSON text of one message.
+
+    Raises:
+        TypeError: an attribute has no JSON form.
+    """
+    data = None if message is None else message_to_data(message)
+    if isinstance(message, UserMessage) and data and message.attributes:
+        # LangChain4j copies these, and only these, into a HashMap.
+        data["attributes"] = {key: data["attributes"][key] for key in java_map_order(data["attributes"])}
+    return dumps(data)
+
+
+def messages_to_json(messages: Iterable[ChatMessage | None] | None) -> str:
+    """Return the JSON text of a list of messages.
+
+    Raises:
+        TypeError: ``messages`` is no list, or an attribute has no JSON form.
+    """
+    if messages is None:
+        return "null"
+    return "[" + ",".join(map(message_to_json, require_list(messages, "messages"))) + "]"
+
+
+def message_from_json(text: str) -> ChatMessage:
+    """Read one message.
+
+    Raises:
+        InvalidMessageError: a ``ValueError`` that names the place.
+    """
+    return read_message(_parsed(text))
+
+
+def messages_from_json(text: str | None) -> list[ChatMessage]:
+    """Read a list of messages; from None and from ``null`` an empty one.
+
+    Raises:
+        InvalidMessageError: a ``ValueError`` that names the place.
+    """
+    return read_messages(None if text is None else _parsed(text))
+
+
+def _parsed(text: str) -> Any:
+    if text is None:
+        raise InvalidMessageError("expected JSON text, got null", code="null")
+    try:
+        return loads(text)
+    except ValueError as error:
+        raise InvalidMessageError(error) from error
+
+
 _MISSING = object()
 _KINDS: dict[type, str] = {bool: "true or false", int: "a number", float: "a number", type(None): "null"}
 
@@ -206,9 +258,6 @@ def _kind_of(value: Any) -> str:
     return _KINDS.get(type(value), type(value).__name__)
 
 
-M = TypeVar("M")
-
-
 def read_messages(data: Any, place: str = "", *, strict: bool = True) -> list[ChatMessage]:
     """Read messages from a parsed JSON array; none from null."""
     if data is None:
@@ -255,7 +304,7 @@ class _Fields(Fields):
         require_json(value, self.at("attributes"), 1)
         return value
 
-    def optional_object(self, key: str, read: Callable[[Self], M]) -> M | None:
+    def optional_object(self, key: str, read: Callable[[Self], T]) -> T | None:
         return self.object(key, read) if self.has(key) else None
 
     def refuse_others(self, *known: str) -> None:
@@ -462,54 +511,3 @@ def _plain(value: Any) -> Any:
                 items.append(_plain(item))  # noqa: PERF401
             return items
     return value
-
-
-def message_to_json(message: ChatMessage | None) -> str:
-    """Return the JSON text of one message.
-
-    Raises:
-        TypeError: an attribute has no JSON form.
-    """
-    data = None if message is None else message_to_data(message)
-    if isinstance(message, UserMessage) and data and message.attributes:
-        # LangChain4j copies these, and only these, into a HashMap.
-        data["attributes"] = {key: data["attributes"][key] for key in java_map_order(data["attributes"])}
-    return dumps(data)
-
-
-def messages_to_json(messages: Iterable[ChatMessage | None] | None) -> str:
-    """Return the JSON text of a list of messages.
-
-    Raises:
-        TypeError: ``messages`` is no list, or an attribute has no JSON form.
-    """
-    if messages is None:
-        return "null"
-    return "[" + ",".join(map(message_to_json, require_list(messages, "messages"))) + "]"
-
-
-def message_from_json(text: str) -> ChatMessage:
-    """Read one message.
-
-    Raises:
-        InvalidMessageError: a ``ValueError`` that names the place.
-    """
-    return read_message(_parsed(text))
-
-
-def messages_from_json(text: str | None) -> list[ChatMessage]:
-    """Read a list of messages; from None and from ``null`` an empty one.
-
-    Raises:
-        InvalidMessageError: a ``ValueError`` that names the place.
-    """
-    return read_messages(None if text is None else _parsed(text))
-
-
-def _parsed(text: str) -> Any:
-    if text is None:
-        raise InvalidMessageError("expected JSON text, got null", code="null")
-    try:
-        return loads(text)
-    except ValueError as error:
-        raise InvalidMessageError(error) from error

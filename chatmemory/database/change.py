@@ -1,4 +1,4 @@
-"""What a change did, or would do if a window is only tried; rows as plain data, for a page or for REST."""
+"""What a change did, or would do if a window is only tried; its rows as plain data; and how it is written."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from chatmemory.models import Conversation, Message, Origin
 __all__ = [
     "MESSAGE_FIELDS",
     "Change",
+    "Gone",
     "MemorySize",
-    "MessageData",
     "WindowTrial",
     "after_commit",
     "already_stored",
+    "mark_evicted",
     "messages_to_data",
     "send_signals",
     "update_counters",

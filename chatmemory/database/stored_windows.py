@@ -1,4 +1,4 @@
-"""The settings of a window that a caller gives: checked, and set on a conversation."""
+"""The windows of conversations' rows: their settings, checked and set, and the estimators that count for them."""
 
 from __future__ import annotations
 

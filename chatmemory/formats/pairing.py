@@ -1,4 +1,4 @@
-"""The pairing of tool calls and their results; the rules are those of :mod:`chatmemory.formats.validity`."""
+"""The pairing of tool calls and their results, by IDs; the rules are those of :mod:`chatmemory.formats.validity`."""
 
 from __future__ import annotations
 
@@ -15,69 +15,6 @@ from chatmemory.formats import CannotExpressError
 from chatmemory.formats.rules import Repair, RepairReason, Rules
 
 __all__ = ["CallIds", "arguments_object", "arguments_text", "paired", "unused_ids", "used_ids"]
-
-
-def used_ids(messages: Iterable[ChatMessage]) -> set[str | None]:
-    """Return the IDs that calls and results have."""
-    used: set[str | None] = set()
-    for message in messages:
-        if isinstance(message, AiMessage):
-            used.update(request.id for request in message.tool_execution_requests)
-        elif isinstance(message, ToolExecutionResultMessage):
-            used.add(message.id)
-    return used
-
-
-def unused_ids(used: Collection[str | None]) -> Iterator[str]:
-    """Yield ``call_0`` and so on, without those that are used."""
-    return (id for number in count() if (id := f"call_{number}") not in used)
-
-
-class CallIds:
-    """IDs for calls without one, and for the results without one that follow, in the order of the calls."""
-
-    def __init__(self, new_id: Callable[[int], str], *, keep_empty: bool = False) -> None:
-        """
-        Args:
-            new_id: returns the ID for the call that is the n-th of its answer.
-            keep_empty: whether an empty ID is an ID, rather than missing.
-        """
-        self._new_id = new_id
-        self._keep_empty = keep_empty
-        self._waiting: deque[str] = deque()
-
-    def with_ids(self, message: AiMessage) -> AiMessage:
-        """Return an answer with an ID for each call. Results without an ID that come later answer this one."""
-        self._waiting.clear()
-        requests = []
-        for number, request in enumerate(message.tool_execution_requests):
-            if self._is_missing(request.id):
-                request = replace(request, id=self._new_id(number))
-                self._waiting.append(request.id or "")
-            requests.append(request)
-        return replace(message, tool_execution_requests=tuple(requests)) if self._waiting else message
-
-    def id_answered_by(self, message: ToolExecutionResultMessage) -> str | None:
-        """Return the ID of the call that a result answers; None if it has no ID and no call waits for it."""
-        if not self._is_missing(message.id):
-            return message.id
-        return self._waiting.popleft() if self._waiting else None
-
-    def require_id_answered_by(self, message: ToolExecutionResultMessage) -> str:
-        """Return the ID of the call that a result answers.
-
-        Raises:
-            CannotExpressError: it has no ID, and no call waits for it.
-        """
-        id = self.id_answered_by(message)
-        if id is None:
-            raise CannotExpressError(
-                "OpenAI needs the ID of the call: the result has none, and there is no unanswered call without an ID"
-            )
-        return id
-
-    def _is_missing(self, id: str | None) -> bool:
-        return id is None or (id == "" and not self._keep_empty)
 
 
 _NO_RESULT = "(No result: this tool call was not completed.)"
@@ -229,3 +166,66 @@ def _called(message: AiMessage, position: int, calls: list[_Call], rules: Rules,
         if tuple(requests) == message.tool_execution_requests
         else replace(message, tool_execution_requests=tuple(requests))
     )
+
+
+def used_ids(messages: Iterable[ChatMessage]) -> set[str | None]:
+    """Return the IDs that calls and results have."""
+    used: set[str | None] = set()
+    for message in messages:
+        if isinstance(message, AiMessage):
+            used.update(request.id for request in message.tool_execution_requests)
+        elif isinstance(message, ToolExecutionResultMessage):
+            used.add(message.id)
+    return used
+
+
+def unused_ids(used: Collection[str | None]) -> Iterator[str]:
+    """Yield ``call_0`` and so on, without those that are used."""
+    return (id for number in count() if (id := f"call_{number}") not in used)
+
+
+class CallIds:
+    """IDs for calls without one, and for the results without one that follow, in the order of the calls."""
+
+    def __init__(self, new_id: Callable[[int], str], *, keep_empty: bool = False) -> None:
+        """
+        Args:
+            new_id: returns the ID for the call that is the n-th of its answer.
+            keep_empty: whether an empty ID is an ID, rather than missing.
+        """
+        self._new_id = new_id
+        self._keep_empty = keep_empty
+        self._waiting: deque[str] = deque()
+
+    def with_ids(self, message: AiMessage) -> AiMessage:
+        """Return an answer with an ID for each call. Results without an ID that come later answer this one."""
+        self._waiting.clear()
+        requests = []
+        for number, request in enumerate(message.tool_execution_requests):
+            if self._is_missing(request.id):
+                request = replace(request, id=self._new_id(number))
+                self._waiting.append(request.id or "")
+            requests.append(request)
+        return replace(message, tool_execution_requests=tuple(requests)) if self._waiting else message
+
+    def id_answered_by(self, message: ToolExecutionResultMessage) -> str | None:
+        """Return the ID of the call that a result answers; None if it has no ID and no call waits for it."""
+        if not self._is_missing(message.id):
+            return message.id
+        return self._waiting.popleft() if self._waiting else None
+
+    def require_id_answered_by(self, message: ToolExecutionResultMessage) -> str:
+        """Return the ID of the call that a result answers.
+
+        Raises:
+            CannotExpressError: it has no ID, and no call waits for it.
+        """
+        id = self.id_answered_by(message)
+        if id is None:
+            raise CannotExpressError(
+                "OpenAI needs the ID of the call: the result has none, and there is no unanswered call without an ID"
+            )
+        return id
+
+    def _is_missing(self, id: str | None) -> bool:
+        return id is None or (id == "" and not self._keep_empty)

@@ -1,4 +1,4 @@
-"""The file to which a command writes."""
+"""What a command writes: its file, and its progress on a terminal."""
 
 from __future__ import annotations
 

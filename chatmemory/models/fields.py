@@ -1,4 +1,4 @@
-"""A text column that is compared character by character on every database."""
+"""Identifiers: memory IDs, UUIDs, and a text column that is compared character by character on every database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""A message of a conversation."""
+"""A message of a conversation: its row, the columns that hold what it says, and its pins.
+
+``text`` is what people read and search. ``payload`` is JSON text of only what ``text`` cannot express, and null for
+a plain text message, so that most rows are read without parsing. It is text rather than a JSON column because
+PostgreSQL's would reorder keys and rewrite numbers, and what was said must come back as it was said.
+
+``pins`` has the versions from which and up to which the message was pinned: ``"3-7 9-"`` says that it was pinned in
+version 3, no longer in version 7, and again from version 9 on. So past memories know of their pins.
+"""
 
 from __future__ import annotations
 
@@ -44,129 +52,8 @@ __all__ = [
     "to_columns",
 ]
 
-_PINS = re.compile("([1-9][0-9]{0,9}-[1-9][0-9]{0,9} )*[1-9][0-9]{0,9}-([1-9][0-9]{0,9})?")
-
 OPEN = "-"
 """The end of the text if the last pin holds."""
-
-
-def is_pin_open(pins: str) -> bool:
-    """Return whether the last pin holds."""
-    return pins.endswith(OPEN)
-
-
-def was_pin_open(pins: str, version: int) -> bool:
-    """Return whether a pin held at ``version``."""
-    return is_pin_open(pins_until(pins, version))
-
-
-def open_pin(pins: str, version: int) -> str:
-    """Return ``pins`` with a pin that holds from ``version`` on."""
-    return f"{pins} {version}{OPEN}".strip()
-
-
-def close_pin(pins: str, version: int) -> str:
-    """Return ``pins`` with the last one, which holds, ended: at ``version`` it no longer holds."""
-    return f"{pins}{version}"
-
-
-def pins_until(pins: str, version: int) -> str:
-    """Return ``pins`` as they were at ``version``."""
-    found = []
-    for pin in pins.split():
-        first, _, end = pin.partition(OPEN)
-        if int(first) <= version:
-            found.append(pin if end and int(end) <= version else f"{first}{OPEN}")
-    return " ".join(found)
-
-
-def last_pin_change(pins: str) -> int:
-    """Return the last version in which a pin was made or ended."""
-    return _versions(pins)[-1]
-
-
-def problem_of_pins(pins: str) -> str:
-    """Return the form that ``pins`` should have; an empty text if they have it."""
-    if pins and not _PINS.fullmatch(pins):
-        return "versions such as '3-7 9-'"
-    if any(second <= first for first, second in pairwise(_versions(pins))):
-        return "versions in ascending order"
-    return ""
-
-
-def _versions(pins: str) -> list[int]:
-    return [int(number) for number in pins.replace(OPEN, " ").split()]
-
-
-# Matches what dumps() writes for U+0000, for half a surrogate pair, and for numbers that may be too long for loads().
-# The lookbehind lets it begin only at the first digit: otherwise it would count the same digits from each of them.
-_DOUBTFUL = re.compile(r"\\u0000|[\ud800-\udfff]|(?<![-+.0-9Ee])[-+.0-9Ee]{900}")
-
-_PLAIN: dict[str, Callable[[str], ChatMessage]] = {
-    ChatMessageType.USER: UserMessage,
-    ChatMessageType.AI: AiMessage,
-    ChatMessageType.SYSTEM: SystemMessage,
-}
-
-
-def to_columns(message: ChatMessage) -> dict[str, Any]:
-    """Return ``type``, ``text`` and ``payload`` of a message.
-
-    Raises:
-        InvalidMessageError: a ``ValueError``; a text holds U+0000 or half of a surrogate pair.
-        TypeError: an attribute has no JSON form.
-    """
-    whole = message_to_data(message)
-    data = {key: value for key, value in whole.items() if key != "type"}
-    text = data.pop("text", None)
-    contents = data.get("contents")
-    if contents is not None:
-        text = "\n".join(content["text"] for content in contents if content["type"] == "TEXT")
-        if len(contents) == 1 and contents[0]["type"] == "TEXT":
-            del data["contents"]
-    elif isinstance(message, AiMessage) and text is None:
-        data["text"] = None
-    for optional in ("toolExecutionRequests", "attributes"):
-        if not data.get(optional, True):
-            del data[optional]
-    payload = dumps(data) if data else None
-    if payload is not None and (_DOUBTFUL.search(payload) or len(payload) > MAX_DOCUMENT_CHARS):
-        # Reading it back finds what no database can hold or nobody could read again, and names the place.
-        read_message(loads(dumps(whole)))
-    return {"type": str(message.type), "text": require_storable(text or "", "text"), "payload": payload}
-
-
-def from_columns(type: str, text: str, payload: str | None) -> ChatMessage:
-    """Return the message of a row. Unknown fields of its payload are ignored: a newer version may have written them.
-
-    Raises:
-        ValueError: other hands wrote a payload that says no message.
-    """
-    if payload is None:
-        plain = _PLAIN.get(type)
-        if plain is not None:
-            return plain(text)
-    data = {} if payload is None else loads(payload)
-    if not isinstance(data, dict):
-        raise InvalidMessageError("expected an object", "payload", code="invalid_type")
-    data["type"] = type
-    if type in (ChatMessageType.USER, ChatMessageType.TOOL_EXECUTION_RESULT):
-        data.setdefault("contents", [{"type": "TEXT", "text": text}])
-    elif type in (ChatMessageType.AI, ChatMessageType.SYSTEM):
-        data.setdefault("text", text)
-    return read_message(data, strict=False)
-
-
-def refuse_to_add(*args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse to insert or move a row of a message.
-
-    Raises:
-        TypeError: always.
-    """
-    raise TypeError(
-        'messages are not added as rows: use conversation.memory.add(UserMessage("Hi")), which also counts them and '
-        "bounds the memory"
-    )
 
 
 if TYPE_CHECKING:
@@ -420,3 +307,125 @@ class Message(models.Model):
         """Return whether the message was in the memory and pinned at a version."""
         left = self.evicted_in is not None and self.evicted_in <= version
         return not left and was_pin_open(self.pins, version)
+
+
+# Matches what dumps() writes for U+0000, for half a surrogate pair, and for numbers that may be too long for loads().
+# The lookbehind lets it begin only at the first digit: otherwise it would count the same digits from each of them.
+_DOUBTFUL = re.compile(r"\\u0000|[\ud800-\udfff]|(?<![-+.0-9Ee])[-+.0-9Ee]{900}")
+
+_PLAIN: dict[str, Callable[[str], ChatMessage]] = {
+    ChatMessageType.USER: UserMessage,
+    ChatMessageType.AI: AiMessage,
+    ChatMessageType.SYSTEM: SystemMessage,
+}
+
+
+def to_columns(message: ChatMessage) -> dict[str, Any]:
+    """Return ``type``, ``text`` and ``payload`` of a message.
+
+    Raises:
+        InvalidMessageError: a ``ValueError``; a text holds U+0000 or half of a surrogate pair.
+        TypeError: an attribute has no JSON form.
+    """
+    whole = message_to_data(message)
+    data = {key: value for key, value in whole.items() if key != "type"}
+    text = data.pop("text", None)
+    contents = data.get("contents")
+    if contents is not None:
+        text = "\n".join(content["text"] for content in contents if content["type"] == "TEXT")
+        if len(contents) == 1 and contents[0]["type"] == "TEXT":
+            del data["contents"]
+    elif isinstance(message, AiMessage) and text is None:
+        data["text"] = None
+    for optional in ("toolExecutionRequests", "attributes"):
+        if not data.get(optional, True):
+            del data[optional]
+    payload = dumps(data) if data else None
+    if payload is not None and (_DOUBTFUL.search(payload) or len(payload) > MAX_DOCUMENT_CHARS):
+        # Reading it back finds what no database can hold or nobody could read again, and names the place.
+        read_message(loads(dumps(whole)))
+    return {"type": str(message.type), "text": require_storable(text or "", "text"), "payload": payload}
+
+
+def from_columns(type: str, text: str, payload: str | None) -> ChatMessage:
+    """Return the message of a row. Unknown fields of its payload are ignored: a newer version may have written them.
+
+    Raises:
+        ValueError: other hands wrote a payload that says no message.
+    """
+    if payload is None:
+        plain = _PLAIN.get(type)
+        if plain is not None:
+            return plain(text)
+    data = {} if payload is None else loads(payload)
+    if not isinstance(data, dict):
+        raise InvalidMessageError("expected an object", "payload", code="invalid_type")
+    data["type"] = type
+    if type in (ChatMessageType.USER, ChatMessageType.TOOL_EXECUTION_RESULT):
+        data.setdefault("contents", [{"type": "TEXT", "text": text}])
+    elif type in (ChatMessageType.AI, ChatMessageType.SYSTEM):
+        data.setdefault("text", text)
+    return read_message(data, strict=False)
+
+
+def refuse_to_add(*args: Any, **kwargs: Any) -> NoReturn:
+    """Refuse to insert or move a row of a message.
+
+    Raises:
+        TypeError: always.
+    """
+    raise TypeError(
+        'messages are not added as rows: use conversation.memory.add(UserMessage("Hi")), which also counts them and '
+        "bounds the memory"
+    )
+
+
+_PINS = re.compile("([1-9][0-9]{0,9}-[1-9][0-9]{0,9} )*[1-9][0-9]{0,9}-([1-9][0-9]{0,9})?")
+
+
+def is_pin_open(pins: str) -> bool:
+    """Return whether the last pin holds."""
+    return pins.endswith(OPEN)
+
+
+def was_pin_open(pins: str, version: int) -> bool:
+    """Return whether a pin held at ``version``."""
+    return is_pin_open(pins_until(pins, version))
+
+
+def open_pin(pins: str, version: int) -> str:
+    """Return ``pins`` with a pin that holds from ``version`` on."""
+    return f"{pins} {version}{OPEN}".strip()
+
+
+def close_pin(pins: str, version: int) -> str:
+    """Return ``pins`` with the last one, which holds, ended: at ``version`` it no longer holds."""
+    return f"{pins}{version}"
+
+
+def pins_until(pins: str, version: int) -> str:
+    """Return ``pins`` as they were at ``version``."""
+    found = []
+    for pin in pins.split():
+        first, _, end = pin.partition(OPEN)
+        if int(first) <= version:
+            found.append(pin if end and int(end) <= version else f"{first}{OPEN}")
+    return " ".join(found)
+
+
+def last_pin_change(pins: str) -> int:
+    """Return the last version in which a pin was made or ended."""
+    return _versions(pins)[-1]
+
+
+def problem_of_pins(pins: str) -> str:
+    """Return the form that ``pins`` should have; an empty text if they have it."""
+    if pins and not _PINS.fullmatch(pins):
+        return "versions such as '3-7 9-'"
+    if any(second <= first for first, second in pairwise(_versions(pins))):
+        return "versions in ascending order"
+    return ""
+
+
+def _versions(pins: str) -> list[int]:
+    return [int(number) for number in pins.replace(OPEN, " ").split()]

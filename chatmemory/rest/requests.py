@@ -1,4 +1,8 @@
-"""What comes with a request: its body, the format of its messages, and how often its user may send one."""
+"""What comes with a request: its body, the format of its messages, how often its user may send one, what it may read.
+
+One request reads, counts and writes all of a memory. A window does not bound its characters: thinking, attributes and
+media have few tokens or none, however long they are.
+"""
 
 from __future__ import annotations
 
@@ -34,36 +38,6 @@ __all__ = [
 ]
 
 
-def require_bounded(conversation: Conversation, version: int | None = None) -> None:
-    """Check that one request may read a memory.
-
-    Args:
-        conversation: its conversation.
-        version: the version of a past memory; by default the present memory.
-
-    Raises:
-        MemoryTooLargeError: it exceeds ``MAX_MEMORY_MESSAGES`` or ``MAX_MEMORY_CHARS``.
-    """
-    request_bound().check(*conversation.memory.size(version))
-
-
-def require_summarizable(conversation: Conversation) -> None:
-    """Check that one request may read all that a summary would stand for: the memory, and what left it.
-
-    Raises:
-        MemoryTooLargeError: the memory exceeds ``MAX_MEMORY_MESSAGES`` or ``MAX_MEMORY_CHARS``.
-        MemoryTooLarge: what left it does.
-    """
-    require_bounded(conversation)
-    if not request_bound().allows(*left_size(conversation)):
-        raise MemoryTooLarge(
-            "Messages that no summary stands for left the memory: more than %(messages)s, or more than %(chars)s "
-            "characters. That is too much for one request. On the server, conversation.memory.compact() has no bound.",
-            messages=setting("MAX_MEMORY_MESSAGES"),
-            chars=setting("MAX_MEMORY_CHARS"),
-        )
-
-
 _MOST_VALUES = 200_000
 
 # It matches a string that does not end, too: otherwise the search would begin again at each quotation mark in it.
@@ -92,7 +66,7 @@ class StrictJSONParser(BaseParser):
             raise _too_many_values()
         try:
             value = loads(body.decode("utf-8"))
-            _require_bounded(value)
+            _require_small(value)
         except UnicodeDecodeError as error:
             raise ParseError(f"The body is not UTF-8: {error}.") from error
         except ValueError as error:
@@ -100,7 +74,7 @@ class StrictJSONParser(BaseParser):
         return value
 
 
-def _require_bounded(value: Any) -> None:
+def _require_small(value: Any) -> None:
     """Raise if ``value`` is nested too deep or has too many values: each of them costs time at every later step."""
     count = 0
     for depth, level in enumerate(levels(value)):
@@ -178,3 +152,33 @@ def throttles(scope: str) -> list[UserRateThrottle]:
     """Return the throttles of a key of ``THROTTLE_RATES``: one, or none if it has no rate."""
     rate = setting("THROTTLE_RATES").get(scope)
     return [_ScopeThrottle(scope, rate)] if rate else []
+
+
+def require_bounded(conversation: Conversation, version: int | None = None) -> None:
+    """Check that one request may read a memory.
+
+    Args:
+        conversation: its conversation.
+        version: the version of a past memory; by default the present memory.
+
+    Raises:
+        MemoryTooLargeError: it exceeds ``MAX_MEMORY_MESSAGES`` or ``MAX_MEMORY_CHARS``.
+    """
+    request_bound().check(*conversation.memory.size(version))
+
+
+def require_summarizable(conversation: Conversation) -> None:
+    """Check that one request may read all that a summary would stand for: the memory, and what left it.
+
+    Raises:
+        MemoryTooLargeError: the memory exceeds ``MAX_MEMORY_MESSAGES`` or ``MAX_MEMORY_CHARS``.
+        MemoryTooLarge: what left it does.
+    """
+    require_bounded(conversation)
+    if not request_bound().allows(*left_size(conversation)):
+        raise MemoryTooLarge(
+            "Messages that no summary stands for left the memory: more than %(messages)s, or more than %(chars)s "
+            "characters. That is too much for one request. On the server, conversation.memory.compact() has no bound.",
+            messages=setting("MAX_MEMORY_MESSAGES"),
+            chars=setting("MAX_MEMORY_CHARS"),
+        )

@@ -1,4 +1,9 @@
-"""DRF's serializers, and the dicts that the views answer with."""
+"""The fields and serializers of bodies and answers, and the dicts that the views answer with. All bodies are strict.
+
+For the document a field or a serializer may have a method ``openapi``, which returns its JSON Schema, and an
+``example``; a serializer also ``bounds()``, the limits that are settings, ``sometimes``, the names of the fields that
+not every answer has, and ``undescribed``, those that are left out. Without these all derives from its fields.
+"""
 
 from __future__ import annotations
 

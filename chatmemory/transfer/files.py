@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any, TextIO
 
-from chatmemory.transfer.reports import BadRecordError
+from chatmemory.transfer.records import BadRecordError
 
 __all__ = [
     "MAX_RECORD_CHARS",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -19,65 +17,14 @@ from chatmemory.formats.openai import to_openai
 from chatmemory.formats.registry import BUILT_IN
 from chatmemory.models import Conversation, Message
 from chatmemory.transfer.json_lines.write import message_or_problem
-from chatmemory.transfer.reports import BadRecordError
+from chatmemory.transfer.records import BadRecordError
 
 __all__ = [
-    "Found",
-    "FoundConversation",
-    "FoundMessage",
     "NotExportableError",
     "history_text",
     "langchain4j_lines",
     "openai_line",
 ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FoundMessage:
-    """One message of a source."""
-
-    place: str
-    """The place in the source, for error messages."""
-
-    message: ChatMessage
-
-    said_at: datetime | None = None
-    """The time when it was said, if the source knows it."""
-
-    native: Any = None
-    """The source's own form, a JSON value; None if the message expresses all of it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FoundConversation:
-    """One conversation of a source."""
-
-    place: str
-    """The place in the source, for error messages."""
-
-    memory_id: str
-    """The source's own ID, by which another import recognises the conversation."""
-
-    messages: Iterable[FoundMessage | BadRecordError]
-    """The messages in the order said. They are read once, so there may be any number of them."""
-
-    framework: str = ""
-    """The framework of the native forms."""
-
-    title: str = ""
-
-    metadata: dict[str, Any] = field(default_factory=dict)
-    """Everything else that the source knows of the conversation."""
-
-    owner: str | None = None
-    """The user name of the owner, if the source knows it."""
-
-    created_at: datetime | None = None
-
-
-Found = Iterator[FoundConversation | BadRecordError]
-"""The conversations of a source, and an error for each record that cannot be read as one."""
-
 
 WriteEach = Callable[[list[ChatMessage]], list[Any]]
 """A format's ``write_each``: one JSON value for each message."""

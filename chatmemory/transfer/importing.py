@@ -32,10 +32,9 @@ from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message, Origin
 from chatmemory.models.fields import memory_id_text
 from chatmemory.models.message import to_columns
-from chatmemory.transfer.histories import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.moments import as_stored
 from chatmemory.transfer.owners import Owners, UnknownOwnerError
-from chatmemory.transfer.reports import BadRecordError, DryRun, Reports
+from chatmemory.transfer.records import BadRecordError, DryRun, Found, FoundConversation, FoundMessage, Reports
 
 __all__ = ["IMPORTED", "import_all"]
 

@@ -27,7 +27,7 @@ from chatmemory import (
     UserMessage,
     VideoContent,
 )
-from chatmemory.core.tokens import estimators as encodings
+from chatmemory.core.tokens import estimators
 from chatmemory.core.tokens.estimators import ENCODING_NAMES, VocabularyError, count_tokens, encoding_name
 from tests.support.paths import ROOT
 from tests.support.strategies import messages
@@ -272,7 +272,7 @@ print(len(opened), len(set(opened)), sorted(counts) == [2] * 10 + [5] * 10)
         for name in ENCODING_NAMES:
             (folder / f"{name}.tiktoken.gz").write_bytes((original / f"{name}.tiktoken.gz").read_bytes())
         monkeypatch.setattr(resources, "files", lambda package: tmp_path)
-        monkeypatch.setattr(encodings, "_loaded", {})
+        monkeypatch.setattr(estimators, "_loaded", {})
         return folder
 
     @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from chatmemory.retention import purge_evicted
 from chatmemory.transfer.json_lines.restore import restore
 from chatmemory.transfer.json_lines.write import conversation_lines
 from chatmemory.transfer.owners import Owners
-from chatmemory.transfer.reports import DryRun, Reports
+from chatmemory.transfer.records import DryRun, Reports
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.full_windows import conversation_of_turns, turn

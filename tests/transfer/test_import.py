@@ -33,10 +33,9 @@ from chatmemory import (
 from chatmemory.formats.openai import to_openai
 from chatmemory.models import Conversation, Message, Origin
 from chatmemory.transfer.files import open_sources
-from chatmemory.transfer.histories import FoundConversation, FoundMessage
 from chatmemory.transfer.importing import import_all
 from chatmemory.transfer.owners import Owners
-from chatmemory.transfer.reports import BadRecordError, DryRun, Reports
+from chatmemory.transfer.records import BadRecordError, DryRun, FoundConversation, FoundMessage, Reports
 from chatmemory.transfer.sources import json_items
 from chatmemory.transfer.sources.json_items import items
 from chatmemory.transfer.sources.openai_chat import read_openai

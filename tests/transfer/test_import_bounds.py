@@ -18,7 +18,7 @@ from chatmemory import OpenAiTokenCountEstimator, UserMessage, messages_to_json
 from chatmemory.models import Conversation
 from chatmemory.transfer import files
 from chatmemory.transfer.json_lines.write import conversation_lines
-from chatmemory.transfer.reports import MAX_PROBLEMS, BadRecordError
+from chatmemory.transfer.records import MAX_PROBLEMS, BadRecordError
 from chatmemory.transfer.sources import openai_chat
 from tests.support.factories import ConversationFactory
 

@@ -98,7 +98,7 @@ class _Worker:
     def _restore(self) -> None:
         from chatmemory.transfer.json_lines.restore import restore
         from chatmemory.transfer.owners import Owners
-        from chatmemory.transfer.reports import Reports
+        from chatmemory.transfer.records import Reports
 
         problems: list[str] = []
         reports = Reports(problems.append)

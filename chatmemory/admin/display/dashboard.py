@@ -1,4 +1,4 @@
-"""Statistics of the last days or months, for the app's page in the admin."""
+"""Statistics of the last days or months, for the app's page in the admin: periods, charts, and the figures in them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from chatmemory.models import EVICTION_REASONS, Conversation, Message, Origin
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-__all__ = ["MONTHS", "PERIODS", "Chart", "Dashboard", "Period", "Reason", "Step"]
+__all__ = ["MONTHS", "PERIODS", "Chart", "Dashboard", "Period"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""A past memory as a page shows it: its messages, the answer made from it, and what it had no longer."""
+"""A past memory as a page shows it: its messages, the answer made from it, and what it had no longer.
+
+What differs from another version, and the memory as JSON, are pages of their own.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,6 @@ from chatmemory.formats.registry import message_formats
 from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
 
 __all__ = [
-    "AnswersAround",
     "Gap",
     "Gaps",
     "ShownDifference",
@@ -39,53 +41,224 @@ __all__ = [
     "shown_memory",
 ]
 
-# Longer JSON is offered as a file: nobody copies it out of a box.
-_MOST_JSON_CHARS = 100_000
+
+_MOST_GONE = 60  # bars of messages that were gone
+_MOST_NAMED = 5
+
+# Positions in which the next answer is looked for.
+_NEAR = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonText:
-    """A memory as the JSON of one format."""
+class AnswersAround:
+    """The positions of the answers before and after a moment; None where none is near."""
 
-    key: str
-
-    name: str
-    """The title of the format."""
-
-    text: str = ""
-    """The JSON; empty if it is too long to show, or the format cannot express the memory."""
-
-    problem: str = ""
-    """The reason why the format cannot express the memory; empty if it can."""
+    previous: int | None
+    next: int | None
 
 
-def json_texts(rows: list[Message], fresh: list[int], refused: dict[str, str]) -> list[JsonText]:
-    """Return the JSON of each format.
+def answers_around(conversation: Conversation, asked: AskedMemory) -> AnswersAround:
+    """Return the answers before and after the answer that is asked for, or the last message that is known."""
+    at = asked.answer.position if asked.answer is not None else asked.after
+    at = -1 if at is None else at
+    answers = conversation.messages.filter(ANSWERS).values_list("position", flat=True)
+    before, include = answers.filter(position__gte=at - _NEAR), asked.answer is None
+    earlier = before.filter(position__lte=at) if include else before.filter(position__lt=at)
+    later = answers.filter(position__gt=at, position__lte=at + _NEAR)
+    return AnswersAround(previous=earlier.order_by("-position").first(), next=later.order_by("position").first())
+
+
+def shown_memory(past: PastRows, *, with_text: bool) -> dict[str, Any]:
+    """Return what the page says of the memory."""
+    asked, rows = past.asked, past.rows
+    end = asked.after + 1 if asked.after is not None else 0
+    missing = _read(asked, newest_missing(end, past.positions, _MOST_GONE), with_text=with_text)
+    memory = MemoryMap.of((row.position, row.type, row.token_count) for row in rows)
+    entries = memory_entries(past.last(MOST_SHOWN), memory, with_text=with_text, version=asked.version)
+    tokens = sum(row.token_count for row in rows)
+    return {
+        "entries": with_brief_front(entries, memory),
+        "answer": _answer_entry(asked, tokens, with_text=with_text),
+        "left_out": max(0, len(rows) - MOST_SHOWN),
+        "count": len(rows),
+        "positions": position_ranges(row.position for row in rows),
+        "memory_tokens": tokens,
+        "over": past.over,
+        "lacks_evicted": max(end, asked.version) > 0 and not asked.is_now and asked.conversation.purged_count > 0,
+        "gaps": Gaps.before(end, rows, {row.position for row in missing if row.synthetic}),
+        "last_gone": [shown(row, with_text=with_text) for row in missing if not row.synthetic][-_MOST_NAMED:],
+        "unsure": _came_and_left(asked),
+        "strip": _strip([*missing, *(entry.message.row for entry in entries)], memory, with_text=with_text),
+    }
+
+
+def _read(asked: AskedMemory, positions: list[int], *, with_text: bool) -> list[Message]:
+    rows = asked.conversation.messages.filter(position__in=positions).order_by("position")
+    return read_bounded(rows) if with_text else list(without_text(rows))
+
+
+def _answer_entry(asked: AskedMemory, before: int, *, with_text: bool) -> TimelineEntry | None:
+    """Return the entry of the answer, as it was when it was written; None if a version is asked for.
 
     Args:
-        rows: the memory.
-        fresh: the indexes of the messages before which nothing has changed.
-        refused: the formats known to be unable to express it, and why.
+        asked: what is asked for.
+        before: the tokens of the request.
+        with_text: whether this reader may read what the answer says.
     """
-    # A format adds about a hundred characters to each message.
-    is_long = sum(100 + len(row.text) + len(row.payload or "") for row in rows) > _MOST_JSON_CHARS
-    messages = [] if is_long else [row.message for row in rows]
-    found = []
-    for key, format in message_formats().items():
-        text, problem = "", refused.get(key, "")
-        if not (is_long or problem):
-            try:
-                text = lay_out(dumps(format.write_memory(messages, fresh)))
-            except UnsupportedContentError as error:
-                problem = str(error)
-        found.append(JsonText(key=key, name=format.title, text=text, problem=problem))
+    if asked.answer is None:
+        return None
+    rows: MessageQuerySet = asked.conversation.messages.filter(pk=asked.answer.pk)
+    read = read_bounded(rows) if with_text else list(without_text(rows))
+    alone = MemoryMap(edge=None, totals={asked.answer.position: before + asked.answer.token_count})
+    return next(iter(memory_entries(read, alone, with_text=with_text, version=asked.answer.added_in)), None)
+
+
+def _came_and_left(asked: AskedMemory) -> tuple[int, int] | None:
+    """Return the first and the last position of what came and left in the answer's own change; None if nothing did."""
+    if asked.answer is None:
+        return None
+    lost = lost_with_answer(asked.answer).order_by().aggregate(first=Min("position"), last=Max("position"))
+    return None if lost["first"] is None else (lost["first"], lost["last"])
+
+
+def _strip(rows: list[Message], memory: MemoryMap, *, with_text: bool) -> Strip:
+    in_order = sorted(rows, key=lambda row: row.position)[-MOST_BARS:]
+    return Strip.of(in_order, set(memory.totals), memory.edge, with_text=with_text)
+
+
+_MOST_GAPS = 6
+
+
+class Held(Protocol):
+    """The attributes of a message in the memory that are looked at."""
+
+    @property
+    def position(self) -> int: ...
+
+    @property
+    def covers_from(self) -> int | None: ...
+
+    @property
+    def covers_to(self) -> int | None: ...
+
+
+@dataclass(frozen=True, order=True)
+class Gap:
+    """Positions that the memory had not."""
+
+    first: int
+
+    last: int
+
+    stand_in: int | None = field(default=None, compare=False)
+    """The position of the summary, placeholder or copy that the memory had instead; None if it had nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaps:
+    """The gaps of a past memory: positions that were gone, or that another message stood for; the newest first."""
+
+    gone: list[Gap]
+
+    stood_for: list[Gap]
+
+    more_gone: int
+    """The number of gaps that are not among ``gone``."""
+
+    more_stood_for: int
+    """The number of gaps that are not among ``stood_for``."""
+
+    @classmethod
+    def before(cls, end: int, memory: Iterable[Held], not_said: Collection[int] = ()) -> Gaps:
+        """Return what a memory lacked of the positions below ``end``.
+
+        Args:
+            end: the position before which all had been said.
+            memory: the messages that it had.
+            not_said: positions of messages that nobody said; a gap does not begin or end with them.
+        """
+        held = list(memory)
+        found = list(_split(_missing((row.position for row in held), end), _covers(held)))
+        gone = [gap for gap in (_trimmed(gap, not_said) for gap in found if gap.stand_in is None) if gap is not None]
+        stood_for = _by_stand_in(gap for gap in found if gap.stand_in is not None)
+        return cls(
+            gone=sorted(gone, reverse=True)[:_MOST_GAPS],
+            stood_for=sorted(stood_for, reverse=True)[:_MOST_GAPS],
+            more_gone=max(0, len(gone) - _MOST_GAPS),
+            more_stood_for=max(0, len(stood_for) - _MOST_GAPS),
+        )
+
+
+def newest_missing(end: int, positions: Collection[int], most: int) -> list[int]:
+    """Return the last positions below ``end`` that are not among ``positions``, not more than ``most``, ascending."""
+    there = set(positions)
+    return sorted(islice((position for position in range(end - 1, -1, -1) if position not in there), most))
+
+
+def _missing(positions: Iterable[int], end: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges below ``end`` that have none of ``positions``."""
+    start = 0
+    for position in sorted({*(position for position in positions if position < end), end}):
+        if start < position:
+            yield start, position - 1
+        start = position + 1
+
+
+def _covers(held: Iterable[Held]) -> list[Gap]:
+    """Return the ranges that messages stand for, ascending, cut so that no two overlap."""
+    found: list[Gap] = []
+    ranges = sorted(
+        (row.covers_from, row.covers_to, row.position)
+        for row in held
+        if row.covers_from is not None and row.covers_to is not None
+    )
+    for first, last, position in ranges:
+        start = max(first, found[-1].last + 1) if found else first
+        if start <= last:
+            found.append(Gap(start, last, position))
     return found
+
+
+def _split(missing: Iterable[tuple[int, int]], covers: list[Gap]) -> Iterator[Gap]:
+    """Yield the missing ranges, cut where a message begins or ceases to stand for them."""
+    reached = 0
+    for first, last in missing:
+        while reached < len(covers) and covers[reached].last < first:
+            reached += 1
+        at, index = first, reached
+        while index < len(covers) and covers[index].first <= last:
+            cover = covers[index]
+            if at < cover.first:
+                yield Gap(at, cover.first - 1)
+            end = min(last, cover.last)
+            yield Gap(max(at, cover.first), end, cover.stand_in)
+            at, index = end + 1, index + 1
+        if at <= last:
+            yield Gap(at, last)
+
+
+def _trimmed(gap: Gap, not_said: Collection[int]) -> Gap | None:
+    first, last = gap.first, gap.last
+    while first <= last and first in not_said:
+        first += 1
+    while first <= last and last in not_said:
+        last -= 1
+    return Gap(first, last) if first <= last else None
+
+
+def _by_stand_in(gaps: Iterable[Gap]) -> list[Gap]:
+    """Return one gap for each message that stands for others, from the first to the last of them that was missing."""
+    found: dict[int | None, Gap] = {}
+    for gap in gaps:
+        known = found.get(gap.stand_in)
+        found[gap.stand_in] = gap if known is None else Gap(known.first, gap.last, gap.stand_in)
+    return list(found.values())
 
 
 Key = TypeVar("Key", bound=Hashable)
 
 # Of each kind; all of them are links, so a page of them is long enough.
-_MOST_DIFFERENCES = 50
+_MOST_CHANGED = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,13 +344,13 @@ class ShownDifference:
         """
         again = _said_again(conversation, before, after)
         found = difference(before, [again.get(position, position) for position in after])
-        wanted = {*found.left[-_MOST_DIFFERENCES:], *found.came[-_MOST_DIFFERENCES:], *found.moved[-_MOST_DIFFERENCES:]}
+        wanted = {*found.left[-_MOST_CHANGED:], *found.came[-_MOST_CHANGED:], *found.moved[-_MOST_CHANGED:]}
         rows = conversation.messages.filter(position__in=wanted).order_by("position")
         read: Any = read_bounded(rows) if with_text else without_text(rows)
         messages = {row.position: shown(row, with_text=with_text) for row in read}
 
         def changed(positions: list[int]) -> ChangedMessages:
-            last = [messages[position] for position in positions[-_MOST_DIFFERENCES:] if position in messages]
+            last = [messages[position] for position in positions[-_MOST_CHANGED:] if position in messages]
             return ChangedMessages(messages=last, count=len(positions))
 
         return cls(
@@ -210,214 +383,44 @@ def _said_again(conversation: Conversation, before: Sequence[int], after: Sequen
     return {position: earlier[key] for key, position in later.items() if key in earlier}
 
 
-_MOST_SHOWN = 6
-
-
-class Held(Protocol):
-    """The attributes of a message in the memory that are looked at."""
-
-    @property
-    def position(self) -> int: ...
-
-    @property
-    def covers_from(self) -> int | None: ...
-
-    @property
-    def covers_to(self) -> int | None: ...
-
-
-@dataclass(frozen=True, order=True)
-class Gap:
-    """Positions that the memory had not."""
-
-    first: int
-
-    last: int
-
-    stand_in: int | None = field(default=None, compare=False)
-    """The position of the summary, placeholder or copy that the memory had instead; None if it had nothing."""
+# Longer JSON is offered as a file: nobody copies it out of a box.
+_MOST_JSON_CHARS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaps:
-    """The gaps of a past memory: positions that were gone, or that another message stood for; the newest first."""
+class JsonText:
+    """A memory as the JSON of one format."""
 
-    gone: list[Gap]
+    key: str
 
-    stood_for: list[Gap]
+    name: str
+    """The title of the format."""
 
-    more_gone: int
-    """The number of gaps that are not among ``gone``."""
+    text: str = ""
+    """The JSON; empty if it is too long to show, or the format cannot express the memory."""
 
-    more_stood_for: int
-    """The number of gaps that are not among ``stood_for``."""
-
-    @classmethod
-    def before(cls, end: int, memory: Iterable[Held], not_said: Collection[int] = ()) -> Gaps:
-        """Return what a memory lacked of the positions below ``end``.
-
-        Args:
-            end: the position before which all had been said.
-            memory: the messages that it had.
-            not_said: positions of messages that nobody said; a gap does not begin or end with them.
-        """
-        held = list(memory)
-        found = list(_split(_missing((row.position for row in held), end), _covers(held)))
-        gone = [gap for gap in (_trimmed(gap, not_said) for gap in found if gap.stand_in is None) if gap is not None]
-        stood_for = _by_stand_in(gap for gap in found if gap.stand_in is not None)
-        return cls(
-            gone=sorted(gone, reverse=True)[:_MOST_SHOWN],
-            stood_for=sorted(stood_for, reverse=True)[:_MOST_SHOWN],
-            more_gone=max(0, len(gone) - _MOST_SHOWN),
-            more_stood_for=max(0, len(stood_for) - _MOST_SHOWN),
-        )
+    problem: str = ""
+    """The reason why the format cannot express the memory; empty if it can."""
 
 
-def newest_missing(end: int, positions: Collection[int], most: int) -> list[int]:
-    """Return the last positions below ``end`` that are not among ``positions``, not more than ``most``, ascending."""
-    there = set(positions)
-    return sorted(islice((position for position in range(end - 1, -1, -1) if position not in there), most))
-
-
-def _missing(positions: Iterable[int], end: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges below ``end`` that have none of ``positions``."""
-    start = 0
-    for position in sorted({*(position for position in positions if position < end), end}):
-        if start < position:
-            yield start, position - 1
-        start = position + 1
-
-
-def _covers(held: Iterable[Held]) -> list[Gap]:
-    """Return the ranges that messages stand for, ascending, cut so that no two overlap."""
-    found: list[Gap] = []
-    ranges = sorted(
-        (row.covers_from, row.covers_to, row.position)
-        for row in held
-        if row.covers_from is not None and row.covers_to is not None
-    )
-    for first, last, position in ranges:
-        start = max(first, found[-1].last + 1) if found else first
-        if start <= last:
-            found.append(Gap(start, last, position))
-    return found
-
-
-def _split(missing: Iterable[tuple[int, int]], covers: list[Gap]) -> Iterator[Gap]:
-    """Yield the missing ranges, cut where a message begins or ceases to stand for them."""
-    reached = 0
-    for first, last in missing:
-        while reached < len(covers) and covers[reached].last < first:
-            reached += 1
-        at, index = first, reached
-        while index < len(covers) and covers[index].first <= last:
-            cover = covers[index]
-            if at < cover.first:
-                yield Gap(at, cover.first - 1)
-            end = min(last, cover.last)
-            yield Gap(max(at, cover.first), end, cover.stand_in)
-            at, index = end + 1, index + 1
-        if at <= last:
-            yield Gap(at, last)
-
-
-def _trimmed(gap: Gap, not_said: Collection[int]) -> Gap | None:
-    first, last = gap.first, gap.last
-    while first <= last and first in not_said:
-        first += 1
-    while first <= last and last in not_said:
-        last -= 1
-    return Gap(first, last) if first <= last else None
-
-
-def _by_stand_in(gaps: Iterable[Gap]) -> list[Gap]:
-    """Return one gap for each message that stands for others, from the first to the last of them that was missing."""
-    found: dict[int | None, Gap] = {}
-    for gap in gaps:
-        known = found.get(gap.stand_in)
-        found[gap.stand_in] = gap if known is None else Gap(known.first, gap.last, gap.stand_in)
-    return list(found.values())
-
-
-_MOST_GONE = 60  # bars of messages that were gone
-_MOST_NAMED = 5
-
-# Positions in which the next answer is looked for.
-_NEAR = 1000
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnswersAround:
-    """The positions of the answers before and after a moment; None where none is near."""
-
-    previous: int | None
-    next: int | None
-
-
-def answers_around(conversation: Conversation, asked: AskedMemory) -> AnswersAround:
-    """Return the answers before and after the answer that is asked for, or the last message that is known."""
-    at = asked.answer.position if asked.answer is not None else asked.after
-    at = -1 if at is None else at
-    answers = conversation.messages.filter(ANSWERS).values_list("position", flat=True)
-    before, include = answers.filter(position__gte=at - _NEAR), asked.answer is None
-    earlier = before.filter(position__lte=at) if include else before.filter(position__lt=at)
-    later = answers.filter(position__gt=at, position__lte=at + _NEAR)
-    return AnswersAround(previous=earlier.order_by("-position").first(), next=later.order_by("position").first())
-
-
-def shown_memory(past: PastRows, *, with_text: bool) -> dict[str, Any]:
-    """Return what the page says of the memory."""
-    asked, rows = past.asked, past.rows
-    end = asked.after + 1 if asked.after is not None else 0
-    missing = _read(asked, newest_missing(end, past.positions, _MOST_GONE), with_text=with_text)
-    memory = MemoryMap.of((row.position, row.type, row.token_count) for row in rows)
-    entries = memory_entries(past.last(MOST_SHOWN), memory, with_text=with_text, version=asked.version)
-    tokens = sum(row.token_count for row in rows)
-    return {
-        "entries": with_brief_front(entries, memory),
-        "answer": _answer_entry(asked, tokens, with_text=with_text),
-        "left_out": max(0, len(rows) - MOST_SHOWN),
-        "count": len(rows),
-        "positions": position_ranges(row.position for row in rows),
-        "memory_tokens": tokens,
-        "over": past.over,
-        "lacks_evicted": max(end, asked.version) > 0 and not asked.is_now and asked.conversation.purged_count > 0,
-        "gaps": Gaps.before(end, rows, {row.position for row in missing if row.synthetic}),
-        "last_gone": [shown(row, with_text=with_text) for row in missing if not row.synthetic][-_MOST_NAMED:],
-        "unsure": _came_and_left(asked),
-        "strip": _strip([*missing, *(entry.message.row for entry in entries)], memory, with_text=with_text),
-    }
-
-
-def _read(asked: AskedMemory, positions: list[int], *, with_text: bool) -> list[Message]:
-    rows = asked.conversation.messages.filter(position__in=positions).order_by("position")
-    return read_bounded(rows) if with_text else list(without_text(rows))
-
-
-def _answer_entry(asked: AskedMemory, before: int, *, with_text: bool) -> TimelineEntry | None:
-    """Return the entry of the answer, as it was when it was written; None if a version is asked for.
+def json_texts(rows: list[Message], fresh: list[int], refused: dict[str, str]) -> list[JsonText]:
+    """Return the JSON of each format.
 
     Args:
-        asked: what is asked for.
-        before: the tokens of the request.
-        with_text: whether this reader may read what the answer says.
+        rows: the memory.
+        fresh: the indexes of the messages before which nothing has changed.
+        refused: the formats known to be unable to express it, and why.
     """
-    if asked.answer is None:
-        return None
-    rows: MessageQuerySet = asked.conversation.messages.filter(pk=asked.answer.pk)
-    read = read_bounded(rows) if with_text else list(without_text(rows))
-    alone = MemoryMap(edge=None, totals={asked.answer.position: before + asked.answer.token_count})
-    return next(iter(memory_entries(read, alone, with_text=with_text, version=asked.answer.added_in)), None)
-
-
-def _came_and_left(asked: AskedMemory) -> tuple[int, int] | None:
-    """Return the first and the last position of what came and left in the answer's own change; None if nothing did."""
-    if asked.answer is None:
-        return None
-    lost = lost_with_answer(asked.answer).order_by().aggregate(first=Min("position"), last=Max("position"))
-    return None if lost["first"] is None else (lost["first"], lost["last"])
-
-
-def _strip(rows: list[Message], memory: MemoryMap, *, with_text: bool) -> Strip:
-    in_order = sorted(rows, key=lambda row: row.position)[-MOST_BARS:]
-    return Strip.of(in_order, set(memory.totals), memory.edge, with_text=with_text)
+    # A format adds about a hundred characters to each message.
+    is_long = sum(100 + len(row.text) + len(row.payload or "") for row in rows) > _MOST_JSON_CHARS
+    messages = [] if is_long else [row.message for row in rows]
+    found = []
+    for key, format in message_formats().items():
+        text, problem = "", refused.get(key, "")
+        if not (is_long or problem):
+            try:
+                text = lay_out(dumps(format.write_memory(messages, fresh)))
+            except UnsupportedContentError as error:
+                problem = str(error)
+        found.append(JsonText(key=key, name=format.title, text=text, problem=problem))
+    return found

@@ -1,4 +1,4 @@
-"""The summaries on a page of the timeline: what each stands for, and which one stands for an evicted message.
+"""The summaries of a conversation: what each stands for, which one stands for an evicted message, and what is due.
 
 What is read is bounded, however many messages a summary stands for.
 """
@@ -21,7 +21,6 @@ from chatmemory.database.reading import CHARS
 from chatmemory.models import STAND_INS, Compaction, Conversation, Message, Origin
 
 __all__ = [
-    "MOST_COUNTED",
     "CompactionStatus",
     "SummaryCard",
     "is_uncovered",
@@ -211,7 +210,7 @@ def _reaches(summary: Message, row: Message) -> bool:
     return summary.covers_from is not None and start is not None and summary.covers_from <= start
 
 
-_MOST_COUNTED = 1000  # compaction.html has the same number
+_MOST_LEFT = 1000  # compaction.html has the same number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +251,7 @@ class CompactionStatus:
             conversation: the conversation.
             with_text: whether this reader may read what messages say, which an error may quote.
         """
-        lacking = uncovered(conversation)[: _MOST_COUNTED + 1].count() if uses_summaries(conversation) else 0
+        lacking = uncovered(conversation)[: _MOST_LEFT + 1].count() if uses_summaries(conversation) else 0
         return cls(
             is_used=conversation.compact_at is not None,
             latest=_latest(conversation),
@@ -269,7 +268,7 @@ class CompactionStatus:
     @property
     def is_capped(self) -> bool:
         """Whether there are more than a thousand messages that are in no summary."""
-        return self.uncovered > _MOST_COUNTED
+        return self.uncovered > _MOST_LEFT
 
 
 def _latest(conversation: Conversation) -> Message | None:

@@ -1,4 +1,4 @@
-"""The rows of a page, each with what the rest of the conversation says of it."""
+"""The messages of a page, each with what the rest of the conversation says of it, and why it left."""
 
 from __future__ import annotations
 
@@ -29,43 +29,6 @@ from chatmemory.database.reading import is_answer
 from chatmemory.models import Conversation, Message
 
 __all__ = ["TimelineEntry", "history_entries", "memory_entries", "pushed_out", "summarized_by"]
-
-
-def exceeds_window(conversation: Conversation, row: Message) -> bool:
-    """Return whether a message never fitted its window: it left in the version in which it came, and it is too large.
-
-    No row says how large the window was then. So that the answer cannot be wrong about the window that the page shows,
-    it is about today's limit, and only about messages that the window evicted at once.
-    """
-    return (
-        row.eviction_reason == EvictionReason.WINDOW.value
-        and row.evicted_in == row.added_in
-        and conversation.window == WindowKind.TOKENS.value
-        and row.token_count > conversation.limit
-    )
-
-
-def larger_than_window(tokens: int, limit: int) -> str:
-    """Return that a message has more tokens than its whole window."""
-    words = gettext("larger than the whole window (%(tokens)s of %(limit)s)")
-    return words % {"tokens": grouped(tokens), "limit": grouped(limit)}
-
-
-def pushed_out(by: Arrival) -> str:
-    """Return which messages pushed one out."""
-    if by.first == by.last:
-        return gettext("pushed out by message %(position)s") % {"position": by.first}
-    return gettext("pushed out by messages %(first)s to %(last)s") % {"first": by.first, "last": by.last}
-
-
-def summarized_by(position: int, *, count: int = 1) -> str:
-    """Return which message is the summary that stands for so many others."""
-    words = ngettext(
-        "a summary stands for it: message %(position)s",
-        "a summary stands for them: message %(position)s",
-        count,
-    )
-    return words % {"position": position}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,3 +201,40 @@ def memory_entries(
         )
         for row in rows
     ]
+
+
+def exceeds_window(conversation: Conversation, row: Message) -> bool:
+    """Return whether a message never fitted its window: it left in the version in which it came, and it is too large.
+
+    No row says how large the window was then. So that the answer cannot be wrong about the window that the page shows,
+    it is about today's limit, and only about messages that the window evicted at once.
+    """
+    return (
+        row.eviction_reason == EvictionReason.WINDOW.value
+        and row.evicted_in == row.added_in
+        and conversation.window == WindowKind.TOKENS.value
+        and row.token_count > conversation.limit
+    )
+
+
+def larger_than_window(tokens: int, limit: int) -> str:
+    """Return that a message has more tokens than its whole window."""
+    words = gettext("larger than the whole window (%(tokens)s of %(limit)s)")
+    return words % {"tokens": grouped(tokens), "limit": grouped(limit)}
+
+
+def pushed_out(by: Arrival) -> str:
+    """Return which messages pushed one out."""
+    if by.first == by.last:
+        return gettext("pushed out by message %(position)s") % {"position": by.first}
+    return gettext("pushed out by messages %(first)s to %(last)s") % {"first": by.first, "last": by.last}
+
+
+def summarized_by(position: int, *, count: int = 1) -> str:
+    """Return which message is the summary that stands for so many others."""
+    words = ngettext(
+        "a summary stands for it: message %(position)s",
+        "a summary stands for them: message %(position)s",
+        count,
+    )
+    return words % {"position": position}

@@ -1,4 +1,4 @@
-"""The settings of a window in words."""
+"""The settings of a window in words, and windows under a name that are worth a try."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a conversation: its memory, or everything said."""
+"""The page of a conversation: its memory, or everything said, and the links to what staff may do with it."""
 
 from __future__ import annotations
 

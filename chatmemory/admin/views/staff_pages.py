@@ -1,7 +1,7 @@
-"""Pages about one conversation, in addition to the admin's own, and the record of who read what.
+"""Pages about one conversation, in addition to the admin's own, and the record of who read and changed what.
 
 Pages and files are read by GET, so a GET writes to the log here, although a GET should not write. A HEAD writes only
-what it searched for: its answer has no words, but the length of the answer tells what was found.
+what it searched for: its answer has no texts, but the length of the answer tells what was found.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ class CitusConfig(AppConfig):
     def ready(self) -> None:
         # Models can be imported only now.
         from chatmemory.capabilities import register
-        from chatmemory.contrib.citus.capability import CitusCapability, NameTable, connect
+        from chatmemory.contrib.citus.capability import CitusCapability, NameTable, connect_receiver
         from chatmemory.models.conversation_names import set_names
 
         set_names(NameTable())
-        connect()
+        connect_receiver()
         register(CitusCapability())

@@ -1,4 +1,4 @@
-"""What this app adds to chatmemory."""
+"""What this app adds to chatmemory: a table of the names of conversations, kept, released and verified."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ from chatmemory.models import Conversation, IdempotencyKey
 from chatmemory.models.conversation_names import NameTexts, kept_names, memory_name
 from chatmemory.verification import Finding
 
-__all__ = ["CitusCapability", "NameTable"]
+__all__ = ["CitusCapability", "NameTable", "connect_receiver"]
+
+
+class CitusCapability(Capability):
+    """The names of conversations are compared with these."""
+
+    def verify(self, conversations: QuerySet[Conversation], *, repair: bool) -> Iterable[Finding]:
+        return () if kept_names(conversations.db) is None else wrong_names(conversations, repair=repair)
+
 
 _CLAIM = (
     "INSERT INTO {table} (digest, conversation_id) VALUES (%s, %s) "
@@ -50,8 +58,8 @@ class NameTable:
         Name.objects.using(database).filter(digest=digest_of(name), conversation_id=conversation).delete()
 
 
-def connect() -> None:
-    """Connect the receiver."""
+def connect_receiver() -> None:
+    """Release the names of conversations that are deleted."""
     pre_delete.connect(_release_names, Conversation, dispatch_uid="chatmemory.contrib.citus.capability")
 
 
@@ -67,10 +75,3 @@ def _release_names(instance: Conversation, using: str, **_: Any) -> None:
     names.release(using, memory_name(stored, using), instance.pk)
     # Keys are deleted with their conversation by one statement, which sends no signals.
     IdempotencyKey.objects.using(using).filter(conversation=stored).release_names()
-
-
-class CitusCapability(Capability):
-    """The names of conversations are compared with these."""
-
-    def verify(self, conversations: QuerySet[Conversation], *, repair: bool) -> Iterable[Finding]:
-        return () if kept_names(conversations.db) is None else wrong_names(conversations, repair=repair)

@@ -7,7 +7,6 @@ from itertools import starmap
 from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
-from langchain_core.messages import AIMessage, BaseMessage
 
 from chatmemory.contrib.langchain.messages import FRAMEWORK, form_of, from_row, to_chat_message
 from chatmemory.contrib.native_memory import (
@@ -21,32 +20,9 @@ from chatmemory.core.arguments import require_list
 from chatmemory.core.asynchronous import as_async_change
 from chatmemory.core.exceptions import extra
 
-
-def without_signed_thinking(message: BaseMessage) -> BaseMessage | None:
-    """Return an answer without the thinking that a provider signed; None if it has none."""
-    if not isinstance(message, AIMessage) or isinstance(message.content, str):
-        return None
-    rest = [block for block in message.content if not _is_signed(block)]
-    return None if len(rest) == len(message.content) else message.model_copy(update={"content": rest})
-
-
-def _is_signed(block: Any) -> bool:
-    match block:
-        case {"type": "thinking" | "redacted_thinking"}:
-            return True
-        case {"type": "reasoning", "extras": {"signature": _}}:
-            return True  # the same, in LangChain's own blocks
-        case {"type": "non_standard", "value": {"type": "redacted_thinking"}}:
-            return True
-        case {"type": "reasoning_content", "reasoning_content": {"signature": _} | {"redacted_content": _}}:
-            return True  # of Bedrock
-    return False
-
-
 with extra("langchain"):
     from langchain_core.chat_history import BaseChatMessageHistory
-    from langchain_core.messages import BaseMessage
-
+    from langchain_core.messages import AIMessage, BaseMessage
 
 __all__ = ["DjangoChatMessageHistory"]
 
@@ -109,3 +85,24 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
     def _add(self, messages: Sequence[BaseMessage]) -> None:
         given = require_list(messages, "messages")
         self._memory.add(list(map(to_chat_message, given)), list(map(form_of, given)))
+
+
+def without_signed_thinking(message: BaseMessage) -> BaseMessage | None:
+    """Return an answer without the thinking that a provider signed; None if it has none."""
+    if not isinstance(message, AIMessage) or isinstance(message.content, str):
+        return None
+    rest = [block for block in message.content if not _is_signed(block)]
+    return None if len(rest) == len(message.content) else message.model_copy(update={"content": rest})
+
+
+def _is_signed(block: Any) -> bool:
+    match block:
+        case {"type": "thinking" | "redacted_thinking"}:
+            return True
+        case {"type": "reasoning", "extras": {"signature": _}}:
+            return True  # the same, in LangChain's own blocks
+        case {"type": "non_standard", "value": {"type": "redacted_thinking"}}:
+            return True
+        case {"type": "reasoning_content", "reasoning_content": {"signature": _} | {"redacted_content": _}}:
+            return True  # of Bedrock
+    return False

@@ -30,17 +30,7 @@ from chatmemory.database.connections import retry
 from chatmemory.database.operations.archive import ARCHIVED, add_archived, empty_archive, take_out
 from chatmemory.models import Conversation, ConversationQuerySet, Message, MessageQuerySet, require_owner
 
-__all__ = ["ArchivingMemory", "Conversations"]
-
-
-def without_signed_thinking(message: ChatMessage) -> ChatMessage | None:
-    """Return a message without the thinking that a provider signed; None if it has none."""
-    rest = [
-        block
-        for block in message.blocks
-        if not (isinstance(block, ThinkingBlock) and block.additional_information.get("signature"))
-    ]
-    return None if len(rest) == len(message.blocks) else message.model_copy(update={"blocks": rest})
+__all__ = ["Conversations"]
 
 
 T = TypeVar("T")
@@ -224,3 +214,13 @@ class Conversations:
         found: ConversationQuerySet = Conversation.objects.using(database).owned_by(self._owner)
         keys = found.filter(Exists(messages)).order_by("pk").values_list("memory_id", flat=True)
         return retry(database, lambda: list(keys))
+
+
+def without_signed_thinking(message: ChatMessage) -> ChatMessage | None:
+    """Return a message without the thinking that a provider signed; None if it has none."""
+    rest = [
+        block
+        for block in message.blocks
+        if not (isinstance(block, ThinkingBlock) and block.additional_information.get("signature"))
+    ]
+    return None if len(rest) == len(message.blocks) else message.model_copy(update={"blocks": rest})

@@ -1,6 +1,8 @@
 """Add messages to a memory, and evict what no longer fits.
 
-Of two writers at the same moment the slower one adds under the lock: see :mod:`.add_without_lock`.
+Mostly without a lock: read, plan, and write only if no other writer was faster. That takes fewer statements than with a
+lock, and the row is locked no longer than the write takes. If another writer was faster, the slower one adds under the
+lock.
 """
 
 from __future__ import annotations
@@ -32,52 +34,6 @@ from chatmemory.database.target import Target
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS
 
 __all__ = ["add"]
-
-# Mostly one or two leave, perhaps from behind a system message, or with the results of a call.
-_OLDEST = 4
-
-
-def try_to_add(target: Target, new: NewMessages, window: Window | None) -> Change | None:
-    """Add ``new`` without a lock and return the change; None, with nothing done, if it must be added under the lock."""
-    connection = connections[target.key.database]
-    needs_lock = target.precondition or target.also or hooks("changed")
-    if is_in_transaction(connection) or needs_lock or not setting("KEEP_HISTORY"):
-        return None
-    try:
-        with without_dead_connection(connection), without_endless_wait(connection):
-            return _add(target, new, window)
-    except MemoryTooLargeError:
-        return None  # the size may be that of a later moment, so it is decided under the lock
-    except OperationalError as error:
-        if has_collided(error):
-            return None
-        raise
-
-
-def _add(target: Target, new: NewMessages, window: Window | None) -> Change | None:
-    snapshot = read_snapshot(target.key, target.instance, _OLDEST)
-    if snapshot is None:
-        return None
-    conversation, oldest = snapshot
-    bound = window or window_of(conversation)
-    if any(getattr(conversation, name) != value for name, value in settings_of(bound, conversation).items()):
-        return None
-    guards = [getattr(conversation, name) for name in (*WINDOW_SETTINGS, *COUNTERS)]
-    rows = new.rows(estimator_of(bound, conversation.model))
-    # What is read from here on may be of a later moment. If so, the guards let nothing be written.
-    entries = oldest_entries(conversation, bound, oldest) if len(oldest) == _OLDEST else entries_of(oldest, bound)
-    added, evicted = plan_addition(conversation, bound, rows, entries)
-    change = Change(conversation)
-    if added:
-        check_size(target.most, conversation, added, evicted)
-        update_counters(change, added, evicted)
-        gone = already_stored(evicted)
-        if not fits_one_statement(added) or not save_at_once(conversation, added, gone, guards):
-            return None
-    target.update_instance(change)  # before signals are sent, whose receivers may use the caller's object
-    if added:
-        send_signals(change)
-    return change
 
 
 def add(
@@ -128,3 +84,50 @@ def add(
             remember(change, idempotency_key, new.fingerprint)
 
     return target.change(work)
+
+
+# Mostly one or two leave, perhaps from behind a system message, or with the results of a call.
+_OLDEST = 4
+
+
+def try_to_add(target: Target, new: NewMessages, window: Window | None) -> Change | None:
+    """Add ``new`` without a lock and return the change; None, with nothing done, if it must be added under the lock."""
+    connection = connections[target.key.database]
+    needs_lock = target.precondition or target.also or hooks("changed")
+    if is_in_transaction(connection) or needs_lock or not setting("KEEP_HISTORY"):
+        return None
+    try:
+        with without_dead_connection(connection), without_endless_wait(connection):
+            return _add(target, new, window)
+    except MemoryTooLargeError:
+        return None  # the size may be that of a later moment, so it is decided under the lock
+    except OperationalError as error:
+        if has_collided(error):
+            return None
+        raise
+
+
+def _add(target: Target, new: NewMessages, window: Window | None) -> Change | None:
+    snapshot = read_snapshot(target.key, target.instance, _OLDEST)
+    if snapshot is None:
+        return None
+    conversation, oldest = snapshot
+    bound = window or window_of(conversation)
+    if any(getattr(conversation, name) != value for name, value in settings_of(bound, conversation).items()):
+        return None
+    guards = [getattr(conversation, name) for name in (*WINDOW_SETTINGS, *COUNTERS)]
+    rows = new.rows(estimator_of(bound, conversation.model))
+    # What is read from here on may be of a later moment. If so, the guards let nothing be written.
+    entries = oldest_entries(conversation, bound, oldest) if len(oldest) == _OLDEST else entries_of(oldest, bound)
+    added, evicted = plan_addition(conversation, bound, rows, entries)
+    change = Change(conversation)
+    if added:
+        check_size(target.most, conversation, added, evicted)
+        update_counters(change, added, evicted)
+        gone = already_stored(evicted)
+        if not fits_one_statement(added) or not save_at_once(conversation, added, gone, guards):
+            return None
+    target.update_instance(change)  # before signals are sent, whose receivers may use the caller's object
+    if added:
+        send_signals(change)
+    return change

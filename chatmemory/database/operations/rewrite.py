@@ -1,4 +1,4 @@
-"""Make other messages the memory, and keep the rows that stay."""
+"""Make other messages the memory, and keep the rows that stay; clear a memory; erase a conversation."""
 
 from __future__ import annotations
 

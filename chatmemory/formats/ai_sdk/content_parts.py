@@ -1,4 +1,4 @@
-"""The parts of user messages and tool results, both ways; see :mod:`chatmemory.formats.ai_sdk`."""
+"""The parts of user messages and tool results, and values of JSON, both ways; see :mod:`chatmemory.formats.ai_sdk`."""
 
 from __future__ import annotations
 
@@ -24,41 +24,6 @@ from chatmemory.formats.ai_sdk.rest import KEY, kept, rest_of
 from chatmemory.formats.media import WEB, data_of, data_uri, is_at, is_base64
 
 __all__ = ["content_part", "read_file", "read_text", "text_of", "value_of"]
-
-_SPACED = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
-
-
-def value_of(text: str) -> tuple[Any, dict[str, Any]]:
-    """Return the object or list that a text is in JSON, else the text; and what :func:`text_of` needs beside it.
-
-    The latter says how the JSON is spelled, and is empty for the shortest spelling.
-    """
-    if text.lstrip()[:1] not in ("{", "["):
-        return text, {}
-    try:
-        value = loads(text)
-        require_json(value, "")  # it may have escapes of what our reader refuses
-        spaced, shortest = _SPACED.encode(value), dumps(value)  # the first refuses 1e999
-    except (ValueError, RecursionError):
-        return text, {}
-    if text == shortest:
-        return value, {}
-    return value, {"spaced": True} if text == spaced else {"text": text}
-
-
-def text_of(value: Any, spelling: Mapping[str, Any]) -> str:
-    """Return the text that a value stands for.
-
-    Args:
-        value: anything that JSON has; a string stands for itself.
-        spelling: what :func:`value_of` returned beside it.
-    """
-    # Anybody may write metadata, so the text counts only as long as it says what the value says.
-    if isinstance(text := spelling.get("text"), str) and value_of(text)[0] == value:
-        return text
-    if isinstance(value, str):
-        return value
-    return _SPACED.encode(value) if spelling.get("spaced") else dumps(value)
 
 
 _FIELDS = {"IMAGE": "image", "AUDIO": "audio", "VIDEO": "video", "PDF": "pdfFile"}
@@ -176,3 +141,39 @@ def _remembered(rest: Mapping[str, Any], url: str, place: str) -> Content:
         data[field] = {key: there.get(key) if value is True else value for key, value in rest["media"].items()}
     message = read_message({"type": "USER", "contents": [data]}, place)
     return cast(UserMessage, message).contents[0]
+
+
+_SPACED = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+
+def value_of(text: str) -> tuple[Any, dict[str, Any]]:
+    """Return the object or list that a text is in JSON, else the text; and what :func:`text_of` needs beside it.
+
+    The latter says how the JSON is spelled, and is empty for the shortest spelling.
+    """
+    if text.lstrip()[:1] not in ("{", "["):
+        return text, {}
+    try:
+        value = loads(text)
+        require_json(value, "")  # it may have escapes of what our reader refuses
+        spaced, shortest = _SPACED.encode(value), dumps(value)  # the first refuses 1e999
+    except (ValueError, RecursionError):
+        return text, {}
+    if text == shortest:
+        return value, {}
+    return value, {"spaced": True} if text == spaced else {"text": text}
+
+
+def text_of(value: Any, spelling: Mapping[str, Any]) -> str:
+    """Return the text that a value stands for.
+
+    Args:
+        value: anything that JSON has; a string stands for itself.
+        spelling: what :func:`value_of` returned beside it.
+    """
+    # Anybody may write metadata, so the text counts only as long as it says what the value says.
+    if isinstance(text := spelling.get("text"), str) and value_of(text)[0] == value:
+        return text
+    if isinstance(value, str):
+        return value
+    return _SPACED.encode(value) if spelling.get("spaced") else dumps(value)

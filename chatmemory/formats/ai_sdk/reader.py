@@ -25,119 +25,83 @@ from chatmemory.formats.anthropic.block_writer import REDACTED_THINKING, THINKIN
 
 __all__ = ["from_ai_sdk"]
 
-_STATES = (
-    "input-streaming",
-    "input-available",
-    "approval-requested",
-    "approval-responded",
-    "output-available",
-    "output-error",
-    "output-denied",
-)
-_DENIED = "Tool call execution denied."  # as the AI SDK tells a model
+
 _PARTS = {"text": read_text, "file": read_file}
+_SYSTEM_PARTS = {"text": read_text}
 
 
-class Result(NamedTuple):
-    """A tool result, and its place."""
+def from_ai_sdk(data: Any, place: str = "") -> list[ChatMessage]:
+    """Read messages from a list of ``UIMessage`` objects in parsed JSON, whole ones or one for each message.
 
-    message: ToolExecutionResultMessage
+    ``null`` is the same as a field that is not there. Fields that messages here have no use for are ignored: IDs,
+    titles, a project's own metadata, and parts such as sources and data. An assistant message that says nothing, as an
+    aborted stream leaves it, is no message.
 
-    at: int | None
-    """Its number among what the assistant message is made of; None behind its call."""
+    Args:
+        place: what the list is called in errors, ``messages`` say.
 
-
-def read_tool(fields: Fields) -> tuple[ToolExecutionRequest | None, Result | None]:
-    """Read the call and the result of a part, either of which may be missing.
-
-    A call whose input was still under way is none, and what a tool said before it was done is no result.
+    Raises:
+        InvalidMessageError: a ``ValueError`` that names the place: ``messages[3].parts[0].text``.
     """
-    state = fields.choice("state", _STATES)
-    call_rest = rest_of(fields, "callProviderMetadata") or {}
-    rest_place = f"{fields.at('callProviderMetadata')}.{KEY}"
-    id, name = fields.text("toolCallId"), fields.text("toolName")
-    call = ToolExecutionRequest(
-        _replaced(call_rest, "id", id, rest_place),
-        _replaced(call_rest, "name", name, rest_place),
-        _arguments(fields, call_rest, rest_place),
-    )
-    result = _result(fields, state, call)
-    is_call = state != "input-streaming" and call_rest.get("call") is not False
-    return (call if is_call else None), result
+    if not isinstance(data, (list, tuple)):
+        raise expected("a list of messages", data, place)
+    messages: list[ChatMessage] = []
+    for index, item in enumerate(data):
+        messages += Fields(item, f"{place}[{index}]").build(_message)
+    return messages
 
 
-def _arguments(fields: Fields, rest: Mapping[str, Any], place: str) -> str | None:
-    raw = _any(fields, "rawInput")
-    input = _any(fields, "input")
-    if input is None:
-        input = raw
-    if input is None or rest.get("arguments", "") is None:
-        return None
-    require_json(input, fields.at("input"))
-    require_json(rest, place)
-    return text_of(input, rest)
+def _message(fields: Fields) -> Sequence[ChatMessage]:
+    role = fields.choice("role", ("system", "user", "assistant"))
+    rest = rest_of(fields, "metadata")
+    where = f"{fields.at('metadata')}.{KEY}"
+    place = fields.at("parts")
+    parts = fields.value("parts", (list, tuple), "a list of parts")
+    fields.leave_all()
+    if role == "system":
+        texts = _contents(parts, place, _SYSTEM_PARTS)
+        return [SystemMessage("".join(part.text for part in texts if isinstance(part, TextContent)))]
+    if role == "user":
+        name = None if rest is None else Fields(rest, where).optional_text("name")
+        return [UserMessage(_contents(parts, place, _PARTS), name=name, attributes=attributes_in(rest, where))]
+    if rest is not None and rest.get("type") == ChatMessageType.CUSTOM:
+        return [CustomMessage(_custom_attributes(parts, place))]
+    return read_answer(parts, place, _steps(rest, where), f"{where}.steps")
 
 
-def _result(fields: Fields, state: str, call: ToolExecutionRequest) -> Result | None:
-    rest = rest_of(fields, "resultProviderMetadata") or {}
-    place = f"{fields.at('resultProviderMetadata')}.{KEY}"
-    output, preliminary = _any(fields, "output"), _any(fields, "preliminary")
-    is_error: bool | None = True
-    match state:
-        case "output-available" if preliminary is not True:
-            require_json(output, fields.at("output"))
-            text = text_of(output, rest)
-            is_error = False if rest.get("isError") is False else None
-        case "output-error":
-            text = fields.text("errorText")
-        case "output-denied":
-            approval = _any(fields, "approval")
-            text = (Fields(approval, fields.at("approval")).optional_text("reason") if approval else None) or _DENIED
-        case _:
-            return None
-    contents = _result_contents(rest, output, fields.at("output.value"), f"{place}.contents")
-    return Result(
-        ToolExecutionResultMessage(
-            _replaced(rest, "id", call.id, place),
-            _replaced(rest, "toolName", call.name, place),
-            None if contents else text,
-            contents=contents,
-            is_error=is_error,
-            attributes=attributes_in(rest, place),
-        ),
-        _at(rest, place),
-    )
+def _contents(parts: Sequence[Any], place: str, readers: Mapping[str, Any]) -> list[Content]:
+    def read(fields: Fields) -> Content:
+        content: Content = readers[fields.choice("type", readers)](fields)
+        return content
+
+    contents = [Fields(part, f"{place}[{index}]").build(read) for index, part in enumerate(parts) if not is_data(part)]
+    if not contents:
+        raise InvalidMessageError(
+            "expected at least one part of the type %(types)s, got none",
+            place,
+            code="empty",
+            types=" or ".join(readers),
+        )
+    return contents
 
 
-def _result_contents(rest: Mapping[str, Any], output: Any, at_output: str, at_rest: str) -> list[Content] | None:
-    """Return the contents of a result that is more than a text."""
-    contents, place = rest.get("contents"), at_rest
-    if contents is True:
-        contents, place = output.get("value") if isinstance(output, Mapping) else None, at_output
-    elif contents is None:
-        return None
-    if not isinstance(contents, (list, tuple)):
-        raise expected("a list of parts", contents, place)
-    return [
-        Fields(part, f"{place}[{index}]").build(lambda fields: _PARTS[fields.choice("type", _PARTS)](fields))
-        for index, part in enumerate(contents)
-    ]
+def _custom_attributes(parts: Sequence[Any], place: str) -> Mapping[str, Any]:
+    if len(parts) != 1:
+        raise InvalidMessageError(
+            "expected one part of the type data-custom, got %(count)s parts", place, count=len(parts)
+        )
+    fields = Fields(parts[0], f"{place}[0]")
+    fields.choice("type", ["data-custom"])
+    attributes: Mapping[str, Any] = fields.value("data", Mapping, "an object")
+    require_json(attributes, fields.at("data"), 1)
+    return attributes
 
 
-def _any(fields: Fields, key: str) -> Any:
-    """Take out a value of any kind; return None for one that is missing."""
-    return fields.value(key, object, "anything") if fields.has(key) else None
-
-
-def _replaced(rest: Mapping[str, Any], key: str, default: str | None, place: str) -> str | None:
-    return Fields(rest, place).optional_text(key) if key in rest else default
-
-
-def _at(rest: Mapping[str, Any], place: str) -> int | None:
-    at = rest.get("at")
-    if at is not None and (not isinstance(at, int) or isinstance(at, bool) or at < 0):
-        raise expected("a number from 0 on", at, f"{place}.at")
-    return at
+def _steps(rest: Mapping[str, Any] | None, place: str) -> Mapping[str, Any]:
+    steps = rest.get("steps", {}) if rest is not None else {}
+    if not isinstance(steps, Mapping):
+        raise expected("an object", steps, f"{place}.steps")
+    return steps
 
 
 _REFUSED = {
@@ -275,79 +239,115 @@ def _in_order(steps: Sequence[_Step]) -> list[ChatMessage]:
     return messages
 
 
-_USER_PARTS = {"text": read_text, "file": read_file}
-_SYSTEM_PARTS = {"text": read_text}
+_STATES = (
+    "input-streaming",
+    "input-available",
+    "approval-requested",
+    "approval-responded",
+    "output-available",
+    "output-error",
+    "output-denied",
+)
+_DENIED = "Tool call execution denied."  # as the AI SDK tells a model
 
 
-def from_ai_sdk(data: Any, place: str = "") -> list[ChatMessage]:
-    """Read messages from a list of ``UIMessage`` objects in parsed JSON, whole ones or one for each message.
+class Result(NamedTuple):
+    """A tool result, and its place."""
 
-    ``null`` is the same as a field that is not there. Fields that messages here have no use for are ignored: IDs,
-    titles, a project's own metadata, and parts such as sources and data. An assistant message that says nothing, as an
-    aborted stream leaves it, is no message.
+    message: ToolExecutionResultMessage
 
-    Args:
-        place: what the list is called in errors, ``messages`` say.
+    at: int | None
+    """Its number among what the assistant message is made of; None behind its call."""
 
-    Raises:
-        InvalidMessageError: a ``ValueError`` that names the place: ``messages[3].parts[0].text``.
+
+def read_tool(fields: Fields) -> tuple[ToolExecutionRequest | None, Result | None]:
+    """Read the call and the result of a part, either of which may be missing.
+
+    A call whose input was still under way is none, and what a tool said before it was done is no result.
     """
-    if not isinstance(data, (list, tuple)):
-        raise expected("a list of messages", data, place)
-    messages: list[ChatMessage] = []
-    for index, item in enumerate(data):
-        messages += Fields(item, f"{place}[{index}]").build(_message)
-    return messages
+    state = fields.choice("state", _STATES)
+    call_rest = rest_of(fields, "callProviderMetadata") or {}
+    rest_place = f"{fields.at('callProviderMetadata')}.{KEY}"
+    id, name = fields.text("toolCallId"), fields.text("toolName")
+    call = ToolExecutionRequest(
+        _replaced(call_rest, "id", id, rest_place),
+        _replaced(call_rest, "name", name, rest_place),
+        _arguments(fields, call_rest, rest_place),
+    )
+    result = _result(fields, state, call)
+    is_call = state != "input-streaming" and call_rest.get("call") is not False
+    return (call if is_call else None), result
 
 
-def _message(fields: Fields) -> Sequence[ChatMessage]:
-    role = fields.choice("role", ("system", "user", "assistant"))
-    rest = rest_of(fields, "metadata")
-    where = f"{fields.at('metadata')}.{KEY}"
-    place = fields.at("parts")
-    parts = fields.value("parts", (list, tuple), "a list of parts")
-    fields.leave_all()
-    if role == "system":
-        texts = _contents(parts, place, _SYSTEM_PARTS)
-        return [SystemMessage("".join(part.text for part in texts if isinstance(part, TextContent)))]
-    if role == "user":
-        name = None if rest is None else Fields(rest, where).optional_text("name")
-        return [UserMessage(_contents(parts, place, _USER_PARTS), name=name, attributes=attributes_in(rest, where))]
-    if rest is not None and rest.get("type") == ChatMessageType.CUSTOM:
-        return [CustomMessage(_custom_attributes(parts, place))]
-    return read_answer(parts, place, _steps(rest, where), f"{where}.steps")
+def _arguments(fields: Fields, rest: Mapping[str, Any], place: str) -> str | None:
+    raw = _any(fields, "rawInput")
+    input = _any(fields, "input")
+    if input is None:
+        input = raw
+    if input is None or rest.get("arguments", "") is None:
+        return None
+    require_json(input, fields.at("input"))
+    require_json(rest, place)
+    return text_of(input, rest)
 
 
-def _contents(parts: Sequence[Any], place: str, readers: Mapping[str, Any]) -> list[Content]:
-    def read(fields: Fields) -> Content:
-        content: Content = readers[fields.choice("type", readers)](fields)
-        return content
+def _result(fields: Fields, state: str, call: ToolExecutionRequest) -> Result | None:
+    rest = rest_of(fields, "resultProviderMetadata") or {}
+    place = f"{fields.at('resultProviderMetadata')}.{KEY}"
+    output, preliminary = _any(fields, "output"), _any(fields, "preliminary")
+    is_error: bool | None = True
+    match state:
+        case "output-available" if preliminary is not True:
+            require_json(output, fields.at("output"))
+            text = text_of(output, rest)
+            is_error = False if rest.get("isError") is False else None
+        case "output-error":
+            text = fields.text("errorText")
+        case "output-denied":
+            approval = _any(fields, "approval")
+            text = (Fields(approval, fields.at("approval")).optional_text("reason") if approval else None) or _DENIED
+        case _:
+            return None
+    contents = _parts_of_result(rest, output, fields.at("output.value"), f"{place}.contents")
+    return Result(
+        ToolExecutionResultMessage(
+            _replaced(rest, "id", call.id, place),
+            _replaced(rest, "toolName", call.name, place),
+            None if contents else text,
+            contents=contents,
+            is_error=is_error,
+            attributes=attributes_in(rest, place),
+        ),
+        _at(rest, place),
+    )
 
-    contents = [Fields(part, f"{place}[{index}]").build(read) for index, part in enumerate(parts) if not is_data(part)]
-    if not contents:
-        raise InvalidMessageError(
-            "expected at least one part of the type %(types)s, got none",
-            place,
-            code="empty",
-            types=" or ".join(readers),
-        )
-    return contents
+
+def _parts_of_result(rest: Mapping[str, Any], output: Any, at_output: str, at_rest: str) -> list[Content] | None:
+    """Return the contents of a result that is more than a text."""
+    contents, place = rest.get("contents"), at_rest
+    if contents is True:
+        contents, place = output.get("value") if isinstance(output, Mapping) else None, at_output
+    elif contents is None:
+        return None
+    if not isinstance(contents, (list, tuple)):
+        raise expected("a list of parts", contents, place)
+    return [
+        Fields(part, f"{place}[{index}]").build(lambda fields: _PARTS[fields.choice("type", _PARTS)](fields))
+        for index, part in enumerate(contents)
+    ]
 
 
-def _custom_attributes(parts: Sequence[Any], place: str) -> Mapping[str, Any]:
-    if len(parts) != 1:
-        raise InvalidMessageError(
-            "expected one part of the type data-custom, got %(count)s parts", place, count=len(parts)
-        )
-    fields = Fields(parts[0], f"{place}[0]")
-    fields.choice("type", ["data-custom"])
-    attributes: Mapping[str, Any] = fields.value("data", Mapping, "an object")
-    require_json(attributes, fields.at("data"), 1)
-    return attributes
+def _any(fields: Fields, key: str) -> Any:
+    """Take out a value of any kind; return None for one that is missing."""
+    return fields.value(key, object, "anything") if fields.has(key) else None
 
 
-def _steps(rest: Mapping[str, Any] | None, place: str) -> Mapping[str, Any]:
-    steps = rest.get("steps", {}) if rest is not None else {}
-    if not isinstance(steps, Mapping):
-        raise expected("an object", steps, f"{place}.steps")
-    return steps
+def _replaced(rest: Mapping[str, Any], key: str, default: str | None, place: str) -> str | None:
+    return Fields(rest, place).optional_text(key) if key in rest else default
+
+
+def _at(rest: Mapping[str, Any], place: str) -> int | None:
+    at = rest.get("at")
+    if at is not None and (not isinstance(at, int) or isinstance(at, bool) or at < 0):
+        raise expected("a number from 0 on", at, f"{place}.at")
+    return at

@@ -28,152 +28,6 @@ from chatmemory.formats.pairing import unused_ids
 __all__ = ["DONE", "HEADERS", "Chunk", "UIMessageStream", "sse"]
 
 
-@dataclass(frozen=True)
-class Call:
-    """A call, or the place of a result that answers none."""
-
-    id: str
-    """Its ID in the assistant message, which no other call of it has."""
-
-    given_id: str | None
-    """The ID that the model gave it."""
-
-    name: str | None
-
-    step: int
-    """The number of the answer that makes it."""
-
-    number: int
-    """Its number among the calls of the assistant message."""
-
-
-class Calls:
-    """The calls of one assistant message so far.
-
-    A result answers the latest call of its ID that has none, as :mod:`chatmemory.formats.validity` says.
-    """
-
-    def __init__(self) -> None:
-        self._taken: set[str | None] = set()
-        self._new = unused_ids(self._taken)
-        self._count = 0
-        self._waiting: defaultdict[str, list[list[Call]]] = defaultdict(list)
-        self._latest_answered = -1
-
-    def of(self, requests: Sequence[ToolExecutionRequest], step: int) -> list[Call]:
-        """Return the calls that an answer makes."""
-        calls = []
-        groups: defaultdict[str, list[Call]] = defaultdict(list)
-        for request in requests:
-            call = self._call(request.id, request.name, step)
-            calls.append(call)
-            groups[request.id or ""].append(call)
-        for id, group in groups.items():
-            self._waiting[id].append(group)
-        return calls
-
-    def answered_by(self, result: ToolExecutionResultMessage) -> Call | None:
-        """Return the call that a result answers; None if there is none."""
-        groups = self._waiting.get(result.id or "")
-        if not groups:
-            return None
-        call = groups[-1].pop(0)
-        if not groups[-1]:
-            groups.pop()
-        return call
-
-    def alone(self, result: ToolExecutionResultMessage, step: int) -> Call:
-        """Return a place for a result that answers no call."""
-        return self._call(result.id, result.tool_name, step)
-
-    def is_next(self, call: Call, step: int) -> bool:
-        """Return whether a reader expects the result of a call here: those of an answer are in the calls' order.
-
-        Args:
-            call: the call, whose result must be the latest.
-            step: the number of the latest answer.
-        """
-        expected = call.step == step and call.number > self._latest_answered
-        self._latest_answered = max(self._latest_answered, call.number)
-        return expected
-
-    def _call(self, given_id: str | None, name: str | None, step: int) -> Call:
-        id = given_id if given_id and given_id not in self._taken else next(self._new)
-        self._taken.add(id)
-        self._count += 1
-        return Call(id, given_id, name, step, self._count - 1)
-
-
-def step_rest(message: AiMessage) -> dict[str, Any] | None:
-    """Return what the parts of an answer do not say; None if they say all."""
-    if message.attributes:
-        return {"attributes": attributes_of(message)}
-    says_nothing = message.text is None and message.thinking is None and not message.tool_execution_requests
-    return {} if says_nothing else None
-
-
-def call_fields(request: ToolExecutionRequest, call: Call) -> tuple[Any, dict[str, Any]]:
-    """Return the input of a call, and what a reader needs beside it."""
-    rest = _call_rest(call)
-    if request.arguments is None:
-        return {}, {**rest, "arguments": None}
-    value, spelling = value_of(request.arguments)
-    return value, {**rest, **spelling}
-
-
-def alone_rest(call: Call) -> dict[str, Any]:
-    """Return what a reader needs beside the place of a result that answers no call."""
-    return {"call": False, **_call_rest(call)}
-
-
-def _call_rest(call: Call) -> dict[str, Any]:
-    rest: dict[str, Any] = {}
-    if call.id != call.given_id:
-        rest["id"] = call.given_id
-    if call.name is None:
-        rest["name"] = None
-    return rest
-
-
-def result_fields(
-    result: ToolExecutionResultMessage, call: Call, at: int | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return ``{"output": …}`` or ``{"errorText": …}`` for a result, and what a reader needs beside it.
-
-    Args:
-        result: the result.
-        call: the call that it answers, or its place.
-        at: its number among what the assistant message is made of; None if that is where a reader expects it.
-    """
-    rest: dict[str, Any] = {}
-    if result.id != call.given_id:
-        rest["id"] = result.id
-    if result.tool_name != call.name:
-        rest["toolName"] = result.tool_name
-    if result.is_error is False:
-        rest["isError"] = False
-    said, of_contents = _said(result)
-    rest |= of_contents
-    if result.attributes:
-        rest["attributes"] = attributes_of(result)
-    if at is not None:
-        rest["at"] = at
-    return said, rest
-
-
-def _said(result: ToolExecutionResultMessage) -> tuple[dict[str, Any], dict[str, Any]]:
-    [first, *others] = result.contents
-    if others or not isinstance(first, TextContent):
-        parts = [content_part(content) for content in result.contents]
-        if result.is_error:
-            return {"errorText": result.text or ""}, {"contents": parts}
-        return {"output": {"type": "content", "value": parts}}, {"contents": True}
-    if result.is_error:
-        return {"errorText": first.text}, {}
-    value, spelling = value_of(first.text)
-    return {"output": value}, spelling
-
-
 Chunk = dict[str, Any]
 """One event of the stream, a JSON object with a ``type``."""
 
@@ -360,3 +214,149 @@ def _tool(event: str, id: str, rest: dict[str, Any], **fields: Any) -> Chunk:
     # Dynamic: a page need not know the tools, and their names may be any.
     chunk = {"type": f"tool-{event}", "toolCallId": id, **fields, "dynamic": True}
     return {**chunk, "providerMetadata": kept(rest)} if rest else chunk
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call, or the place of a result that answers none."""
+
+    id: str
+    """Its ID in the assistant message, which no other call of it has."""
+
+    given_id: str | None
+    """The ID that the model gave it."""
+
+    name: str | None
+
+    step: int
+    """The number of the answer that makes it."""
+
+    number: int
+    """Its number among the calls of the assistant message."""
+
+
+class Calls:
+    """The calls of one assistant message so far.
+
+    A result answers the latest call of its ID that has none, as :mod:`chatmemory.formats.validity` says.
+    """
+
+    def __init__(self) -> None:
+        self._taken: set[str | None] = set()
+        self._new = unused_ids(self._taken)
+        self._count = 0
+        self._waiting: defaultdict[str, list[list[Call]]] = defaultdict(list)
+        self._latest_answered = -1
+
+    def of(self, requests: Sequence[ToolExecutionRequest], step: int) -> list[Call]:
+        """Return the calls that an answer makes."""
+        calls = []
+        groups: defaultdict[str, list[Call]] = defaultdict(list)
+        for request in requests:
+            call = self._call(request.id, request.name, step)
+            calls.append(call)
+            groups[request.id or ""].append(call)
+        for id, group in groups.items():
+            self._waiting[id].append(group)
+        return calls
+
+    def answered_by(self, result: ToolExecutionResultMessage) -> Call | None:
+        """Return the call that a result answers; None if there is none."""
+        groups = self._waiting.get(result.id or "")
+        if not groups:
+            return None
+        call = groups[-1].pop(0)
+        if not groups[-1]:
+            groups.pop()
+        return call
+
+    def alone(self, result: ToolExecutionResultMessage, step: int) -> Call:
+        """Return a place for a result that answers no call."""
+        return self._call(result.id, result.tool_name, step)
+
+    def is_next(self, call: Call, step: int) -> bool:
+        """Return whether a reader expects the result of a call here: those of an answer are in the calls' order.
+
+        Args:
+            call: the call, whose result must be the latest.
+            step: the number of the latest answer.
+        """
+        expected = call.step == step and call.number > self._latest_answered
+        self._latest_answered = max(self._latest_answered, call.number)
+        return expected
+
+    def _call(self, given_id: str | None, name: str | None, step: int) -> Call:
+        id = given_id if given_id and given_id not in self._taken else next(self._new)
+        self._taken.add(id)
+        self._count += 1
+        return Call(id, given_id, name, step, self._count - 1)
+
+
+def step_rest(message: AiMessage) -> dict[str, Any] | None:
+    """Return what the parts of an answer do not say; None if they say all."""
+    if message.attributes:
+        return {"attributes": attributes_of(message)}
+    says_nothing = message.text is None and message.thinking is None and not message.tool_execution_requests
+    return {} if says_nothing else None
+
+
+def call_fields(request: ToolExecutionRequest, call: Call) -> tuple[Any, dict[str, Any]]:
+    """Return the input of a call, and what a reader needs beside it."""
+    rest = _call_rest(call)
+    if request.arguments is None:
+        return {}, {**rest, "arguments": None}
+    value, spelling = value_of(request.arguments)
+    return value, {**rest, **spelling}
+
+
+def alone_rest(call: Call) -> dict[str, Any]:
+    """Return what a reader needs beside the place of a result that answers no call."""
+    return {"call": False, **_call_rest(call)}
+
+
+def _call_rest(call: Call) -> dict[str, Any]:
+    rest: dict[str, Any] = {}
+    if call.id != call.given_id:
+        rest["id"] = call.given_id
+    if call.name is None:
+        rest["name"] = None
+    return rest
+
+
+def result_fields(
+    result: ToolExecutionResultMessage, call: Call, at: int | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return ``{"output": …}`` or ``{"errorText": …}`` for a result, and what a reader needs beside it.
+
+    Args:
+        result: the result.
+        call: the call that it answers, or its place.
+        at: its number among what the assistant message is made of; None if that is where a reader expects it.
+    """
+    rest: dict[str, Any] = {}
+    if result.id != call.given_id:
+        rest["id"] = result.id
+    if result.tool_name != call.name:
+        rest["toolName"] = result.tool_name
+    if result.is_error is False:
+        rest["isError"] = False
+    said, of_contents = _said(result)
+    rest |= of_contents
+    if result.attributes:
+        rest["attributes"] = attributes_of(result)
+    if at is not None:
+        rest["at"] = at
+    return said, rest
+
+
+def _said(result: ToolExecutionResultMessage) -> tuple[dict[str, Any], dict[str, Any]]:
+    [first, *others] = result.contents
+    if others or not isinstance(first, TextContent):
+        parts = [content_part(content) for content in result.contents]
+        if result.is_error:
+            return {"errorText": result.text or ""}, {"contents": parts}
+        return {"output": {"type": "content", "value": parts}}, {"contents": True}
+    if result.is_error:
+        return {"errorText": first.text}, {}
+    value, spelling = value_of(first.text)
+    return {"output": value}, spelling

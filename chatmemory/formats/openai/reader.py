@@ -23,51 +23,6 @@ from chatmemory.formats.media import openai_image, openai_pdf_file
 __all__ = ["ATTRIBUTE", "OF_ANSWER", "OF_CALL", "from_openai"]
 
 
-def _text(fields: Fields) -> TextContent:
-    return TextContent(fields.text("text"))
-
-
-def _refusal(fields: Fields) -> str:
-    return fields.text("refusal")
-
-
-def _image(fields: Fields) -> ImageContent:
-    return fields.object("image_url", _image_url)
-
-
-def _image_url(fields: Fields) -> ImageContent:
-    return openai_image(fields.text("url"), fields)
-
-
-def _audio(fields: Fields) -> AudioContent:
-    return fields.object("input_audio", _input_audio)
-
-
-def _input_audio(fields: Fields) -> AudioContent:
-    format = fields.choice("format", ["wav", "mp3"])
-    return AudioContent(base64_data=fields.text("data"), mime_type=f"audio/{format}")
-
-
-def _file(fields: Fields) -> PdfFileContent:
-    return fields.object("file", _file_file)
-
-
-def _file_file(fields: Fields) -> PdfFileContent:
-    fields.refuse("file_id", "a file that OpenAI holds cannot be kept; give its file_data")
-    fields.optional_text("filename")
-    return openai_pdf_file(fields)
-
-
-TEXT_PARTS = {"text": _text}
-ASSISTANT_PARTS: dict[str, Callable[[Fields], TextContent | str]] = {"text": _text, "refusal": _refusal}
-USER_PARTS: dict[str, Callable[[Fields], Content]] = {
-    "text": _text,
-    "image_url": _image,
-    "input_audio": _audio,
-    "file": _file,
-}
-
-
 ATTRIBUTE = "openai"
 """The attribute for what only OpenAI has: ``name``, ``refusal``, ``annotations``, ``audio``; and for what other servers
 put on an answer (``extra``) and on each of its calls (``calls``)."""
@@ -225,4 +180,49 @@ _ROLES: dict[str, Callable[[Fields], ChatMessage]] = {
     "user": _user,
     "assistant": _assistant,
     "tool": _tool,
+}
+
+
+def _text(fields: Fields) -> TextContent:
+    return TextContent(fields.text("text"))
+
+
+def _refusal(fields: Fields) -> str:
+    return fields.text("refusal")
+
+
+def _image(fields: Fields) -> ImageContent:
+    return fields.object("image_url", _image_url)
+
+
+def _image_url(fields: Fields) -> ImageContent:
+    return openai_image(fields.text("url"), fields)
+
+
+def _audio(fields: Fields) -> AudioContent:
+    return fields.object("input_audio", _input_audio)
+
+
+def _input_audio(fields: Fields) -> AudioContent:
+    format = fields.choice("format", ["wav", "mp3"])
+    return AudioContent(base64_data=fields.text("data"), mime_type=f"audio/{format}")
+
+
+def _file(fields: Fields) -> PdfFileContent:
+    return fields.object("file", _file_file)
+
+
+def _file_file(fields: Fields) -> PdfFileContent:
+    fields.refuse("file_id", "a file that OpenAI holds cannot be kept; give its file_data")
+    fields.optional_text("filename")
+    return openai_pdf_file(fields)
+
+
+TEXT_PARTS = {"text": _text}
+ASSISTANT_PARTS: dict[str, Callable[[Fields], TextContent | str]] = {"text": _text, "refusal": _refusal}
+USER_PARTS: dict[str, Callable[[Fields], Content]] = {
+    "text": _text,
+    "image_url": _image,
+    "input_audio": _audio,
+    "file": _file,
 }

@@ -16,7 +16,7 @@ from chatmemory.management.output import Progress, output
 from chatmemory.models import Conversation
 from chatmemory.transfer.histories import langchain4j_lines, openai_line
 from chatmemory.transfer.json_lines.write import conversation_lines
-from chatmemory.transfer.reports import BadRecordError
+from chatmemory.transfer.records import BadRecordError
 
 __all__ = ["Command"]
 

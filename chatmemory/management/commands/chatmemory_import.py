@@ -14,11 +14,10 @@ from chatmemory.management.arguments import add_window_settings, chosen_database
 from chatmemory.management.output import Progress
 from chatmemory.models import WINDOW_SETTINGS, WindowSettings
 from chatmemory.transfer.files import Source, numbered_lines, open_sources
-from chatmemory.transfer.histories import Found
 from chatmemory.transfer.importing import import_all
 from chatmemory.transfer.json_lines.restore import restore
 from chatmemory.transfer.owners import Owners
-from chatmemory.transfer.reports import BadRecordError, DryRun, Reports, StoppedError
+from chatmemory.transfer.records import BadRecordError, DryRun, Found, Reports, StoppedError
 from chatmemory.transfer.sources.chatgpt import read_chatgpt
 from chatmemory.transfer.sources.langchain4j import read_langchain4j
 from chatmemory.transfer.sources.openai_chat import read_openai

@@ -13,7 +13,7 @@ from django.utils.dateparse import parse_datetime
 
 from chatmemory.transfer.files import TOO_LONG, read_json
 from chatmemory.transfer.moments import as_stored
-from chatmemory.transfer.reports import BadRecordError
+from chatmemory.transfer.records import BadRecordError
 
 __all__ = ["Line", "blocks"]
 

@@ -4,7 +4,30 @@ Each conversation is a tree, since questions can be edited and answers regenerat
 imported, from the root to ``current_node``. The conversation's metadata keep, under ``chatgpt``, the model, the custom
 GPT (``gizmo_id``, of the conversation or else of the first message that names one), and the numbers of messages that
 are not imported: those of other branches, and those without any content. Each message keeps the messages of the export
-that it was made of, whole, as its native form ``chatgpt``: see :mod:`chatmemory.transfer.sources.chatgpt`.
+that it was made of, whole, as its native form ``chatgpt``.
+
+====================================  ==================================================================
+in the export                         here
+====================================  ==================================================================
+user                                  a user message; a text for each part
+assistant, to all                     an answer, with the thoughts before it as its thinking
+assistant, on the channel "analysis"  a thought
+assistant, to a tool                  an answer that calls the tool; arguments that are no JSON object are
+                                      put into one, under ``input``. Calls without anything in between are
+                                      one answer
+tool, after a call                    the result of a call of this tool, of the first that has none yet;
+                                      several of one call are one result with several texts
+system, and custom instructions       a system message
+everything else                       a custom message, with ``role``, ``name``, ``kind`` and ``text``; with
+                                      ``hidden`` if ChatGPT does not show it
+no content at all                     none; it is counted
+====================================  ==================================================================
+
+Pictures, recordings and files are not part of the conversations in an export; a text stands for each, such as
+``[image_asset_pointer: sediment://file_0001]`` or ``[file: report.pdf]``.
+
+There is no published schema; the kinds of content here are those that exports have been seen to have. The content of an
+unknown kind becomes JSON, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -26,88 +49,108 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.transfer.files import Source, read_json
-from chatmemory.transfer.histories import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.moments import from_seconds
-from chatmemory.transfer.reports import BadRecordError
+from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage
 from chatmemory.transfer.sources.json_items import placed_items
 
-__all__ = ["FRAMEWORK", "read_chatgpt"]
-
-# The fields of each kind of content that have texts, in reading order.
-_FIELDS: dict[str, tuple[str, ...]] = {
-    "text": ("parts",),
-    "multimodal_text": ("parts",),
-    "code": ("text", "parts"),
-    "execution_output": ("text", "parts"),
-    "thoughts": ("thoughts",),
-    "reasoning_recap": ("content",),
-    "user_editable_context": ("user_profile", "user_instructions"),
-    "model_editable_context": ("model_set_context", "repo_summary", "structured_context"),
-    "tether_browsing_display": ("summary", "result"),
-    "tether_quote": ("title", "url", "text"),
-    "sonic_webpage": ("title", "url", "text", "snippet"),
-    "system_error": ("name", "text"),
-}
+__all__ = ["read_chatgpt"]
 
 
-def texts_of(message: dict[str, Any]) -> list[str]:
-    """Return the texts of a message; none, or only empty ones, if it has no content."""
-    content = message.get("content")
-    if not isinstance(content, dict):
-        return [] if content is None else [_json(content)]
-    fields = _FIELDS.get(str(content.get("content_type")))
-    if fields is None:
-        said = {name: value for name, value in content.items() if name != "content_type" and value}
-        return [_json(said)] if said else []
-    texts = [text for name in fields for text in _texts(content.get(name))]
-    return texts if any(texts) else [*texts, *_instructions(message)]
+FRAMEWORK = "chatgpt"
+"""The framework of the native forms, and the key in the metadata."""
+
+_GPT = "gizmo_id"
+_KEPT = (
+    "default_model_slug",
+    _GPT,
+    "gizmo_type",
+    "conversation_template_id",
+    "is_archived",
+    "is_starred",
+    "conversation_origin",
+)
 
 
-def attachments_of(message: dict[str, Any]) -> list[str]:
-    """Return a text for each file that is attached to a message and is not among its parts."""
-    metadata = message.get("metadata")
-    attachments = metadata.get("attachments") if isinstance(metadata, dict) else None
-    parts = json.dumps(message.get("content"))
-    return [
-        f"[file: {attachment.get('name') or attachment.get('id')}]"
-        for attachment in (attachments if isinstance(attachments, list) else [])
-        if isinstance(attachment, dict) and not (attachment.get("id") and str(attachment["id"]) in parts)
-    ]
+def read_chatgpt(source: Source) -> Found:
+    """Yield the conversations of a file, reading one at a time."""
+    try:
+        for place, text in placed_items(source):
+            try:
+                yield _conversation(place, read_json(text))
+            except ValueError as error:
+                yield BadRecordError(place, str(error))
+            except BadRecordError as error:
+                yield error
+    except ValueError as error:
+        yield BadRecordError(source.name, str(error))
 
 
-def _instructions(message: dict[str, Any]) -> Iterator[str]:
-    """Yield the custom instructions that older exports keep in the metadata of an empty system message."""
-    metadata = message.get("metadata")
-    instructions = metadata.get("user_context_message_data") if isinstance(metadata, dict) else None
-    if isinstance(instructions, dict):
-        yield from (text for text in instructions.values() if isinstance(text, str) and text)
+def _conversation(place: str, data: Any) -> FoundConversation:
+    if not isinstance(data, dict):
+        raise BadRecordError(place, 'expected a conversation of ChatGPT, an object with "mapping"')
+    memory_id, title = data.get("conversation_id") or data.get("id"), data.get("title")
+    # A file is often a single line.
+    known = [repr(title)[:100] if isinstance(title, str) and title else "", str(memory_id or "")[:100]]
+    here = " ".join([f"{place}: conversation", *filter(None, known)]) if any(known) else place
+    if not isinstance(data.get("mapping"), dict):
+        raise BadRecordError(here, 'expected a conversation of ChatGPT, an object with "mapping"')
+    if not isinstance(memory_id, str):
+        raise BadRecordError(here, 'the conversation has no "conversation_id"')
+    branch = _branch(here, data["mapping"], data.get("current_node"))
+    messages = messages_of(here, branch)
+    written = sum(1 for node in data["mapping"].values() if isinstance(node, dict) and node.get("message"))
+    kept = {name: data[name] for name in _KEPT if data.get(name)}
+    if _GPT not in kept and (gpt := _gpt(branch)):
+        kept[_GPT] = gpt
+    counts = {"other_branches": written - len(branch), "without_content": messages.empty}
+    return FoundConversation(
+        place=here,
+        memory_id=memory_id,
+        title=title if isinstance(title, str) else "",
+        metadata={FRAMEWORK: {**kept, **{name: count for name, count in counts.items() if count}}},
+        created_at=from_seconds(data.get("create_time")),
+        framework=FRAMEWORK,
+        messages=messages.found,
+    )
 
 
-def _texts(value: Any) -> Iterator[str]:
-    match value:
-        case None:
+def _gpt(branch: list[dict[str, Any]]) -> str | None:
+    """Return the ID of the first custom GPT that a message names, also one without content; None if none does."""
+    metadata = (message.get("metadata") for message in branch)
+    ids = (found.get(_GPT) for found in metadata if isinstance(found, dict))
+    return next((id for id in ids if isinstance(id, str) and id), None)
+
+
+def _branch(place: str, mapping: dict[str, Any], current: Any) -> list[dict[str, Any]]:
+    """Return the messages from the root to the current node; without one, to the last child of the last child …"""
+    known = isinstance(current, str) and current in mapping
+    nodes = list(_upwards(place, mapping, current if known else _newest_leaf(place, mapping)))
+    return [node["message"] for node in reversed(nodes) if isinstance(node.get("message"), dict)]
+
+
+def _upwards(place: str, mapping: dict[str, Any], key: Any) -> Iterator[dict[str, Any]]:
+    for _step in range(len(mapping)):
+        node = mapping.get(key) if isinstance(key, str) else None
+        if not isinstance(node, dict):
             return
-        case str():
-            yield value
-        case list():
-            for item in value:
-                yield from _texts(item)
-        case {"asset_pointer": str() as pointer}:
-            yield f"[{value.get('content_type') or 'file'}: {pointer}]"
-        case {"content_type": "audio_transcription", "text": str() as text}:
-            yield text
-        case {"content_type": "real_time_user_audio_video_asset_pointer"}:
-            yield from (text for part in value.values() for text in _texts(part) if isinstance(part, (dict, list)))
-        case {"summary": str() as summary, "content": str() as content}:  # a thought
-            yield "\n".join(text for text in (summary, content) if text)
-        case {"text": str() as text}:
-            yield text
-        case _:
-            yield _json(value)
+        yield node
+        key = node.get("parent")
+    if isinstance(key, str) and key in mapping:
+        raise BadRecordError(place, "its messages go round in a circle")
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _newest_leaf(place: str, mapping: dict[str, Any]) -> str | None:
+    key = next((key for key, node in mapping.items() if isinstance(node, dict) and node.get("parent") is None), None)
+    for _step in range(len(mapping)):
+        node = mapping[key] if key is not None else None
+        children = node.get("children") if isinstance(node, dict) else None
+        children = [child for child in children or [] if isinstance(child, str) and child in mapping]
+        if not children:
+            return key
+        key = children[-1]
+    if mapping:
+        raise BadRecordError(place, "its messages go round in a circle")
+    return None
 
 
 _THINKING = {"thoughts", "reasoning_recap"}
@@ -277,98 +320,78 @@ def _arguments(text: str) -> str:
     return text if isinstance(parsed, dict) else json.dumps({"input": text}, ensure_ascii=False)
 
 
-FRAMEWORK = "chatgpt"
-"""The framework of the native forms, and the key in the metadata."""
-
-_GPT = "gizmo_id"
-_KEPT = (
-    "default_model_slug",
-    _GPT,
-    "gizmo_type",
-    "conversation_template_id",
-    "is_archived",
-    "is_starred",
-    "conversation_origin",
-)
-
-
-def read_chatgpt(source: Source) -> Found:
-    """Yield the conversations of a file, reading one at a time."""
-    try:
-        for place, text in placed_items(source):
-            try:
-                yield _conversation(place, read_json(text))
-            except ValueError as error:
-                yield BadRecordError(place, str(error))
-            except BadRecordError as error:
-                yield error
-    except ValueError as error:
-        yield BadRecordError(source.name, str(error))
+# The fields of each kind of content that have texts, in reading order.
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "text": ("parts",),
+    "multimodal_text": ("parts",),
+    "code": ("text", "parts"),
+    "execution_output": ("text", "parts"),
+    "thoughts": ("thoughts",),
+    "reasoning_recap": ("content",),
+    "user_editable_context": ("user_profile", "user_instructions"),
+    "model_editable_context": ("model_set_context", "repo_summary", "structured_context"),
+    "tether_browsing_display": ("summary", "result"),
+    "tether_quote": ("title", "url", "text"),
+    "sonic_webpage": ("title", "url", "text", "snippet"),
+    "system_error": ("name", "text"),
+}
 
 
-def _conversation(place: str, data: Any) -> FoundConversation:
-    if not isinstance(data, dict):
-        raise BadRecordError(place, 'expected a conversation of ChatGPT, an object with "mapping"')
-    memory_id, title = data.get("conversation_id") or data.get("id"), data.get("title")
-    # A file is often a single line.
-    known = [repr(title)[:100] if isinstance(title, str) and title else "", str(memory_id or "")[:100]]
-    here = " ".join([f"{place}: conversation", *filter(None, known)]) if any(known) else place
-    if not isinstance(data.get("mapping"), dict):
-        raise BadRecordError(here, 'expected a conversation of ChatGPT, an object with "mapping"')
-    if not isinstance(memory_id, str):
-        raise BadRecordError(here, 'the conversation has no "conversation_id"')
-    branch = _branch(here, data["mapping"], data.get("current_node"))
-    messages = messages_of(here, branch)
-    written = sum(1 for node in data["mapping"].values() if isinstance(node, dict) and node.get("message"))
-    kept = {name: data[name] for name in _KEPT if data.get(name)}
-    if _GPT not in kept and (gpt := _gpt(branch)):
-        kept[_GPT] = gpt
-    counts = {"other_branches": written - len(branch), "without_content": messages.empty}
-    return FoundConversation(
-        place=here,
-        memory_id=memory_id,
-        title=title if isinstance(title, str) else "",
-        metadata={FRAMEWORK: {**kept, **{name: count for name, count in counts.items() if count}}},
-        created_at=from_seconds(data.get("create_time")),
-        framework=FRAMEWORK,
-        messages=messages.found,
-    )
+def texts_of(message: dict[str, Any]) -> list[str]:
+    """Return the texts of a message; none, or only empty ones, if it has no content."""
+    content = message.get("content")
+    if not isinstance(content, dict):
+        return [] if content is None else [_json(content)]
+    fields = _FIELDS.get(str(content.get("content_type")))
+    if fields is None:
+        said = {name: value for name, value in content.items() if name != "content_type" and value}
+        return [_json(said)] if said else []
+    texts = [text for name in fields for text in _texts(content.get(name))]
+    return texts if any(texts) else [*texts, *_instructions(message)]
 
 
-def _gpt(branch: list[dict[str, Any]]) -> str | None:
-    """Return the ID of the first custom GPT that a message names, also one without content; None if none does."""
-    metadata = (message.get("metadata") for message in branch)
-    ids = (found.get(_GPT) for found in metadata if isinstance(found, dict))
-    return next((id for id in ids if isinstance(id, str) and id), None)
+def attachments_of(message: dict[str, Any]) -> list[str]:
+    """Return a text for each file that is attached to a message and is not among its parts."""
+    metadata = message.get("metadata")
+    attachments = metadata.get("attachments") if isinstance(metadata, dict) else None
+    parts = json.dumps(message.get("content"))
+    return [
+        f"[file: {attachment.get('name') or attachment.get('id')}]"
+        for attachment in (attachments if isinstance(attachments, list) else [])
+        if isinstance(attachment, dict) and not (attachment.get("id") and str(attachment["id"]) in parts)
+    ]
 
 
-def _branch(place: str, mapping: dict[str, Any], current: Any) -> list[dict[str, Any]]:
-    """Return the messages from the root to the current node; without one, to the last child of the last child …"""
-    known = isinstance(current, str) and current in mapping
-    nodes = list(_upwards(place, mapping, current if known else _newest_leaf(place, mapping)))
-    return [node["message"] for node in reversed(nodes) if isinstance(node.get("message"), dict)]
+def _instructions(message: dict[str, Any]) -> Iterator[str]:
+    """Yield the custom instructions that older exports keep in the metadata of an empty system message."""
+    metadata = message.get("metadata")
+    instructions = metadata.get("user_context_message_data") if isinstance(metadata, dict) else None
+    if isinstance(instructions, dict):
+        yield from (text for text in instructions.values() if isinstance(text, str) and text)
 
 
-def _upwards(place: str, mapping: dict[str, Any], key: Any) -> Iterator[dict[str, Any]]:
-    for _step in range(len(mapping)):
-        node = mapping.get(key) if isinstance(key, str) else None
-        if not isinstance(node, dict):
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case None:
             return
-        yield node
-        key = node.get("parent")
-    if isinstance(key, str) and key in mapping:
-        raise BadRecordError(place, "its messages go round in a circle")
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from _texts(item)
+        case {"asset_pointer": str() as pointer}:
+            yield f"[{value.get('content_type') or 'file'}: {pointer}]"
+        case {"content_type": "audio_transcription", "text": str() as text}:
+            yield text
+        case {"content_type": "real_time_user_audio_video_asset_pointer"}:
+            yield from (text for part in value.values() for text in _texts(part) if isinstance(part, (dict, list)))
+        case {"summary": str() as summary, "content": str() as content}:  # a thought
+            yield "\n".join(text for text in (summary, content) if text)
+        case {"text": str() as text}:
+            yield text
+        case _:
+            yield _json(value)
 
 
-def _newest_leaf(place: str, mapping: dict[str, Any]) -> str | None:
-    key = next((key for key, node in mapping.items() if isinstance(node, dict) and node.get("parent") is None), None)
-    for _step in range(len(mapping)):
-        node = mapping[key] if key is not None else None
-        children = node.get("children") if isinstance(node, dict) else None
-        children = [child for child in children or [] if isinstance(child, str) and child in mapping]
-        if not children:
-            return key
-        key = children[-1]
-    if mapping:
-        raise BadRecordError(place, "its messages go round in a circle")
-    return None
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -10,8 +10,7 @@ from typing import Any
 
 from chatmemory.core.serialization import read_message
 from chatmemory.transfer.files import Source, read_json
-from chatmemory.transfer.histories import Found, FoundConversation, FoundMessage
-from chatmemory.transfer.reports import BadRecordError
+from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage
 from chatmemory.transfer.sources.json_items import placed_items
 
 __all__ = ["read_langchain4j"]

@@ -14,8 +14,7 @@ from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
 from chatmemory.formats.openai.reader import ATTRIBUTE, from_openai
 from chatmemory.transfer.files import MAX_RECORD_CHARS, TOO_LONG, Source, numbered_lines, read_json
-from chatmemory.transfer.histories import Found, FoundConversation, FoundMessage
-from chatmemory.transfer.reports import BadRecordError
+from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage
 from chatmemory.transfer.sources.json_items import placed_items
 
 __all__ = ["read_openai"]

@@ -13,7 +13,7 @@ from chatmemory.transfer.importing import import_all
 from chatmemory.transfer.json_lines.restore import restore
 from chatmemory.transfer.json_lines.write import conversation_lines
 from chatmemory.transfer.owners import Owners
-from chatmemory.transfer.reports import Reports
+from chatmemory.transfer.records import Reports
 
 __all__ = ["ACTS"]
 

@@ -1,4 +1,8 @@
-"""Make a summary: plan it, let a summarizer write it, and apply it, while the conversation goes on."""
+"""Make a summary while the conversation goes on: when one is due, who makes it, and how it takes the place of turns.
+
+By the lease one process at a time makes the summary of a conversation; it ends by the database's clock. Nothing is
+locked while the summarizer writes.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +50,6 @@ from chatmemory.models.compaction import LONGEST_ERROR
 
 __all__ = [
     "UNCOVERED",
-    "USUAL_LEASE",
     "CoveredError",
     "Lease",
     "apply_compaction",
@@ -57,6 +60,239 @@ __all__ = [
     "error_text",
     "is_due",
 ]
+
+
+USUAL_LEASE = 600.0
+"""The seconds for which nobody else begins a summary of the same conversation, unless this one is done before."""
+
+
+def compact(
+    conversation: Conversation,
+    summarizer: Summarizer,
+    *,
+    keep: int = USUAL_KEEP,
+    if_due: bool = False,
+    lease: float = USUAL_LEASE,
+) -> Change | None:
+    """Summarise the older turns of a conversation.
+
+    While ``summarizer`` works, no transaction is open and no turn waits.
+
+    Args:
+        conversation: the conversation; its row is read anew.
+        summarizer: a function, sync or async, of messages and of the summary before them or None, that returns a text.
+        keep: the percent of the limit that stays in whole turns.
+        if_due: whether to do nothing before ``compact_at`` is reached or the window has evicted messages that no
+            summary stands for, and while a pause after a failure lasts.
+        lease: the seconds for which nobody else begins a summary of this conversation.
+
+    Returns:
+        None, with nothing done, if another is at it, or there is nothing to summarise, or the messages were erased,
+        taken out or summarised while ``summarizer`` worked.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation has been erased, or was anonymised before ``summarizer`` failed.
+        RuntimeError: the caller is within a transaction.
+        UnusableSummaryError: the text cannot take the place of the messages.
+        ValueError: ``keep`` is no percentage, or the conversation was never saved.
+        Exception: what ``summarizer`` raised. The failure is noted; nothing else has changed.
+    """
+    target = Target.of(conversation)
+    database = target.key.database
+    own = Lease(conversation, database, lease)
+    if not own.try_take(also_after_failure=not if_due):
+        return None
+    try:
+        row = retry(database, lambda: Conversation.objects.using(database).get(pk=conversation.pk))
+        plan = due_plan(row, keep=keep) if if_due else plan_compaction(row, keep=keep)
+        if plan is None:
+            return None
+        try:
+            give_back()
+            text = _text_of(summarizer, plan)
+        except Exception as error:
+            _note(own, conversation, plan, error)
+            raise
+        try:
+            change = apply_compaction(target, plan, text)
+        except UnusableSummaryError as error:  # other errors are not the summarizer's
+            _note(own, conversation, plan, error)
+            raise
+        own.note_success()
+        return change
+    finally:
+        own.release()
+
+
+def _note(own: Lease, conversation: Conversation, plan: CompactionPlan, error: Exception) -> None:
+    own.note_failure(error, plan)
+    signals.compaction_failed.send_robust(Conversation, conversation=conversation, plan=plan, error=error)
+
+
+def _text_of(summarizer: Summarizer, plan: CompactionPlan) -> str:
+    is_async = inspect.iscoroutinefunction(summarizer) or inspect.iscoroutinefunction(
+        getattr(summarizer, "__call__", None)  # noqa: B004
+    )
+    write: Any = async_to_sync(summarizer) if is_async else summarizer  # type: ignore[arg-type]
+    return write(plan.messages, plan.previous)  # type: ignore[no-any-return]
+
+
+_EVICTED_FOR_ROOM = Q(eviction_reason__in=EVICTED) & COVERABLE
+
+UNCOVERED = Q(position__gte=F("conversation__compacted_to")) & _EVICTED_FOR_ROOM
+"""The condition that a message left the memory for want of room, and that no summary stands for it."""
+
+_LIMIT = Cast("limit", BigIntegerField())  # a product with the column itself may be larger than it holds
+_IS_FULL = Q(window=WindowKind.TOKENS.value, retained_tokens__gte=_LIMIT * F("compact_at") / 100) | Q(
+    window=WindowKind.MESSAGES.value, retained_count__gte=_LIMIT * F("compact_at") / 100
+)
+
+
+def due_conversations(conversations: ConversationQuerySet) -> ConversationQuerySet:
+    """Return the conversations in which a summary may be due: :func:`due_plan` knows.
+
+    Those where a summary failed a moment ago, or is being made, are not among them.
+    """
+    evicted = Message.objects.filter(
+        _EVICTED_FOR_ROOM, conversation=OuterRef("pk"), position__gte=OuterRef("compacted_to")
+    )
+    waits = Q(compaction__retry_at__gt=UtcNow()) | Q(compaction__leased_until__gt=UtcNow())
+    return conversations.filter(_IS_FULL | Exists(evicted), compact_at__isnull=False).exclude(waits)
+
+
+def is_due(conversation: Conversation, plan: CompactionPlan | None) -> bool:
+    """Return whether the summary that was planned is due, if there is anything to summarise."""
+    if plan is None or conversation.compact_at is None:
+        return False
+    return plan.has_evicted or conversation.is_full
+
+
+def due_plan(conversation: Conversation, *, keep: int = USUAL_KEEP) -> CompactionPlan | None:
+    """Return the plan of the summary that is due in a conversation; None if none is.
+
+    One is due if the memory has reached ``compact_at`` percent of its limit, or the window has evicted messages that no
+    summary stands for, and the range is worth it.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation has been erased.
+        ValueError: ``keep`` is no percentage.
+    """
+    if conversation.compact_at is None:
+        return None
+    plan = plan_compaction(conversation, keep=keep)
+    return plan if is_due(conversation, plan) else None
+
+
+BACK_OFF = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
+"""The pauses after the first, the second, and each further failure in a row."""
+
+_IN_TRANSACTION = (
+    "A summary cannot be made within a transaction: nobody else would see the lease, and its row would be locked while "
+    "the model works. Call compact() outside of transaction.atomic(). If the setting ATOMIC_REQUESTS opened the "
+    "transaction, mark the view with @transaction.non_atomic_requests."
+)
+_ERASED = "the conversation has been erased"
+
+
+def error_text(error: BaseException) -> str:
+    """Return the class and the text of an exception, as every database and page can hold them."""
+    try:
+        said = str(error)
+    except Exception:  # a package's own exception may fail at that, and its failure counts all the same
+        said = "without a text"
+    text = f"{type(error).__name__}: {said}".replace("\x00", "")
+    return text.encode("utf-8", "backslashreplace").decode()[:LONGEST_ERROR]
+
+
+class Lease:
+    """The right to make the next summary of a conversation. It ends by itself, so that no killed process keeps it."""
+
+    def __init__(self, conversation: Conversation, database: str, seconds: float) -> None:
+        """
+        Args:
+            conversation: the conversation that is summarised.
+            database: the alias of the database that has its row.
+            seconds: how long the lease lasts unless it is released.
+        """
+        self._conversation = conversation
+        self._database = database
+        self._seconds = seconds
+        self._number = 0
+
+    def try_take(self, *, also_after_failure: bool) -> bool:
+        """Take the lease, unless another has it, and return whether it is taken.
+
+        Args:
+            also_after_failure: whether to take it before the pause after a failure is over.
+
+        Raises:
+            Conversation.DoesNotExist: the conversation has been erased.
+            RuntimeError: the caller is within a transaction.
+        """
+        require_no_transaction(self._database, _IN_TRANSACTION)
+        rows = self._rows()
+        conversations = Conversation.objects.using(self._database).filter(pk=self._conversation.pk)
+        is_free = rows.filter(Q(leased_until__isnull=True) | Q(leased_until__lte=UtcNow()))
+        if not also_after_failure:
+            is_free = is_free.filter(Q(retry_at__isnull=True) | Q(retry_at__lte=UtcNow()))
+
+        def take() -> int:
+            with transaction.atomic(using=self._database):
+                if not rows.exists() and conversations.exists():
+                    row = Compaction(conversation=self._conversation)
+                    Compaction.objects.using(self._database).bulk_create([row], ignore_conflicts=True)
+                end: Any = UtcNow() + timedelta(seconds=self._seconds)
+                if is_free.update(lease=F("lease") + 1, leased_until=end):
+                    return rows.values_list("lease", flat=True).get()
+                if not rows.exists():  # MariaDB ignores a missing conversation like a row that is there
+                    raise Conversation.DoesNotExist(_ERASED)
+                return 0
+
+        try:
+            self._number = retry(self._database, take)
+        except IntegrityError as error:  # it was erased between the two statements
+            raise Conversation.DoesNotExist(_ERASED) from error
+        return bool(self._number)
+
+    def release(self) -> None:
+        """Release the lease, unless another has taken it over."""
+        own = self._rows().filter(lease=self._number)
+        retry(self._database, lambda: own.update(leased_until=None))
+
+    def note_success(self) -> None:
+        """Forget earlier failures."""
+        rows = self._rows().filter(failures__gt=0)
+        retry(self._database, lambda: rows.update(failures=0, failed_at=None, retry_at=None, error=""))
+
+    def note_failure(self, error: BaseException, plan: CompactionPlan) -> None:
+        """Note a failure, and when to try again at the earliest.
+
+        The text of ``error`` may quote messages of ``plan``. It is left out if one of them has been erased since.
+
+        Raises:
+            Conversation.DoesNotExist: the conversation has been erased or anonymised meanwhile.
+        """
+
+        def note(change: Change) -> None:
+            row = self._rows().select_for_update().first()
+            if row is None:
+                raise Conversation.DoesNotExist(_ERASED) from error
+            pause: Any = UtcNow() + BACK_OFF[min(row.failures, len(BACK_OFF) - 1)]
+            text = error_text(error) if _is_whole(plan, change.conversation) else type(error).__name__
+            self._rows().update(failures=F("failures") + 1, failed_at=UtcNow(), retry_at=pause, error=text)
+
+        # A purge holds the same lock, so it cannot come in between.
+        Target(Key.of(self._conversation, self._database)).change(note)
+
+    def _rows(self) -> QuerySet[Compaction]:
+        return Compaction.objects.using(self._database).filter(conversation=self._conversation.pk)
+
+
+def _is_whole(plan: CompactionPlan, conversation: Conversation) -> bool:
+    """Return whether all that ``plan`` was made of is still there, and the owner is the same."""
+    positions = [*plan.positions, *plan.summaries]
+    found = sum(rows_of(conversation).filter(position__in=chunk).count() for chunk in chunks(positions))
+    return conversation.owner_id == plan.owner and found == len(positions)
 
 
 def apply_compaction(target: Target, plan: CompactionPlan, text: str) -> Change | None:
@@ -310,236 +546,3 @@ def _check_room(memory: Retained[Entry], summary: Entry, window: Window) -> None
             limit=window.limit,
             unit=window.kind.value,
         )
-
-
-BACK_OFF = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
-"""The pauses after the first, the second, and each further failure in a row."""
-
-_IN_TRANSACTION = (
-    "A summary cannot be made within a transaction: nobody else would see the lease, and its row would be locked while "
-    "the model works. Call compact() outside of transaction.atomic(). If the setting ATOMIC_REQUESTS opened the "
-    "transaction, mark the view with @transaction.non_atomic_requests."
-)
-_ERASED = "the conversation has been erased"
-
-
-def error_text(error: BaseException) -> str:
-    """Return the class and the text of an exception, as every database and page can hold them."""
-    try:
-        said = str(error)
-    except Exception:  # a package's own exception may fail at that, and its failure counts all the same
-        said = "without a text"
-    text = f"{type(error).__name__}: {said}".replace("\x00", "")
-    return text.encode("utf-8", "backslashreplace").decode()[:LONGEST_ERROR]
-
-
-class Lease:
-    """The right to make the next summary of a conversation. It ends by itself, so that no killed process keeps it."""
-
-    def __init__(self, conversation: Conversation, database: str, seconds: float) -> None:
-        """
-        Args:
-            conversation: the conversation that is summarised.
-            database: the alias of the database that has its row.
-            seconds: how long the lease lasts unless it is released.
-        """
-        self._conversation = conversation
-        self._database = database
-        self._seconds = seconds
-        self._number = 0
-
-    def try_take(self, *, also_after_failure: bool) -> bool:
-        """Take the lease, unless another has it, and return whether it is taken.
-
-        Args:
-            also_after_failure: whether to take it before the pause after a failure is over.
-
-        Raises:
-            Conversation.DoesNotExist: the conversation has been erased.
-            RuntimeError: the caller is within a transaction.
-        """
-        require_no_transaction(self._database, _IN_TRANSACTION)
-        rows = self._rows()
-        conversations = Conversation.objects.using(self._database).filter(pk=self._conversation.pk)
-        is_free = rows.filter(Q(leased_until__isnull=True) | Q(leased_until__lte=UtcNow()))
-        if not also_after_failure:
-            is_free = is_free.filter(Q(retry_at__isnull=True) | Q(retry_at__lte=UtcNow()))
-
-        def take() -> int:
-            with transaction.atomic(using=self._database):
-                if not rows.exists() and conversations.exists():
-                    row = Compaction(conversation=self._conversation)
-                    Compaction.objects.using(self._database).bulk_create([row], ignore_conflicts=True)
-                end: Any = UtcNow() + timedelta(seconds=self._seconds)
-                if is_free.update(lease=F("lease") + 1, leased_until=end):
-                    return rows.values_list("lease", flat=True).get()
-                if not rows.exists():  # MariaDB ignores a missing conversation like a row that is there
-                    raise Conversation.DoesNotExist(_ERASED)
-                return 0
-
-        try:
-            self._number = retry(self._database, take)
-        except IntegrityError as error:  # it was erased between the two statements
-            raise Conversation.DoesNotExist(_ERASED) from error
-        return bool(self._number)
-
-    def release(self) -> None:
-        """Release the lease, unless another has taken it over."""
-        own = self._rows().filter(lease=self._number)
-        retry(self._database, lambda: own.update(leased_until=None))
-
-    def note_success(self) -> None:
-        """Forget earlier failures."""
-        rows = self._rows().filter(failures__gt=0)
-        retry(self._database, lambda: rows.update(failures=0, failed_at=None, retry_at=None, error=""))
-
-    def note_failure(self, error: BaseException, plan: CompactionPlan) -> None:
-        """Note a failure, and when to try again at the earliest.
-
-        The text of ``error`` may quote messages of ``plan``. It is left out if one of them has been erased since.
-
-        Raises:
-            Conversation.DoesNotExist: the conversation has been erased or anonymised meanwhile.
-        """
-
-        def note(change: Change) -> None:
-            row = self._rows().select_for_update().first()
-            if row is None:
-                raise Conversation.DoesNotExist(_ERASED) from error
-            pause: Any = UtcNow() + BACK_OFF[min(row.failures, len(BACK_OFF) - 1)]
-            text = error_text(error) if _is_whole(plan, change.conversation) else type(error).__name__
-            self._rows().update(failures=F("failures") + 1, failed_at=UtcNow(), retry_at=pause, error=text)
-
-        # A purge holds the same lock, so it cannot come in between.
-        Target(Key.of(self._conversation, self._database)).change(note)
-
-    def _rows(self) -> QuerySet[Compaction]:
-        return Compaction.objects.using(self._database).filter(conversation=self._conversation.pk)
-
-
-def _is_whole(plan: CompactionPlan, conversation: Conversation) -> bool:
-    """Return whether all that ``plan`` was made of is still there, and the owner is the same."""
-    positions = [*plan.positions, *plan.summaries]
-    found = sum(rows_of(conversation).filter(position__in=chunk).count() for chunk in chunks(positions))
-    return conversation.owner_id == plan.owner and found == len(positions)
-
-
-_EVICTED_FOR_ROOM = Q(eviction_reason__in=EVICTED) & COVERABLE
-
-UNCOVERED = Q(position__gte=F("conversation__compacted_to")) & _EVICTED_FOR_ROOM
-"""The condition that a message left the memory for want of room, and that no summary stands for it."""
-
-_LIMIT = Cast("limit", BigIntegerField())  # a product with the column itself may be larger than it holds
-_IS_FULL = Q(window=WindowKind.TOKENS.value, retained_tokens__gte=_LIMIT * F("compact_at") / 100) | Q(
-    window=WindowKind.MESSAGES.value, retained_count__gte=_LIMIT * F("compact_at") / 100
-)
-
-
-def due_conversations(conversations: ConversationQuerySet) -> ConversationQuerySet:
-    """Return the conversations in which a summary may be due: :func:`due_plan` knows.
-
-    Those where a summary failed a moment ago, or is being made, are not among them.
-    """
-    evicted = Message.objects.filter(
-        _EVICTED_FOR_ROOM, conversation=OuterRef("pk"), position__gte=OuterRef("compacted_to")
-    )
-    waits = Q(compaction__retry_at__gt=UtcNow()) | Q(compaction__leased_until__gt=UtcNow())
-    return conversations.filter(_IS_FULL | Exists(evicted), compact_at__isnull=False).exclude(waits)
-
-
-def is_due(conversation: Conversation, plan: CompactionPlan | None) -> bool:
-    """Return whether the summary that was planned is due, if there is anything to summarise."""
-    if plan is None or conversation.compact_at is None:
-        return False
-    return plan.has_evicted or conversation.is_full
-
-
-def due_plan(conversation: Conversation, *, keep: int = USUAL_KEEP) -> CompactionPlan | None:
-    """Return the plan of the summary that is due in a conversation; None if none is.
-
-    One is due if the memory has reached ``compact_at`` percent of its limit, or the window has evicted messages that no
-    summary stands for, and the range is worth it.
-
-    Raises:
-        Conversation.DoesNotExist: the conversation has been erased.
-        ValueError: ``keep`` is no percentage.
-    """
-    if conversation.compact_at is None:
-        return None
-    plan = plan_compaction(conversation, keep=keep)
-    return plan if is_due(conversation, plan) else None
-
-
-USUAL_LEASE = 600.0
-"""The seconds for which nobody else begins a summary of the same conversation, unless this one is done before."""
-
-
-def compact(
-    conversation: Conversation,
-    summarizer: Summarizer,
-    *,
-    keep: int = USUAL_KEEP,
-    if_due: bool = False,
-    lease: float = USUAL_LEASE,
-) -> Change | None:
-    """Summarise the older turns of a conversation.
-
-    While ``summarizer`` works, no transaction is open and no turn waits.
-
-    Args:
-        conversation: the conversation; its row is read anew.
-        summarizer: a function, sync or async, of messages and of the summary before them or None, that returns a text.
-        keep: the percent of the limit that stays in whole turns.
-        if_due: whether to do nothing before ``compact_at`` is reached or the window has evicted messages that no
-            summary stands for, and while a pause after a failure lasts.
-        lease: the seconds for which nobody else begins a summary of this conversation.
-
-    Returns:
-        None, with nothing done, if another is at it, or there is nothing to summarise, or the messages were erased,
-        taken out or summarised while ``summarizer`` worked.
-
-    Raises:
-        Conversation.DoesNotExist: the conversation has been erased, or was anonymised before ``summarizer`` failed.
-        RuntimeError: the caller is within a transaction.
-        UnusableSummaryError: the text cannot take the place of the messages.
-        ValueError: ``keep`` is no percentage, or the conversation was never saved.
-        Exception: what ``summarizer`` raised. The failure is noted; nothing else has changed.
-    """
-    target = Target.of(conversation)
-    database = target.key.database
-    own = Lease(conversation, database, lease)
-    if not own.try_take(also_after_failure=not if_due):
-        return None
-    try:
-        row = retry(database, lambda: Conversation.objects.using(database).get(pk=conversation.pk))
-        plan = due_plan(row, keep=keep) if if_due else plan_compaction(row, keep=keep)
-        if plan is None:
-            return None
-        try:
-            give_back()
-            text = _text_of(summarizer, plan)
-        except Exception as error:
-            _note(own, conversation, plan, error)
-            raise
-        try:
-            change = apply_compaction(target, plan, text)
-        except UnusableSummaryError as error:  # other errors are not the summarizer's
-            _note(own, conversation, plan, error)
-            raise
-        own.note_success()
-        return change
-    finally:
-        own.release()
-
-
-def _note(own: Lease, conversation: Conversation, plan: CompactionPlan, error: Exception) -> None:
-    own.note_failure(error, plan)
-    signals.compaction_failed.send_robust(Conversation, conversation=conversation, plan=plan, error=error)
-
-
-def _text_of(summarizer: Summarizer, plan: CompactionPlan) -> str:
-    is_async = inspect.iscoroutinefunction(summarizer) or inspect.iscoroutinefunction(
-        getattr(summarizer, "__call__", None)  # noqa: B004
-    )
-    write: Any = async_to_sync(summarizer) if is_async else summarizer  # type: ignore[arg-type]
-    return write(plan.messages, plan.previous)  # type: ignore[no-any-return]

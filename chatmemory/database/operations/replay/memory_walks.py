@@ -1,4 +1,4 @@
-"""Walks through the versions of a memory: as they were, and under another window.
+"""Walks through the versions of a memory: as they were, and under another window, where past messages are its entries.
 
 A walk looks only at what a version changes, so that a large memory takes hardly longer than a small one.
 """

@@ -12,9 +12,8 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 
-from chatmemory.transfer.histories import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.moments import from_column
-from chatmemory.transfer.reports import BadRecordError
+from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage
 from chatmemory.transfer.sources.tables.table import Row, Table, json_object
 
 __all__ = ["read_ai_assistant", "read_langchain"]

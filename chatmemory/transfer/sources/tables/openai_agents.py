@@ -19,9 +19,8 @@ from typing import Any
 
 from chatmemory.database.reading import ROWS_AT_ONCE
 from chatmemory.formats.responses.agents_items import FRAMEWORK, Item, groups, items_of, messages_of
-from chatmemory.transfer.histories import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.moments import from_column
-from chatmemory.transfer.reports import BadRecordError
+from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage
 from chatmemory.transfer.sources.tables.table import Row, Table, json_object
 
 __all__ = ["read_openai_agents"]

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 
 from chatmemory.core.arguments import is_blank
 from chatmemory.core.messages import AiMessage, ChatMessage, CustomMessage, SystemMessage, UserMessage
-from chatmemory.transfer.histories import Found, FoundConversation, FoundMessage
 from chatmemory.transfer.moments import from_column
-from chatmemory.transfer.reports import BadRecordError
+from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage
 from chatmemory.transfer.sources.tables.table import Row, Table
 
 __all__ = ["ATTRIBUTE", "read_spring_ai"]

@@ -9,7 +9,7 @@ from typing import Any
 from django.db import connections
 
 from chatmemory.models.fields import exact_collation
-from chatmemory.transfer.reports import BadRecordError
+from chatmemory.transfer.records import BadRecordError
 
 __all__ = ["Row", "Table", "json_object"]
 
