@@ -13,7 +13,7 @@ PRIVATE = re.compile(
     r"\basyncio\._|\._from_testcase\b|\._for_write\b|\._db\b|\b(AsyncToSync|SyncToAsync)\.|\bthread_sensitive_context\b"
 )
 
-USERS = {"core/asynchronous.py", "database/connections.py", "rest/turns/delivery.py"}
+USERS = {"core/asynchronous.py", "database/connections.py"}
 
 
 def test_few_modules_use_private_names() -> None:

@@ -1,4 +1,4 @@
-"""The assistant: the model, its memories and its tools put together; and the one that the project names."""
+"""The assistant: the model, its memories and its tools put together."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from contextlib import aclosing, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from django.core.exceptions import ImproperlyConfigured
-from django.utils.module_loading import import_string
-
 from chatmemory.assistant.background import BackgroundTask, BackgroundTasks, Summaries
 from chatmemory.assistant.deltas import Thinking
 from chatmemory.assistant.lease import Added, Lease, LocalLease
@@ -21,7 +18,6 @@ from chatmemory.assistant.steps import Plan
 from chatmemory.assistant.summaries_and_titles import Titles
 from chatmemory.assistant.tools import OnToolError, Tool, Toolbox
 from chatmemory.assistant.turn import Turn
-from chatmemory.conf import is_assistant_or_function, problem_of_path, setting
 from chatmemory.core.asynchronous import as_async_change, in_thread_for_functions
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, SystemMessage, UserMessage
@@ -31,7 +27,7 @@ if TYPE_CHECKING:
     from chatmemory.database.reading import MemoryBound
     from chatmemory.models import Conversation
 
-__all__ = ["Assistant", "has_assistant", "project_assistant", "running_turn"]
+__all__ = ["Assistant", "running_turn"]
 
 
 class Assistant:
@@ -364,45 +360,6 @@ class Assistant:
             most=most,
         )
         return Turn(lease, plan, self._model, self._tools, streaming=streaming, tasks=self._background)
-
-
-def has_assistant() -> bool:
-    """Return whether the project names an assistant. It is not imported.
-
-    The addresses are made before the check of the settings runs, which must get its chance to report them.
-    """
-    try:
-        return setting("ASSISTANT") is not None
-    except ImproperlyConfigured:
-        return False
-
-
-def project_assistant(request: Any) -> Assistant:
-    """Return the assistant that the setting ``ASSISTANT`` names.
-
-    Args:
-        request: given to the function, if the setting names one.
-
-    Raises:
-        ImproperlyConfigured: it is not set, or names neither an assistant nor a function that returns one.
-        Exception: what the function raised.
-    """
-    path = setting("ASSISTANT")
-    if path is None:
-        raise ImproperlyConfigured(
-            "No ASSISTANT is set, so nobody can answer. Set CHATMEMORY['ASSISTANT'] to the dotted path of an Assistant "
-            "of your project, or of a function of the request that returns one."
-        )
-    problem = problem_of_path(path, "a function or an Assistant", is_assistant_or_function)
-    if problem is not None:
-        raise ImproperlyConfigured(f"CHATMEMORY['ASSISTANT'], {path!r}, {problem}.")
-    named = import_string(path)
-    assistant = named if isinstance(named, Assistant) else named(request)
-    if not isinstance(assistant, Assistant):
-        raise ImproperlyConfigured(
-            f"CHATMEMORY['ASSISTANT'], {path!r}, must return an Assistant, but returned: {type(assistant).__name__}"
-        )
-    return assistant
 
 
 def running_turn(conversation: Conversation) -> int | None:

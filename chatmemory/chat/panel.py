@@ -51,7 +51,7 @@ def panel_context(context: Any, conversation: Any, *, memory: bool = False) -> d
 
 def _require_assistant() -> None:
     # Not above: a project without a chat need not have what its models need.
-    from chatmemory.assistant.assistant import has_assistant
+    from chatmemory.assistant.project import has_assistant
 
     if not has_assistant():
         raise ImproperlyConfigured(

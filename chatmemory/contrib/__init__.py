@@ -1,1 +1,1 @@
-"""Adapters to other frameworks, one folder each. None is imported unless it is used."""
+"""Adapters to other frameworks, a folder or a file each. None is imported unless it is used."""

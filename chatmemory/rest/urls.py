@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, path, register_converter
 from django.urls.converters import StringConverter
 
-from chatmemory.assistant.assistant import has_assistant
+from chatmemory.assistant.project import has_assistant
 from chatmemory.capabilities import filled
 from chatmemory.rest.turns.views import TurnViewSet
 from chatmemory.rest.views.compaction import CompactionViewSet

@@ -25,7 +25,8 @@ from chatmemory.assistant import (
     TurnLostError,
     Usage,
 )
-from chatmemory.assistant.assistant import has_assistant, project_assistant, running_turn
+from chatmemory.assistant.assistant import running_turn
+from chatmemory.assistant.project import has_assistant, project_assistant
 from chatmemory.models import Conversation
 from tests.database.test_async import run
 from tests.support.assistant_models import ScriptedModel, calling

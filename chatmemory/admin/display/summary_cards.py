@@ -215,7 +215,7 @@ _MOST_LEFT = 1000  # compaction.html has the same number
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionStatus:
-    """The state of a conversation's summaries for its pages, without the words of any summary."""
+    """The state of a conversation's summaries for its pages, without the text of any summary."""
 
     is_used: bool
     """Whether a summary is ever due by itself: the conversation has a ``compact_at``."""

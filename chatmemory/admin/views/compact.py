@@ -116,9 +116,9 @@ def _summarise(
         kind = type(error).__name__
         _log(model_admin, request, conversation, lambda: _("No summary was made: %(error)s.") % {"error": kind})
         with_text = model_admin.has_read_text_permission(request, conversation)
-        words = error_text(error).removesuffix(": ") if with_text else kind
+        text = error_text(error).removesuffix(": ") if with_text else kind
         said = _("No summary was made, and nothing has changed. The project's function failed: %(error)s")
-        return back_to_timeline(model_admin, request, conversation, said % {"error": words}, level=messages.ERROR)
+        return back_to_timeline(model_admin, request, conversation, said % {"error": text}, level=messages.ERROR)
     if change is None:
         said = _(
             "No summary was made: somebody else is making one, or these messages were summarised, erased or taken out "
@@ -159,7 +159,7 @@ def _range(plan: CompactionPlan) -> str:
 
 
 def _outcome(conversation: Conversation, plan: CompactionPlan | None) -> dict[str, Any]:
-    """Return what the page shows of a plan: figures and no words."""
+    """Return what the page shows of a plan: figures and no text."""
     if plan is None:
         return {"is_too_little": True}
     covered = {*plan.positions, *plan.summaries}

@@ -95,7 +95,7 @@ def redirect(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResp
 
 
 def context(model_admin: Any, request: HttpRequest, conversation: Conversation) -> dict[str, Any]:
-    """Return what the template ``change_form.html`` draws, and record that the reader got the words."""
+    """Return what the template ``change_form.html`` draws, and record that the reader got the text."""
     with_text = model_admin.has_read_text_permission(request, conversation)
     memory = MemoryMap.now(conversation)
     timeline = view = None

@@ -1,7 +1,7 @@
 """Pages about one conversation, in addition to the admin's own, and the record of who read and changed what.
 
 Pages and files are read by GET, so a GET writes to the log here, although a GET should not write. A HEAD writes only
-what it searched for: its answer has no texts, but the length of the answer tells what was found.
+what it searched for: its answer has no text, but the length of the answer tells what was found.
 """
 
 from __future__ import annotations
@@ -82,13 +82,13 @@ def conversation_page(
 
 
 def record_read(request: HttpRequest, *conversations: Conversation, what: Any = _READ) -> None:
-    """Record that the answer to this request has words of these conversations."""
+    """Record that the answer to this request has text of these conversations."""
     if request.method != "HEAD":
         _record(request, what, conversations)
 
 
 def record_list(request: HttpRequest) -> None:
-    """Record that this request lists or searches the words of all conversations that its query finds."""
+    """Record that this request lists or searches the text of all conversations that its query finds."""
     # A POST without an action answers with the list, too.
     _record(request, format_lazy("{} ?{}", _("Listed or searched what messages say:"), request.GET.urlencode()))
 

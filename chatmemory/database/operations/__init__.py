@@ -1,4 +1,4 @@
-"""The changes of a conversation's memory, a method of the memory each. Each is one transaction."""
+"""The changes of a conversation's memory. Each is one transaction."""
 
 from chatmemory.database.operations.add import add
 from chatmemory.database.operations.change_window import recount, set_window

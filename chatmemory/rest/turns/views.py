@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chatmemory.assistant import Assistant
-from chatmemory.assistant.assistant import has_assistant, project_assistant
+from chatmemory.assistant.project import has_assistant, project_assistant
 from chatmemory.conf import setting
 from chatmemory.core.messages import UserMessage
 from chatmemory.database.new_messages import NewMessages

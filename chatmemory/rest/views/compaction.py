@@ -222,7 +222,7 @@ class CompactionViewSet(ChatMemoryViewSet):
             # Not again afterwards: what is said while the summarizer works neither voids a summary nor is lost by it.
             demanded(conversation)
         require_summarizable(conversation)
-        # Beforehand, because the summarizer gets words even if no summary comes of it.
+        # Beforehand, because the summarizer gets the text even if no summary comes of it.
         record_change(self.request, conversation, {"keep": keep})
         before = _compaction_of(conversation).failures
         try:

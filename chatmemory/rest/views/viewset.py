@@ -302,9 +302,9 @@ _LONGEST_ENTRY = 2000
 
 
 def record_read(request: Request, conversation: Conversation | None = None) -> None:
-    """Record that staff read words of another owner: those of a conversation, by default of a list of conversations.
+    """Record that staff read texts of another owner: those of a conversation, by default of a list of conversations.
 
-    The answer to a HEAD has no words, but the length of the answer tells whether a search found something.
+    The answer to a HEAD has no text, but the length of the answer tells whether a search found something.
     """
     if request.method == "HEAD" and not any(map(request.query_params.get, TEXT_FILTERS)):
         return
@@ -315,7 +315,7 @@ def record_read(request: Request, conversation: Conversation | None = None) -> N
 def record_change(request: Request, conversation: Conversation, account: dict[str, Any], act: Act = "change") -> None:
     """Record what staff did to a conversation of another owner.
 
-    ``account`` has figures and names of fields: the log has no words.
+    ``account`` has figures and names of fields: the log has no text of messages.
     """
     if is_for_others(request):
         said = f"{_described_call(request)} {json.dumps(account)}" if account else _described_call(request)
