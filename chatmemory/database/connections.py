@@ -264,7 +264,7 @@ def retry(database: str, transaction: Callable[[], T]) -> T:
 _is_beside: ContextVar[bool] = ContextVar("chatmemory_is_beside_callers_transaction", default=False)
 
 # How long it waits for a lock then, in seconds. SQLite waits as long as its timeout says, by default 5 seconds, too.
-_PATIENCE = 5
+_LOCK_PATIENCE = 5
 
 
 def beside_callers_transaction(work: Callable[P, T]) -> Callable[P, T]:
@@ -327,13 +327,13 @@ def _patience(connection: BaseDatabaseWrapper) -> Iterator[None]:
         outer._from_testcase = True  # type: ignore[attr-defined]  # what is durable may be within
         with outer:
             with connection.cursor() as cursor:
-                cursor.execute(f"SET LOCAL lock_timeout = '{_PATIENCE}s'")  # a pooler may give each another session
+                cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_PATIENCE}s'")  # a pooler may give each another session
             yield
     elif connection.vendor == "mysql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT @@SESSION.innodb_lock_wait_timeout")
             (before,) = cursor.fetchone()
-            cursor.execute("SET SESSION innodb_lock_wait_timeout = %s", [_PATIENCE])
+            cursor.execute("SET SESSION innodb_lock_wait_timeout = %s", [_LOCK_PATIENCE])
         try:
             yield
         finally:

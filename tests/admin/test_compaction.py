@@ -18,7 +18,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from chatmemory import AiMessage, SystemMessage, UserMessage
-from chatmemory.admin.display import summaries
+from chatmemory.admin.display import summary_cards
 from chatmemory.models import Compaction, Conversation, Message, Origin
 from chatmemory.personal_data import erase_user
 from tests.admin.test_conversation import html, own_part, page, staff, timeline, words  # noqa: F401
@@ -378,7 +378,7 @@ class TestOnTheTimeline:
         listed = shown[shown.index('class="chatmemory-originals"') :]
         assert listed[: listed.index("</ul>")].count("<li>") == 10
         assert "… and 68 more All of them on the timeline" in card(shown, summary.position)
-        monkeypatch.setattr(summaries, "MOST_COUNTED", 50)
+        monkeypatch.setattr(summary_cards, "MOST_COUNTED", 50)
         said = card(html(admin_client, address), summary.position)
         assert "more messages were said" not in said
         assert "Stands for 1 to 78" in said

@@ -24,11 +24,11 @@ from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
 from chatmemory.contrib.llama_index import messages as llama_index
 from chatmemory.contrib.openai_agents import DjangoSession
 from chatmemory.contrib.pydantic_ai import DjangoMessageHistory
-from chatmemory.contrib.pydantic_ai import parts as pydantic_ai
+from chatmemory.formats.pydantic_ai import parts as pydantic_ai
 from chatmemory.formats.responses import agents_items
 from chatmemory.models import Conversation
 from chatmemory.signals import memory_repaired
-from chatmemory.transfer.sources.chatgpt import export as chatgpt
+from chatmemory.transfer.sources import chatgpt
 from chatmemory.verification import verify
 
 pytestmark = pytest.mark.django_db(transaction=True)

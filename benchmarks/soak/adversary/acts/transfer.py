@@ -8,12 +8,11 @@ from benchmarks.soak.adversary.acts.act import Act, Scene
 from benchmarks.soak.adversary.acts.maintenance import ACTS as _MAINTENANCE
 from chatmemory import UserMessage
 from chatmemory.models import Conversation
-from chatmemory.transfer.histories import FoundConversation, FoundMessage
 from chatmemory.transfer.importing import import_all
 from chatmemory.transfer.json_lines.restore import restore
 from chatmemory.transfer.json_lines.write import conversation_lines
 from chatmemory.transfer.owners import Owners
-from chatmemory.transfer.records import Reports
+from chatmemory.transfer.records import FoundConversation, FoundMessage, Reports
 
 __all__ = ["ACTS"]
 
