@@ -24,6 +24,7 @@ from chatmemory.core.messages import AiMessage, SystemMessage, UserMessage
 from chatmemory.core.summaries import Summarizer
 
 if TYPE_CHECKING:
+    from chatmemory.database.change import Change
     from chatmemory.database.reading import MemoryBound
     from chatmemory.models import Conversation
 
@@ -266,6 +267,7 @@ class Assistant:
         context: Any = None,
         wait_timeout: float | None = None,
         most: MemoryBound | None = None,
+        also: Callable[[Change], None] | None = None,
     ) -> Turn:
         """Take a turn and add the message, and return before the model is asked.
 
@@ -275,11 +277,16 @@ class Assistant:
         Args:
             most: with a memory in Django's database, the largest memory that the message may find or leave. What the
                 turn adds after it is not bounded, nor is a turn without a message.
+            also: with a memory in Django's database, called with the change that adds the message, before it is
+                committed; what it raises undoes the change. It is called again if the database rolled that back, and
+                for a message that was added before.
 
         Raises:
             MemoryTooLargeError: the memory is, or would be, larger than ``most``. Nothing was added.
         """
-        turn = self._turn(memory_id, message, idempotency_key, context, wait_timeout, streaming=True, most=most)
+        turn = self._turn(
+            memory_id, message, idempotency_key, context, wait_timeout, streaming=True, most=most, also=also
+        )
         turn.begin()
         return turn
 
@@ -292,11 +299,18 @@ class Assistant:
         context: Any = None,
         wait_timeout: float | None = None,
         most: MemoryBound | None = None,
+        also: Callable[[Change], None] | None = None,
     ) -> Turn:
         """Async version of :meth:`begin`."""
         begin = as_async_change(self.begin)
         return await begin(
-            memory_id, message, idempotency_key=idempotency_key, context=context, wait_timeout=wait_timeout, most=most
+            memory_id,
+            message,
+            idempotency_key=idempotency_key,
+            context=context,
+            wait_timeout=wait_timeout,
+            most=most,
+            also=also,
         )
 
     def interrupt(self, memory_id: Any) -> None:
@@ -337,6 +351,7 @@ class Assistant:
         *,
         streaming: bool,
         most: MemoryBound | None = None,
+        also: Callable[[Change], None] | None = None,
     ) -> Turn:
         said = UserMessage(message) if isinstance(message, str) else message
         if said is not None and not isinstance(said, UserMessage):
@@ -358,6 +373,7 @@ class Assistant:
             needs_context=self._tools.needs_context,
             context=context,
             most=most,
+            also=also,
         )
         return Turn(lease, plan, self._model, self._tools, streaming=streaming, tasks=self._background)
 

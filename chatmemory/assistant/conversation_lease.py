@@ -169,6 +169,7 @@ class ConversationLease(Lease):
         answers: str | None = None,
         copy_of: int | None = None,
         most: MemoryBound | None = None,
+        also: Callable[[Change], None] | None = None,
         then: Callable[[], Added] | None = None,
         ends: bool = False,
     ) -> Added:
@@ -183,6 +184,8 @@ class ConversationLease(Lease):
 
         def go_on(change: Change) -> None:
             nonlocal later
+            if also is not None:
+                also(change)
             later = None if then is None else then()
 
         change = self._add(

@@ -108,6 +108,7 @@ class Lease(ABC):
         answers: str | None = None,
         copy_of: int | None = None,
         most: MemoryBound | None = None,
+        also: Callable[[Change], None] | None = None,
         then: Callable[[], Added] | None = None,
         ends: bool = False,
     ) -> Added:
@@ -119,13 +120,14 @@ class Lease(ABC):
             answers: the idempotency key of the message that the first of ``messages`` answers.
             copy_of: the position at which the history has the message already, if it was said before.
             most: the largest memory that may be found or left.
+            also: called with the change in its transaction; what it raises undoes the change.
             then: called in the same transaction, to add more; what it raises undoes this change, too.
             ends: whether the turn ends with them, and may be released in the same transaction.
 
         Raises:
             TurnLostError: another has taken over; nothing was added.
             MemoryTooLargeError: the memory is, or would be, larger than ``most``; nothing was added.
-            ValueError: ``idempotency_key`` or ``most`` for a memory that is not in Django's database.
+            ValueError: ``idempotency_key``, ``most`` or ``also`` for a memory that is not in Django's database.
         """
 
     @abstractmethod
@@ -238,13 +240,15 @@ class LocalLease(Lease):
         answers: str | None = None,
         copy_of: int | None = None,
         most: MemoryBound | None = None,
+        also: Callable[[Change], None] | None = None,
         then: Callable[[], Added] | None = None,
         ends: bool = False,
     ) -> Added:
         if idempotency_key is not None or then is not None:  # the message with the key comes then
             raise ValueError("idempotency_key needs a memory in Django's database")
-        if most is not None:
-            raise ValueError("most needs a memory in Django's database")
+        for name, value in {"most": most, "also": also}.items():
+            if value is not None:
+                raise ValueError(f"{name} needs a memory in Django's database")
         with self._slot.lock:
             self.renew()
             self._memory.add(*messages)

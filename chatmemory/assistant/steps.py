@@ -32,6 +32,7 @@ from chatmemory.core.messages import (
 )
 
 if TYPE_CHECKING:
+    from chatmemory.database.change import Change
     from chatmemory.database.reading import MemoryBound
 
 __all__ = ["Ask", "Do", "Pause", "Plan", "RunTools", "Steps", "ToolCall", "turn_steps"]
@@ -98,6 +99,9 @@ class Plan:
 
     most: MemoryBound | None = None
     """The largest memory that the user's message, with what comes before it, may find or leave."""
+
+    also: Callable[[Change], None] | None = None
+    """Called in the transaction that adds the user's message."""
 
 
 def turn_steps(turn: Lease, plan: Plan, runs_together: Callable[[], bool]) -> Steps:
@@ -194,14 +198,14 @@ def _open(turn: Lease, plan: Plan) -> Generator[Do | Added, Any, _Opening]:
             yield (yield Do(partial(turn.add, opening)))
         return _Opening(_last_answer(memory))
     if plan.idempotency_key is None:
-        yield (yield Do(partial(turn.add, [*opening, plan.message], most=plan.most)))
-    key, answer, copy_of = plan.idempotency_key, None, None
+        yield (yield Do(partial(turn.add, [*opening, plan.message], most=plan.most, also=plan.also)))
+    key, answer, copy_of, also = plan.idempotency_key, None, None, plan.also
     while key is not None:
         # Alone: on a repeated request the other messages to add may differ, which would conflict with the key.
-        add = partial(turn.add, [plan.message], key, copy_of=copy_of, most=plan.most)
+        add = partial(turn.add, [plan.message], key, copy_of=copy_of, most=plan.most, also=also)
         added: list[Added] = yield Do(partial(_add_in_order, turn, opening, add))
         yield from added
-        opening = []
+        opening, also = [], None
         answer, copy_of = yield Do(partial(turn.answer_to, added[-1], key))
         if copy_of is None:
             break

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.core.cache import cache
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from chatmemory import UserMessage
+from chatmemory import AiMessage, ToolExecutionRequest, UserMessage
+from chatmemory.assistant.assistant import running_turn
 from chatmemory.models import Conversation, Message
 from tests.support.api import post, send, url
 from tests.support.factories import ConversationFactory, UserFactory
@@ -84,6 +86,57 @@ class TestStaff:
             assert entry.object_id == str(theirs.pk)
             assert "POST api/conversations/{conversation_id}/turns/" in entry.change_message
             assert "Hello" not in entry.change_message
+
+    def test_a_turn_that_is_refused_is_not_recorded(self, settings: Any) -> None:
+        settings.CHATMEMORY = {**settings.CHATMEMORY, "MAX_MEMORY_CHARS": 100}
+        theirs = ConversationFactory.create(owner=UserFactory.create())
+        client = signed_in(member())
+        assert ask(client, theirs, None, "?owner=*").status_code == 409
+        assert ask(client, theirs, "x" * 101, "?owner=*").status_code == 413
+        theirs.memory.add(UserMessage("Hello"), idempotency_key="k")
+        for text, status in ("Hello", 200), ("Hi", 422):
+            assert ask(client, theirs, text, "?owner=*", idempotency_key="k").status_code == status
+        assert LogEntry.objects.count() == 1
+        Conversation.objects.update(turn_until=timezone.now() + timedelta(minutes=5))
+        assert ask(client, theirs, "Hi", "?owner=*").status_code == 409
+        assert LogEntry.objects.count() == 1
+
+    @pytest.mark.parametrize("as_stream", [False, True])
+    def test_each_turn_is_recorded(self, as_stream: bool) -> None:
+        theirs = ConversationFactory.create(owner=UserFactory.create())
+        client = signed_in(member())
+        take = stream if as_stream else ask
+        asked: list[tuple[str | None, dict[str, str]]] = [
+            ("Hello", {}), ("Hello", {"idempotency_key": "k"}), ("Hello", {"idempotency_key": "k"}), (None, {}),
+        ]  # fmt: skip
+        for count, (text, headers) in enumerate(asked, 1):
+            assert take(client, theirs, text, "?owner=*", **headers).status_code == 200
+            assert LogEntry.objects.filter(object_id=str(theirs.pk)).count() == count
+        for count, _ in enumerate(["first", "again"], len(asked) + 1):
+            body = {"messages": [ui_message("Hello", id="0")]}
+            answer = post(client, url(theirs, "turns/?owner=*"), body, accept="application/json")
+            assert answer.json()["answer"]["text"] == "You said: Hello"
+            assert LogEntry.objects.count() == count
+
+    @pytest.mark.django_db(transaction=True)
+    @pytest.mark.parametrize("key", [None, "k"])
+    def test_a_turn_that_cannot_be_recorded_is_not_taken(self, key: str | None) -> None:
+        theirs = ConversationFactory.create(owner=UserFactory.create())
+        theirs.memory.add(UserMessage("Hi"), AiMessage(tool_execution_requests=[ToolExecutionRequest("1", "tea")]))
+        client = signed_in(member())
+        headers = {} if key is None else {"idempotency_key": key}
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE django_admin_log RENAME TO away")
+        try:
+            assert ask(client, theirs, "Hello", "?owner=*", **headers).status_code == 500
+            assert ask(client, theirs, None, "?owner=*").status_code == 500
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute("ALTER TABLE away RENAME TO django_admin_log")
+        assert "Hello" not in said(theirs)
+        assert running_turn(theirs) is None
+        assert ask(client, theirs, "Hello", "?owner=*", **headers).status_code == 200
+        assert LogEntry.objects.count() == 1
 
     @pytest.mark.parametrize("missing", [*PERMISSIONS, None])
     def test_they_follow_a_turn_with_the_permission_to_read(self, missing: str | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,6 +104,7 @@ def take_turn(
     key: str | None,
     message_id: str | None,
     context: Any,
+    record: Callable[[], None],
 ) -> TurnAnswer:
     """Begin a turn: add what the user says, unless it was said before, and find out whether it was answered.
 
@@ -114,6 +115,7 @@ def take_turn(
         key: the idempotency key of the request.
         message_id: the ID that ``useChat`` gave the message, which is the key of a request without one.
         context: for tools.
+        record: records the turn once it is sure: in the transaction that adds the message, if there is one.
 
     Raises:
         APIException, Conversation.DoesNotExist: there is no such turn.
@@ -122,7 +124,9 @@ def take_turn(
     """
     said_at = None if key is not None or message_id is None else _position_of(conversation, message, message_id)
     if said_at is not None and said_at != last_question(conversation):
-        return _answer_before(conversation, said_at)
+        found = _answer_before(conversation, said_at)
+        record()
+        return found
     if said_at is not None:
         message = None
     try:
@@ -134,6 +138,7 @@ def take_turn(
             context=context,
             wait_timeout=_WAIT_FOR_TURN,
             most=request_bound(),
+            also=None if message is None else lambda change: record(),
         )
     except (RuntimeError, TypeError, MemoryTooLargeError):
         raise
@@ -142,7 +147,10 @@ def take_turn(
     except Exception as error:
         raise problem_of_turn(error) from error
     try:
-        return _answer_of(turn, conversation, said_at)
+        answer = _answer_of(turn, conversation, said_at)
+        if message is None:
+            record()
+        return answer
     except BaseException:
         turn.release()
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Iterable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 from django.core.handlers.asgi import ASGIRequest
@@ -184,11 +185,17 @@ class TurnViewSet(ChatMemoryViewSet):
         conversation, key = self.conversation(), self.idempotency_key()
         interrupts = self.parameter("on_disconnect") == "interrupt"
         said, message_id = self.asked()
-        assistant = self._assistant()
-        record_change(request, conversation, {})
         message = None if said is None else said[0]
         assert message is None or isinstance(message, UserMessage)
-        answer = take_turn(assistant, conversation, message, key=key, message_id=message_id, context=request)
+        answer = take_turn(
+            self._assistant(),
+            conversation,
+            message,
+            key=key,
+            message_id=message_id,
+            context=request,
+            record=partial(record_change, request, conversation, {}),
+        )
         streams = self._streams()
         if answer.turn is None:
             answer.read_again(conversation)
