@@ -18,4 +18,4 @@ USERS = {"core/asynchronous.py", "database/connections.py"}
 
 def test_few_modules_use_private_names() -> None:
     found = {str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if PRIVATE.search(path.read_text())}
-    assert found <= USERS
+    assert found == USERS
