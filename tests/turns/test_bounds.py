@@ -172,6 +172,16 @@ def test_nor_does_it_leave_what_comes_before_its_message(nearly_full: Conversati
     assert list(turn.events())[-1] == AiMessage("!")
 
 
+@with_and_without_key
+def test_one_that_just_fits_is_taken(nearly_full: Conversation, key: str | None) -> None:
+    assistant = Assistant(speak)
+    for most in MemoryBound(messages=1, chars=100), MemoryBound(messages=2, chars=99):
+        with pytest.raises(MemoryTooLargeError):
+            assistant.begin(nearly_full, "y" * 40, most=most, idempotency_key=key)
+    assistant.begin(nearly_full, "y" * 40, most=MemoryBound(messages=2, chars=100), idempotency_key=key).release()
+    assert said(nearly_full) == ["x" * 60, "y" * 40]
+
+
 def test_one_that_comes_again_is_answered_as_before(nearly_full: Conversation) -> None:
     for most in (MOST, MemoryBound(1, 10)):
         turn = Assistant(speak).begin(nearly_full, "y" * 39, most=most, idempotency_key="k")
@@ -202,6 +212,8 @@ def test_memories_of_other_kinds(user: Any) -> None:
     assistant = Assistant(speak, memory=memory)
     with pytest.raises(ValueError, match="most needs a memory in Django's database"):
         assistant.begin("default", "Hi", most=MOST)
+    with pytest.raises(ValueError, match="also needs a memory in Django's database"):
+        assistant.begin("default", "Hi", also=lambda change: None)
     assert assistant.chat("default", "Hi") == AiMessage("!")
 
 
