@@ -45,13 +45,16 @@ class TestMemory:
             ("My favorite color is blue.", "What's my favorite color"),
             ("I have a dog called Rex", "How is my dog called?"),
             ("Remember the number 7", "Which number did I tell you?"),
-            ("私の名前 アン", "私の名前?"),
+            ("Hi, I'm Ann", "What's my name?"),
+            ("Ich heiße Anna", "Wie ist mein Name?"),
+            ("私の名前はアンです", "私の名前は何ですか"),
+            ("我叫小安", "我的名字是什么？"),
         ],
     )
     def test_it_repeats_what_it_was_told(self, told: str, asked: str) -> None:
         assert talk(told).startswith("Noted")
         assert talk(told, asked) == f"You said:\n“{told}”"
-        assert talk(asked) == "Nothing in my memory tells me that. If you told me, I have forgotten it."
+        assert talk(asked).startswith("I find nothing about that in my memory. If you told me, I have forgotten it")
 
     def test_the_latest_counts(self) -> None:
         assert "Bob" in talk("My name is Ann", "My name is Bob", "What is my name?")
@@ -59,6 +62,13 @@ class TestMemory:
     def test_a_question_without_words_of_its_own_asks_for_everything(self) -> None:
         said = talk("My name is Ann", "Remember the number 7", "What is my name?", "What do you know about me?")
         assert said == "You said:\n“My name is Ann”\n“Remember the number 7”"
+
+    @pytest.mark.parametrize(
+        "text", ["Hello", "Thanks!", "Write me a poem", "Where is order 1001?", "谢谢", "我的猫叫什么"]
+    )
+    def test_what_tells_nothing_is_not_noted(self, text: str) -> None:
+        assert not talk(text).startswith("Noted")
+        assert talk("My name is Ann", text, "What do you know about me?") == "You said:\n“My name is Ann”"
 
     def test_a_question_teaches_nothing(self) -> None:
         assert "forgotten" in talk("Is my name Ann?", "What is my name?")
@@ -93,7 +103,9 @@ class TestMemory:
     def test_any_text_has_an_answer(self, text: str) -> None:
         assert talk(text, "What do you know about me?")
 
-    @pytest.mark.parametrize("text", ["Who are you?", "help", "Hello!", "What are you"])
+    @pytest.mark.parametrize(
+        "text", ["Who are you?", "help", "Hi there!", "What can you do?", "Forget my name", "こんにちは"]
+    )
     def test_it_is_honest_about_what_it_is(self, text: str) -> None:
         assert "not a language model" in talk(text)
 
@@ -108,7 +120,9 @@ class TestTool:
         [
             ("Where is order 1001?", ["1001"]),
             ("Look up orders 1001 and 1002", ["1001", "1002"]),
+            ("注文1001はどこですか？", ["1001"]),
             ("where's my order?", []),
+            ("Cancel order 1004", []),
             ("Remember the number 1001", []),
         ],
     )
@@ -116,6 +130,9 @@ class TestTool:
         requests = answer([UserMessage(text)]).tool_execution_requests
         assert [json.loads(request.arguments or "")["number"] for request in requests] == numbers
         assert len({request.id for request in requests}) == len(requests)
+
+    def test_it_asks_which_order(self) -> None:
+        assert talk("Where is my order?").startswith("Which order?")
 
     def test_it_tells_what_it_gave(self) -> None:
         said = talk("Look up orders 1002 and 77")
