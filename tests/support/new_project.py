@@ -25,7 +25,6 @@ PASSWORD = "only-for-this-test"
 SETTINGS = """
 INSTALLED_APPS += ["chatmemory", "rest_framework", "django_filters"]
 CHATMEMORY = {"ASSISTANT": "shop.assistants.assistant", "WINDOW": {"window": "messages", "limit": 4}}
-LOGIN_URL = "admin:login"
 MIDDLEWARE.insert(0, "shop.policy.strict")
 TEMPLATES[0]["DIRS"] = [BASE_DIR / "templates"]
 STATICFILES_DIRS = [BASE_DIR / "static"]
@@ -119,11 +118,13 @@ def chat(request, pk=None):
 """
 
 URLS = """
+from django.contrib.auth.views import LoginView
 from django.urls import include
 
 from shop import views
 
 urlpatterns += [
+    path("accounts/login/", LoginView.as_view(template_name="admin/login.html")),
     path("api/", include("chatmemory.urls")),
     path("", views.chat),
     path("<uuid:pk>/", views.chat, name="chat"),
@@ -185,7 +186,7 @@ class NewProject:
 
 @pytest.fixture(scope="module")
 def new_project(tmp_path_factory: pytest.TempPathFactory) -> NewProject:
-    """A project with one assistant, one address, and one page with both tags, whose user is called ann."""
+    """A project with one assistant, one address, and one page with both tags, whose user, ann, is no staff."""
     folder = tmp_path_factory.mktemp("new-project")
     wheels = folder / "wheels"
     build = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(wheels), str(ROOT)]
@@ -217,9 +218,7 @@ def new_project(tmp_path_factory: pytest.TempPathFactory) -> NewProject:
         (site / path).parent.mkdir()
         (site / path).write_text(text, encoding="utf-8")
     project.run("manage.py", "migrate", "--verbosity", "0")
-    make_user = (
-        f"from django.contrib.auth.models import User; User.objects.create_superuser('ann', password={PASSWORD!r})"
-    )
+    make_user = f"from django.contrib.auth.models import User; User.objects.create_user('ann', password={PASSWORD!r})"
     project.run("manage.py", "shell", "--command", make_user)
     return project
 
