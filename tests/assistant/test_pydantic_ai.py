@@ -10,13 +10,14 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import pytest
 from pydantic_ai import exceptions
 from pydantic_ai.models import Model
 from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.groq import GroqModel
 from pydantic_ai.models.mistral import MistralModel
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -258,6 +259,35 @@ def test_a_stream_that_breaks_off(provider: str, way: str, request: pytest.Fixtu
     ask = asker(provider, way, request)
     ask.will_say("Once", "upon", finish=None, usage=None)
     with pytest.raises(ModelError, match=r"broke off|failed"):
+        ask()
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("way", STREAMING)
+def test_a_connection_that_breaks(provider: str, way: str, request: pytest.FixtureRequest) -> None:
+    ask = asker(provider, way, request)
+    if provider == "anthropic":
+        ask.server.send([b'event: ping\ndata: {"type": "ping"}\n\n'], ends=False)
+    else:
+        ask.server.break_off(says("Once", finish=None))
+    with pytest.raises(ModelError, match=r"broke off|failed"):
+        ask()
+
+
+@pytest.mark.parametrize("way", ["chat", "achat", *STREAMING])
+def test_a_package_that_cancels_itself(way: str) -> None:
+    """Nobody cancelled the caller, who must not wait for ever, nor take it for a cancellation of their own."""
+
+    async def whole(*_: Any) -> Any:
+        raise asyncio.CancelledError
+
+    async def pieces(*_: Any) -> AsyncIterator[str]:
+        yield "Once"
+        raise asyncio.CancelledError
+
+    ask = Asker("function", way, None)
+    ask.model = lambda: PydanticAiChatModel(FunctionModel(whole, stream_function=pieces))  # type: ignore[assignment,method-assign]
+    with pytest.raises(ModelError, match="broke off"):
         ask()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -118,6 +119,12 @@ class PydanticAiAnswer(Answer):
         """Raise a ``ModelError`` for an error of Pydantic AI's in the ``with`` block, other than one in the set-up."""
         try:
             yield
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # Its own, which would look like one of the caller's, and no reader of a stream would hear of it.
+            raise self._broken_off() from error
         except tuple(_ERRORS) as error:
             _logger.warning("%s failed: %s", self.name, error)
             template = next(template for kind, template in _ERRORS.items() if isinstance(error, kind))
