@@ -23,13 +23,12 @@ class Thumbs(Capability):
         )
 
     def export(self, conversation):
-        for thumb in thumbs_of(conversation).order_by("position"):
+        thumbs = Thumb.objects.using(conversation._state.db).filter(conversation=conversation)
+        for thumb in thumbs.order_by("position"):
             yield {"position": thumb.position, "up": thumb.up, "comment": thumb.comment}
 
     def restore(self, conversation, line):
-        position, up, comment = line.number("position"), line.data.pop("up"), line.text("comment")
-        if up not in (None, True, False):
-            raise line.bad("up: expected true, false or null")
+        position, up, comment = line.number("position"), line.flag("up", null=True), line.text("comment")
         thumb = Thumb(conversation=conversation, position=position, up=up, comment=comment)
         return partial(thumb.save, using=conversation._state.db)
 

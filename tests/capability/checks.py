@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from django.utils import timezone
 
 from chatmemory import AiMessage, SystemMessage, UserMessage
 from chatmemory.assistant import Assistant
+from chatmemory.capabilities import Capability, register
 from chatmemory.models import Conversation
 from chatmemory.personal_data import erase_user
 from chatmemory.rest.openapi import openapi_document
@@ -126,6 +128,8 @@ class TestTransfer:
         ("old", "new", "problem"),
         [
             ('"up":true', '"up":3', "up: expected true, false or null"),
+            ('"up":true', '"up":1', "up: expected true, false or null"),
+            ('"up":true,', "", "up is missing"),
             ('"up":true', '"up":true,"down":1', "'down' is unknown"),
             ('"others":1', '"others":2', "found"),
         ],
@@ -140,6 +144,11 @@ class TestTransfer:
         assert problem in self.run(file)
         assert Conversation.objects.count() == Thumb.objects.count() == 0
 
+    @pytest.mark.usefixtures("exporting_only")
+    def test_lines_that_nobody_reads_are_no_other_content(self, file: Path) -> None:
+        assert '"app":"thumbs"' in file.read_text()
+        assert "there already: 1, left out: 0" in self.run(file)
+
     def test_lines_of_an_app_that_is_not_there_are_left_out(self, conversation: Conversation, file: Path) -> None:
         conversation.delete()
         file.write_text(file.read_text().replace('"app":"thumbs"', '"app":"gone"'))
@@ -149,6 +158,17 @@ class TestTransfer:
         assert Conversation.objects.get().message_count == 2
         assert thumbs() == []
         assert "there already: 1, left out: 0" in self.run(file)
+
+
+class ExportingOnly(Thumbs):
+    restore = Capability.restore
+
+
+@pytest.fixture
+def exporting_only() -> Iterator[None]:
+    register(ExportingOnly())
+    yield
+    register(Thumbs())
 
 
 class TestMaintenance:

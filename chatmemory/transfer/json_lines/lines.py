@@ -72,8 +72,8 @@ class Line:
     def number(self, name: str, *, null: bool = False) -> Any:
         return self.take(name, int, "a whole number", null=null)
 
-    def flag(self, name: str) -> Any:
-        return self.take(name, bool, "true or false")
+    def flag(self, name: str, *, null: bool = False) -> Any:
+        return self.take(name, bool, "true, false or null" if null else "true or false", null=null)
 
     def moment(self, name: str, *, null: bool = False) -> Any:
         text = self.text(name, null=null)

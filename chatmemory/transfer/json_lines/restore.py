@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, zip_longest
 from typing import Any
 from uuid import UUID
@@ -76,6 +76,8 @@ class _Block:
         self._owners = owners
         self._database = database
         self._dry_run = dry_run
+        self._restorers = {hook.__self__.app.label: hook for hook in hooks("restore")}  # type: ignore[attr-defined]
+        """What restores the lines of apps, by their labels."""
         self._left_out: dict[str, BadRecordError] = {}
         """The problem with the lines of each app that is not installed."""
 
@@ -190,7 +192,7 @@ class _Block:
     def _other(self, line: Line, conversation: Conversation) -> None:
         """Let a capability restore a line of its own."""
         app = line.text("app")
-        restore_line = _restorers().get(app)
+        restore_line = self._restorers.get(app)
         if restore_line is None:
             problem = f"no app {app[:100]!r} in INSTALLED_APPS reads this; what it kept of the conversation is left out"
             self._left_out.setdefault(app, line.bad(problem))
@@ -257,8 +259,9 @@ class _Block:
             BadRecordError: they differ.
         """
         place = first.place
-        ours = map(json.loads, conversation_lines([found.pk], database=self._database))
-        theirs = (line for line in chain([first], self._lines) if not _is_left_out(line))
+        lines = map(json.loads, conversation_lines([found.pk], database=self._database))
+        ours = (own for own in lines if not self._is_left_out(own))
+        theirs = (line for line in chain([first], self._lines) if not self._is_left_out(line.data))
         for line, own in zip_longest(theirs, ours):
             if line is not None:
                 place = line.place
@@ -277,15 +280,9 @@ class _Block:
             if not same or own != line.data:
                 raise _other_content(place, found.pk)
 
-
-def _is_left_out(line: Line) -> bool:
-    """Return whether a line is that of an app that is not installed."""
-    return line.has("app") and str(line.data["app"]) not in _restorers()
-
-
-def _restorers() -> dict[str, Callable[[Conversation, Line], Callable[[], object]]]:
-    """Return what restores the lines of apps, by their labels."""
-    return {hook.__self__.app.label: hook for hook in hooks("restore")}  # type: ignore[attr-defined]
+    def _is_left_out(self, data: dict[str, Any]) -> bool:
+        """Return whether a line is that of an app that is not installed, or reads none."""
+        return "app" in data and str(data["app"]) not in self._restorers
 
 
 def _value(line: Line, field: Any) -> Any:
