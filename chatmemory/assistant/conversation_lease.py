@@ -145,11 +145,12 @@ class ConversationLease(Lease):
         return self._memory.messages()
 
     def request(self) -> tuple[list[ChatMessage], list[ChatMessage]]:
-        messages, conversation = self.messages(), None
-        sent = messages
-        for change in hooks("sent"):
-            conversation = conversation or self.conversation()
-            sent = change(conversation, sent)
+        sent = messages = self.messages()
+        changes = hooks("sent")
+        conversation = self.conversation() if changes else None
+        if conversation is not None:  # it may have been erased meanwhile
+            for change in changes:
+                sent = change(conversation, sent)
         return messages, sent
 
     def conversation(self) -> Conversation | None:

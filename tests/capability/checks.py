@@ -17,13 +17,14 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
-from chatmemory import AiMessage, SystemMessage, UserMessage
-from chatmemory.assistant import Assistant
+from chatmemory import AiMessage, MessageWindowChatMemory, SystemMessage, UserMessage
+from chatmemory.assistant import Assistant, WindowTooSmallError
 from chatmemory.capabilities import Capability, register
 from chatmemory.models import Conversation
 from chatmemory.personal_data import erase_user
 from chatmemory.rest.openapi import openapi_document
 from chatmemory.retention import purge_evicted
+from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.transfer.json_lines.write import conversation_lines
 from chatmemory.verification import verify
 from tests.capability.capability import Thumbs
@@ -81,6 +82,15 @@ class TestChanges:
         assert not any(isinstance(message, SystemMessage) for message in before)
         assert after[0] == SystemMessage("The user disliked 2 answers.")
         assert after[1:] == conversation.memory.messages()[:-1]
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_conversation_that_is_erased_meanwhile(self) -> None:
+        memory = MessageWindowChatMemory(max_messages=9, store=DjangoChatMemoryStore())
+        said = Assistant(Speaker(lambda messages: iter(())), memory=memory).stream("default", "Hi.")
+        next(said)  # the user's message
+        Conversation.objects.get().delete()
+        with pytest.raises(WindowTooSmallError):  # as without a capability
+            list(said)
 
 
 class TestPersonalData:
