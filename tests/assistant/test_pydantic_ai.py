@@ -309,6 +309,18 @@ def test_errors_of_the_provider(ask: Asker, status: int, cause: type[Exception],
     assert "sk-secret" not in str(caught.value)  # readers of a chat may see it
 
 
+def test_an_answer_of_other_types(ask: Asker) -> None:
+    """Groq's, OpenAI's and Anthropic's packages check none, nor does Pydantic AI in all places."""
+    body = json.dumps({"choices": 3, "content": 3})
+    if ask.streams:
+        ask.server.say(200, "text/event-stream", f"data: {body}\n\n")
+    else:
+        ask.server.say(200, "application/json", body)
+    with pytest.raises(ModelError) as caught:
+        ask()
+    assert str(caught.value).startswith(ask.model().name)
+
+
 def test_a_conversation_that_is_too_long(ask: Asker) -> None:
     too_long = "prompt is too long: 210000 tokens > 200000 maximum"
     error = {"message": too_long, "type": "invalid_request_error", "code": "context_length_exceeded"}

@@ -21,6 +21,7 @@ from pydantic_ai.messages import (
 )
 
 from chatmemory.assistant.deltas import Answered, Thinking, Usage
+from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.provider import Answer, Tools, described
 from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.messages import AiMessage
@@ -116,7 +117,7 @@ class PydanticAiAnswer(Answer):
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Raise a ``ModelError`` for an error of Pydantic AI's in the ``with`` block, other than one in the set-up."""
+        """Raise a ``ModelError`` for an error in the ``with`` block, unless Pydantic AI says the set-up is wrong."""
         try:
             yield
         except asyncio.CancelledError as error:
@@ -125,9 +126,12 @@ class PydanticAiAnswer(Answer):
                 raise
             # Its own, which would look like one of the caller's, and no reader of a stream would hear of it.
             raise self._broken_off() from error
-        except tuple(_ERRORS) as error:
-            _logger.warning("%s failed: %s", self.name, error)
-            template = next(template for kind, template in _ERRORS.items() if isinstance(error, kind))
+        except (ModelError, exceptions.UserError):
+            raise
+        except Exception as error:  # others come of answers whose types nobody has checked
+            _logger.warning("%s failed", self.name, exc_info=True)
+            found = (template for kind, template in _ERRORS.items() if isinstance(error, kind))
+            template = next(found, _ERRORS[exceptions.ModelAPIError])
             raise self._error(template, answer=getattr(error, "message", "")) from error
 
     def _message(self) -> AiMessage:
