@@ -41,7 +41,8 @@ class AdminPage:
     view: Callable[[Any, HttpRequest, str], HttpResponse]
     """Called with the admin, the request and the conversation's primary key.
 
-    :func:`chatmemory.admin.views.staff_pages.conversation_or_404` checks the permissions.
+    :func:`chatmemory.admin.views.staff_pages.conversation_or_404` checks the permissions: with ``also="read_text"`` that of
+    reading texts, which :func:`~chatmemory.admin.views.staff_pages.record_read` records.
     """
 
 
@@ -75,7 +76,8 @@ class Capability:
     def sent(self, conversation: Conversation, messages: list[ChatMessage]) -> list[ChatMessage]:
         """Return the messages that an assistant sends to its model, in the place of those of the memory.
 
-        It is called before each call of a model, outside of any transaction.
+        It is called before each call of a model, outside of any transaction. The window does not bound what it adds,
+        and "What the model had" shows the memory without it.
         """
         return messages
 
@@ -148,6 +150,8 @@ class Capability:
 
     def admin_section(self, model_admin: Any, request: HttpRequest, conversation: Conversation, version: int) -> str:
         """Return the HTML of a section of the pages of a conversation, and of "What the model had"; mostly empty.
+
+        It is made by ``format_html()``, say: a text that is not marked as safe is escaped.
 
         Args:
             model_admin: says by ``has_read_text_permission()`` whether this reader may read texts.
