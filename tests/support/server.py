@@ -105,7 +105,8 @@ def _encoded(body: Any) -> Any:
 
 def _gunicorn(listener: int) -> list[str]:
     return [
-        *[sys.executable, "-m", "gunicorn", "django.core.wsgi:get_wsgi_application()"],
+        # Imported once and forked: to import the site takes a worker longer than what most tests ask of it.
+        *[sys.executable, "-m", "gunicorn", "--preload", "tests.support.whole_site:application"],
         f"--workers={_WORKERS}",
         f"--bind=fd://{listener}",
         # A worker that is slow on a busy machine is not killed, which it would log as an error.
