@@ -527,23 +527,23 @@ with connection.execute_wrapper(halt):
 @pytest.mark.django_db(transaction=True)
 class TestKilled:
     def test_and_begun_again_it_is_as_if_never_killed(self, tmp_path: Path) -> None:
-        file = langchain4j_file(tmp_path / "m.json", 1_500)
+        file = langchain4j_file(tmp_path / "m.json", 700)
         environment = os.environ | {
             "DJANGO_SETTINGS_MODULE": "tests.settings.base",
             "CHATMEMORY_TEST_NAME": str(connection.settings_dict["NAME"]),
         }
-        for least in (100, 600):  # once it is on its way, twice
+        for least in (100, 300):  # once it is on its way, twice
             command = [sys.executable, "-c", HALTED, str(least), "--format", "langchain4j", str(file)]
             with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
                 halted = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
                 process.send_signal(signal.SIGKILL)
             assert halted is not None
             assert halted.si_status == signal.SIGSTOP
-            assert least <= Message.objects.count() < 1_500
+            assert least <= Message.objects.count() < 700
             assert list(verify()) == []
         assert "left out: 0" in run("--format", "langchain4j", str(file))
         assert [row.text for row in Conversation.objects.get().messages.history()] == [
-            f"message {number}" for number in range(1_500)
+            f"message {number}" for number in range(700)
         ]
         assert list(verify()) == []
         assert "messages: 0; there already: 1" in run("--format", "langchain4j", str(file))
