@@ -285,10 +285,12 @@ def test_a_package_that_cancels_itself(way: str) -> None:
         yield "Once"
         raise asyncio.CancelledError
 
-    ask = Asker("function", way, None)
-    ask.model = lambda: PydanticAiChatModel(FunctionModel(whole, stream_function=pieces))  # type: ignore[assignment,method-assign]
+    class Function(Asker):
+        def model(self, **options: Any) -> PydanticAiChatModel:
+            return PydanticAiChatModel(FunctionModel(whole, stream_function=pieces))
+
     with pytest.raises(ModelError, match="broke off"):
-        ask()
+        Function("function", way, None)()
 
 
 @pytest.mark.parametrize(
