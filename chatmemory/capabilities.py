@@ -41,8 +41,8 @@ class AdminPage:
     view: Callable[[Any, HttpRequest, str], HttpResponse]
     """Called with the admin, the request and the conversation's primary key.
 
-    :func:`chatmemory.admin.views.staff_pages.conversation_or_404` checks the permissions: with ``also="read_text"`` that of
-    reading texts, which :func:`~chatmemory.admin.views.staff_pages.record_read` records.
+    :func:`chatmemory.admin.views.staff_pages.conversation_or_404` checks the permissions: with ``also="read_text"``
+    that of reading texts, which :func:`~chatmemory.admin.views.staff_pages.record_read` records.
     """
 
 

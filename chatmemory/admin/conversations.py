@@ -1,4 +1,4 @@
-"""Conversations in the admin: to read, to search, to act on and to erase, never to edit by hand."""
+"""Conversations in the admin: to read, to act on and to erase, never to edit by hand."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.db import connections
 from django.db.models import Case, Exists, F, IntegerField, OuterRef, Q, QuerySet, Value, When
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
@@ -27,21 +26,16 @@ from chatmemory.admin.display.moments import short_moment
 from chatmemory.admin.display.passages import marked, passage, with_passages
 from chatmemory.admin.lists import (
     MOST_SORTED,
-    SCRIPTS,
-    STYLES,
     CappedList,
-    CappedPaginator,
     FullnessFilter,
     HasEvictedFilter,
+    OwnerFilter,
     conversation_admin,
-    is_offered,
     searched,
-    storable,
     unquoted,
     words,
 )
-from chatmemory.admin.owner_filter import OwnerFilter
-from chatmemory.admin.views import changes, compact, conversation_page, export, past_memory, pins, tool_results, window
+from chatmemory.admin.views import changes, conversation_page, export, past_memory, window
 from chatmemory.admin.views.erasing import Erasing, delete_selected
 from chatmemory.admin.views.staff_pages import record_list
 from chatmemory.capabilities import filled
@@ -49,6 +43,88 @@ from chatmemory.formats.registry import known_names
 from chatmemory.models import Conversation, Message
 
 __all__ = ["ConversationAdmin", "conversation_admin"]
+
+_MOST_COUNTED = 10
+_MOST_SHOWN = 2
+_CONVERSATIONS_AT_ONCE = 200  # SQLite joins 500 queries at most
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The messages of one conversation that have a word of the search."""
+
+    count: int
+
+    messages: list[Message]
+    """Some of them, each with its ``passage``: of those with most of the words, the newest."""
+
+    @property
+    def words(self) -> str:
+        """Their number in words. They are counted only as far as somebody would read them."""
+        if self.count > _MOST_COUNTED:
+            return gettext("more than %(count)s messages match") % {"count": grouped(_MOST_COUNTED)}
+        words = ngettext("%(count)s message matches", "%(count)s messages match", self.count)
+        return words % {"count": grouped(self.count)}
+
+
+def found_in(conversations: Sequence[Conversation], wanted: Sequence[str], database: str) -> dict[Any, Found]:
+    """Return what was found in conversations, by their primary keys; those without a match are missing.
+
+    Args:
+        conversations: those of a page.
+        wanted: the words that were searched for.
+        database: the alias of their database.
+    """
+    counts: dict[Any, int] = {}
+    chosen: list[Any] = []
+    for start in range(0, len(conversations), _CONVERSATIONS_AT_ONCE):
+        part = conversations[start : start + _CONVERSATIONS_AT_ONCE]
+        for conversation, hits in _newest(part, wanted, database).items():
+            counts[conversation] = len(hits)
+            chosen += [key for _words, key in sorted(hits, key=lambda hit: -hit[0])[:_MOST_SHOWN]]
+    shown: defaultdict[Any, list[Message]] = defaultdict(list)
+    rows: Any = with_passages(Message.objects.using(database).filter(pk__in=chosen), wanted)
+    for row in sorted(rows, key=lambda row: chosen.index(row.pk)):
+        row.passage = passage(row, wanted)
+        if row.passage is not None:
+            shown[row.conversation_id].append(row)
+    return {key: Found(count=count, messages=shown[key]) for key, count in counts.items()}
+
+
+def _newest(
+    conversations: Sequence[Conversation], wanted: Sequence[str], database: str
+) -> dict[Any, list[tuple[int, Any]]]:
+    """Return, by conversation, how many of the words its newest matches have, and their keys.
+
+    One statement, in which the search of each conversation ends as soon as it has found enough.
+    """
+    queries = [
+        _matches(conversation, number, wanted, database).query.get_compiler(using=database).as_sql()
+        for number, conversation in enumerate(conversations)
+    ]
+    if not queries:
+        return {}
+    # Not union(): on SQLite it takes no queries with a limit.
+    joined = " UNION ALL ".join(f"SELECT * FROM ({sql}) found_{number}" for number, (sql, _) in enumerate(queries))
+    hits: defaultdict[Any, list[tuple[int, Any]]] = defaultdict(list)
+    with connections[database].cursor() as cursor:
+        cursor.execute(joined, [value for _sql, values in queries for value in values])
+        for key, _position, number, words in sorted(cursor.fetchall(), key=lambda row: row[1], reverse=True):
+            hits[conversations[number].pk].append((words, key))
+    return hits
+
+
+def _matches(
+    conversation: Conversation, number: int, wanted: Sequence[str], database: str
+) -> QuerySet[Message, tuple[Any, ...]]:
+    said: list[Any] = [Q(text__icontains=word) for word in wanted]
+    words = sum((Case(When(word, then=1), default=0, output_field=IntegerField()) for word in said), start=Value(0))
+    rows = Message.objects.using(database).filter(Q.create(said, connector=Q.OR), conversation=conversation)
+    return (
+        rows.annotate(number=Value(number, IntegerField()), words=words)
+        .order_by("-position")
+        .values_list("pk", "position", "number", "words")[: _MOST_COUNTED + 1]
+    )
 
 
 class ConversationList(CappedList):
@@ -73,15 +149,9 @@ class ConversationAdmin(Erasing):
     list_filter = (OwnerFilter, "window", FullnessFilter, HasEvictedFilter, "updated_at")
     list_select_related = ("owner",)
     ordering = ("-updated_at",)
-    paginator = CappedPaginator
-    show_full_result_count = False
-    show_facets = admin.ShowFacets.NEVER
+    changelist = ConversationList
     actions = (changes.clear_memories, export.export_selected, delete_selected)
     search_help_text = _("Title, memory ID, owner and what the messages say. Five words at most.")
-
-    class Media:
-        css = STYLES
-        js = SCRIPTS
 
     def get_list_filter(self, request: HttpRequest) -> Any:
         return [*super().get_list_filter(request), *filled("admin_filters")]
@@ -120,14 +190,9 @@ class ConversationAdmin(Erasing):
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         # Links have those of owners, also where a subclass has other filters.
-        is_linked = lookup in OwnerFilter.parameters()
-        return is_linked or (is_offered(self, request, lookup) and super().lookup_allowed(lookup, value, request))
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[CappedList]:
-        return ConversationList
+        return lookup in OwnerFilter.parameters() or super().lookup_allowed(lookup, value, request)
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        request.GET = storable(request.GET)  # type: ignore[assignment]
         found = super().get_changelist_instance(request)
         if not self.has_read_text_permission(request):
             found.search_help_text = gettext("Title, memory ID and owner. Five words at most.")
@@ -139,7 +204,10 @@ class ConversationAdmin(Erasing):
     def get_urls(self) -> list[URLPattern]:
         def at(address: str, view: Any, name: str) -> URLPattern:
             def bound(request: HttpRequest, object_id: str) -> Any:
-                return view(self, request, object_id)
+                try:
+                    return view(self, request, object_id)
+                except Conversation.DoesNotExist as error:  # it was erased meanwhile
+                    raise Http404 from error
 
             # A view may say that it runs in no transaction.
             return path(
@@ -152,10 +220,10 @@ class ConversationAdmin(Erasing):
             at("memory", past_memory.show, "conversation_memory"),
             at("window", window.show, "conversation_window"),
             at("clear", changes.clear_memory, "conversation_clear"),
-            at("clear-tool-results", tool_results.clear_tool_results, "conversation_clear_tool_results"),
-            at("compact", compact.without_transaction(compact.compact), "conversation_compact"),
-            at("pin", partial(pins.change_pin, act="pin"), "conversation_pin"),
-            at("unpin", partial(pins.change_pin, act="unpin"), "conversation_unpin"),
+            at("clear-tool-results", changes.clear_tool_results, "conversation_clear_tool_results"),
+            at("compact", changes.without_transaction(changes.compact), "conversation_compact"),
+            at("pin", partial(changes.change_pin, to="pin"), "conversation_pin"),
+            at("unpin", partial(changes.change_pin, to="unpin"), "conversation_unpin"),
             at("export/jsonl", export.json_lines, "conversation_export_jsonl"),
             *(
                 at(f"export/{name}", partial(export.in_format, name=name), f"conversation_export_{name}")
@@ -221,12 +289,6 @@ class ConversationAdmin(Erasing):
             return [column for column in columns if column in {"retained", "last_activity"}]
         return columns
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
-        return False
-
     def has_view_permission(self, request: HttpRequest, obj: Conversation | None = None) -> bool:
         return staff.may(request.user, "view")
 
@@ -252,118 +314,14 @@ class ConversationAdmin(Erasing):
         """
         return staff.may(request.user, "read_text")
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def change_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> HttpResponse:
         if (elsewhere := conversation_page.redirect(self, request, object_id)) is not None:
             return elsewhere
-        return super().change_view(request, object_id, form_url, extra_context)
+        return super().change_view(request, object_id, *args, **kwargs)
 
     def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: Conversation | None = None,
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        if obj is not None:
-            context.update(conversation_page.context(self, request, obj))
-        return super().render_change_form(request, context, add, change, form_url, obj)
-
-
-_MOST_COUNTED = 10
-_MOST_SHOWN = 2
-_CONVERSATIONS_AT_ONCE = 200  # SQLite joins 500 queries at most
-
-
-@dataclass(frozen=True, kw_only=True)
-class FoundMessage:
-    """A message that has a word of the search."""
-
-    position: int
-
-    passage: SafeString
-
-
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """The messages of one conversation that have a word of the search."""
-
-    count: int
-
-    messages: list[FoundMessage]
-    """Some of them: of those with most of the words, the newest."""
-
-    @property
-    def words(self) -> str:
-        """Their number in words. They are counted only as far as somebody would read them."""
-        if self.count > _MOST_COUNTED:
-            return gettext("more than %(count)s messages match") % {"count": grouped(_MOST_COUNTED)}
-        words = ngettext("%(count)s message matches", "%(count)s messages match", self.count)
-        return words % {"count": grouped(self.count)}
-
-
-def found_in(conversations: Sequence[Conversation], wanted: Sequence[str], database: str) -> dict[Any, Found]:
-    """Return what was found in conversations, by their primary keys; those without a match are missing.
-
-    Args:
-        conversations: those of a page.
-        wanted: the words that were searched for.
-        database: the alias of their database.
-    """
-    counts: dict[Any, int] = {}
-    chosen: list[Any] = []
-    for start in range(0, len(conversations), _CONVERSATIONS_AT_ONCE):
-        part = conversations[start : start + _CONVERSATIONS_AT_ONCE]
-        for conversation, hits in _newest(part, wanted, database).items():
-            counts[conversation] = len(hits)
-            chosen += [key for _words, key in sorted(hits, key=lambda hit: -hit[0])[:_MOST_SHOWN]]
-    shown: defaultdict[Any, list[FoundMessage]] = defaultdict(list)
-    rows = with_passages(Message.objects.using(database).filter(pk__in=chosen), wanted)
-    for row in sorted(rows, key=lambda row: chosen.index(row.pk)):
-        said = passage(row, wanted)
-        if said is not None:
-            shown[row.conversation_id].append(FoundMessage(position=row.position, passage=said))
-    return {key: Found(count=count, messages=shown[key]) for key, count in counts.items()}
-
-
-def _newest(
-    conversations: Sequence[Conversation], wanted: Sequence[str], database: str
-) -> dict[Any, list[tuple[int, Any]]]:
-    """Return, by conversation, how many of the words its newest matches have, and their keys.
-
-    One statement, in which the search of each conversation ends as soon as it has found enough.
-    """
-    queries = [
-        _matches(conversation, number, wanted, database).query.get_compiler(using=database).as_sql()
-        for number, conversation in enumerate(conversations)
-    ]
-    if not queries:
-        return {}
-    # Not union(): on SQLite it takes no queries with a limit.
-    joined = " UNION ALL ".join(f"SELECT * FROM ({sql}) found_{number}" for number, (sql, _) in enumerate(queries))
-    hits: defaultdict[Any, list[tuple[int, Any]]] = defaultdict(list)
-    with connections[database].cursor() as cursor:
-        cursor.execute(joined, [value for _sql, values in queries for value in values])
-        for key, _position, number, words in sorted(cursor.fetchall(), key=lambda row: row[1], reverse=True):
-            hits[conversations[number].pk].append((words, key))
-    return hits
-
-
-def _matches(
-    conversation: Conversation, number: int, wanted: Sequence[str], database: str
-) -> QuerySet[Message, tuple[Any, ...]]:
-    said: list[Any] = [Q(text__icontains=word) for word in wanted]
-    words = sum((Case(When(word, then=1), default=0, output_field=IntegerField()) for word in said), start=Value(0))
-    rows = Message.objects.using(database).filter(Q.create(said, connector=Q.OR), conversation=conversation)
-    return (
-        rows.annotate(number=Value(number, IntegerField()), words=words)
-        .order_by("-position")
-        .values_list("pk", "position", "number", "words")[: _MOST_COUNTED + 1]
-    )
+        if (conversation := kwargs.get("obj")) is not None:
+            context.update(conversation_page.context(self, request, conversation))
+        return super().render_change_form(request, context, *args, **kwargs)

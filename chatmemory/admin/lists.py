@@ -1,22 +1,28 @@
-"""The lists of the admin: their pages, searches and filters, bounded however many rows there are; and its styles."""
+"""Pages, searches and filters of the lists, bounded however many rows there are, and what their admins share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.contrib.admin import AdminSite
-from django.contrib.admin.options import IS_POPUP_VAR, TO_FIELD_VAR
+from django.contrib.admin.options import IS_POPUP_VAR, TO_FIELD_VAR, IncorrectLookupParameters
+from django.contrib.admin.utils import prepare_lookup_value
 from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR, ChangeList
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
 from django.db.models import F, Q, QuerySet
 from django.db.models.constants import LOOKUP_SEP
 from django.forms.widgets import Script
 from django.http import HttpRequest, QueryDict
 from django.utils.functional import cached_property
+from django.utils.html import format_html
 from django.utils.text import smart_split, unescape_string_literal
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -26,10 +32,10 @@ from chatmemory.core.json_text import with_replacements
 from chatmemory.models import LONGEST_SEARCH, Conversation, ConversationQuerySet
 
 if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
-
+    ModelAdmin = admin.ModelAdmin[Any]
     Pages = Paginator[Conversation]
 else:
+    ModelAdmin = admin.ModelAdmin
     Pages = Paginator
 
 __all__ = [
@@ -37,16 +43,55 @@ __all__ = [
     "SCRIPTS",
     "STYLES",
     "CappedList",
-    "CappedPaginator",
     "FullnessFilter",
     "HasEvictedFilter",
+    "MessageOwnerFilter",
+    "OwnerFilter",
+    "ReadOnlyAdmin",
+    "YesNoFilter",
     "conversation_admin",
-    "is_offered",
     "searched",
-    "storable",
     "unquoted",
     "words",
 ]
+
+_DRAWN = (
+    "stock",
+    "page",
+    "conversation",
+    "tools",
+    "gauge",
+    "lists",
+    "messages",
+    "markdown",
+    "rows",
+    "summaries",
+    "strip",
+    "forms",
+    "window",
+    "past",
+    "dashboard",
+)
+
+STYLES: dict[str, Sequence[str]] = {
+    "all": [
+        "chatmemory/roles.css",
+        "chatmemory/chat/markdown.css",
+        *(f"chatmemory/admin/{name}.css" for name in _DRAWN),
+    ],
+}
+"""The sheets, as a ``Media`` class has them, in their order: a later one may depend on an earlier one."""
+
+_MODULES = ("menus", "markdown", "strip", "dashboard")
+
+# Django's stubs know only addresses in a "Media".
+SCRIPTS: Sequence[Any] = [Script(f"chatmemory/admin/{name}.js", type="module") for name in _MODULES]
+"""The scripts, as a ``Media`` class has them. Without them the pages say all that they say."""
+
+
+def conversation_admin(site: AdminSite) -> admin.ModelAdmin[Conversation] | None:
+    """Return the site's admin of conversations, which decides who may see which; None if it has none."""
+    return site.get_model_admin(Conversation) if site.is_registered(Conversation) else None
 
 
 MOST_SORTED = 10_000
@@ -165,6 +210,35 @@ def is_offered(model_admin: Any, request: HttpRequest, lookup: str) -> bool:
     return any(lookup == name or lookup.startswith(f"{name}{LOOKUP_SEP}") for name in offered)
 
 
+class ReadOnlyAdmin(ModelAdmin):
+    """The admin of rows that nobody edits, in lists that stay fast however many rows there are."""
+
+    changelist: ClassVar[type[CappedList]]
+    paginator = CappedPaginator
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+
+    class Media:
+        css = STYLES
+        js = SCRIPTS
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[CappedList]:
+        return self.changelist
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        request.GET = storable(request.GET)  # type: ignore[assignment]
+        return super().get_changelist_instance(request)
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        return is_offered(self, request, lookup) and super().lookup_allowed(lookup, value, request)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
 class FullnessFilter(admin.SimpleListFilter):
     """A filter by how full the window is."""
 
@@ -192,59 +266,117 @@ class FullnessFilter(admin.SimpleListFilter):
         return queryset.alias(used=used_in_window()).filter(conditions.get(self.value() or "", Q()))
 
 
-class HasEvictedFilter(admin.SimpleListFilter):
+class YesNoFilter(admin.SimpleListFilter):
+    """A filter by what is so, or is not."""
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [("yes", _("Yes")), ("no", _("No"))]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> QuerySet[Any]:
+        found: QuerySet[Any] = queryset
+        return found if self.value() not in {"yes", "no"} else self.having(queryset, self.value() == "yes")
+
+    def having(self, rows: Any, wanted: bool) -> QuerySet[Any]:
+        """Return the rows of which it is so if it is wanted, else the others."""
+        raise NotImplementedError
+
+
+class HasEvictedFilter(YesNoFilter):
     """A filter by whether messages were evicted."""
 
     title = _("evicted messages")
     parameter_name = "evicted"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [("yes", _("Yes")), ("no", _("No"))]
-
-    def queryset(self, request: HttpRequest, queryset: Any) -> QuerySet[Conversation]:
-        rows: ConversationQuerySet = queryset
-        match self.value():
-            case "yes":
-                return rows.with_evicted()
-            case "no":
-                return rows.with_evicted(False)
-        return rows
+    def having(self, rows: ConversationQuerySet, wanted: bool) -> QuerySet[Conversation]:
+        return rows.with_evicted(wanted)
 
 
-_DRAWN = (
-    "stock",
-    "page",
-    "conversation",
-    "tools",
-    "gauge",
-    "lists",
-    "messages",
-    "markdown",
-    "rows",
-    "summaries",
-    "strip",
-    "forms",
-    "window",
-    "past",
-    "dashboard",
-)
+class OwnerFilter(admin.ListFilter):
+    """A filter by owner. It offers nobody, for there may be many; who was chosen in the list is shown."""
 
-STYLES: dict[str, Sequence[str]] = {
-    "all": [
-        "chatmemory/roles.css",
-        "chatmemory/chat/markdown.css",
-        *(f"chatmemory/admin/{name}.css" for name in _DRAWN),
-    ],
-}
-"""The sheets, as a ``Media`` class has them, in their order: a later one may depend on an earlier one."""
+    title = _("owner")
+    path: ClassVar[str] = "owner"
+    """The lookup from a row of the list to the owner."""
 
-_MODULES = ("menus", "markdown", "strip", "dashboard")
+    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
+        super().__init__(request, params, model, model_admin)
+        for name in self.parameters():
+            if name in params:
+                self.used_parameters[name] = params.pop(name)[-1]
+        conversations = conversation_admin(model_admin.admin_site)
+        self._is_shown = conversations is not None and conversations.has_view_permission(request)
+        self._chosen: Any = self.used_parameters.get(self.chosen())
+        self._name = ""
+        if self._chosen is not None and conversations is not None:
+            try:
+                self._chosen = get_user_model()._meta.pk.clean(self._chosen, None)
+            except ValidationError as error:
+                raise IncorrectLookupParameters(error) from error
+            # Only an owner of conversations that this site shows is named.
+            theirs = conversations.get_queryset(request).filter(**{"owner": self._chosen}).first()
+            self._name = str(self._chosen if theirs is None else theirs.owner)
 
-# Django's stubs know only addresses in a "Media".
-SCRIPTS: Sequence[Any] = [Script(f"chatmemory/admin/{name}.js", type="module") for name in _MODULES]
-"""The scripts, as a ``Media`` class has them. Without them the pages say all that they say."""
+    @classmethod
+    def chosen(cls) -> str:
+        """Return the name of the parameter that has an owner's primary key."""
+        return f"{cls.path}__pk__exact"
+
+    @classmethod
+    def nobody(cls) -> str:
+        """Return the name of the parameter that asks for what has no owner."""
+        return f"{cls.path}__isnull"
+
+    @classmethod
+    def parameters(cls) -> list[str]:
+        """Return the names of its parameters."""
+        return [cls.chosen(), cls.nobody()]
+
+    @classmethod
+    def link(cls, conversation: Conversation, popup: Mapping[str, str] = MappingProxyType({})) -> str:
+        """Return whose a conversation is, as a link that filters by them.
+
+        Args:
+            conversation: the conversation.
+            popup: the parameters of a list to choose from.
+        """
+        owner: Any = conversation.owner
+        query: dict[str, Any] = {cls.nobody(): True} if owner is None else {cls.chosen(): owner.pk}
+        name = gettext("no owner") if owner is None else str(owner)
+        return format_html('<a href="?{}"><bdi>{}</bdi></a>', urlencode({**popup, **query}), name)
+
+    def expected_parameters(self) -> list[str | None]:
+        return [*self.parameters()]
+
+    def has_output(self) -> bool:
+        return self._is_shown
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self._chosen is not None:
+            queryset = queryset.filter(**{self.path: self._chosen})
+        if (nobody := self._of_nobody()) is not None:
+            queryset = queryset.filter(**{self.nobody(): nobody})
+        return queryset
+
+    def choices(self, changelist: ChangeList) -> Iterator[dict[str, Any]]:
+        def address(query: dict[str, Any]) -> str:
+            return changelist.get_query_string(query, remove=self.parameters())
+
+        yield {"selected": not self.used_parameters, "query_string": address({}), "display": _("All")}
+        if self._chosen is not None:
+            chosen = {self.chosen(): self._chosen}
+            yield {"selected": True, "query_string": address(chosen), "display": self._name}
+        yield {
+            "selected": self._of_nobody() is True,
+            "query_string": address({self.nobody(): True}),
+            "display": _("no owner"),
+        }
+
+    def _of_nobody(self) -> bool | None:
+        asked = self.used_parameters.get(self.nobody())
+        return None if asked is None else bool(prepare_lookup_value(self.nobody(), asked))
 
 
-def conversation_admin(site: AdminSite) -> ModelAdmin[Conversation] | None:
-    """Return the site's admin of conversations, which decides who may see which; None if it has none."""
-    return site.get_model_admin(Conversation) if site.is_registered(Conversation) else None
+class MessageOwnerFilter(OwnerFilter):
+    """A filter of messages by the owner of their conversation."""
+
+    path = "conversation__owner"

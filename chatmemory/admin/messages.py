@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
@@ -23,25 +23,17 @@ from chatmemory.admin.display.message import shown
 from chatmemory.admin.display.moments import short_moment
 from chatmemory.admin.display.passages import passage, with_passages
 from chatmemory.admin.lists import (
-    SCRIPTS,
-    STYLES,
     CappedList,
-    CappedPaginator,
+    MessageOwnerFilter,
+    ReadOnlyAdmin,
+    YesNoFilter,
     conversation_admin,
-    is_offered,
     searched,
-    storable,
     words,
 )
-from chatmemory.admin.owner_filter import MessageOwnerFilter
 from chatmemory.admin.views.staff_pages import record_list
 from chatmemory.database.operations.compaction import UNCOVERED
 from chatmemory.models import PINNED, Conversation, Message, MessageQuerySet
-
-if TYPE_CHECKING:
-    ModelAdmin = admin.ModelAdmin[Message]
-else:
-    ModelAdmin = admin.ModelAdmin
 
 __all__ = ["MessageAdmin", "PinnedFilter", "StateFilter"]
 
@@ -72,23 +64,14 @@ class StateFilter(admin.SimpleListFilter):
         return queryset.filter(evicted_in__isnull=self.value() == "retained")
 
 
-class PinnedFilter(admin.SimpleListFilter):
+class PinnedFilter(YesNoFilter):
     """A filter by whether the message is pinned."""
 
     title = _("pinned")
     parameter_name = "pinned"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [("yes", _("Yes")), ("no", _("No"))]
-
-    def queryset(self, request: HttpRequest, queryset: Any) -> QuerySet[Message]:
-        rows: MessageQuerySet = queryset
-        match self.value():
-            case "yes":
-                return rows.pinned()
-            case "no":
-                return rows.exclude(PINNED)
-        return rows
+    def having(self, rows: MessageQuerySet, wanted: bool) -> QuerySet[Message]:
+        return rows.pinned() if wanted else rows.exclude(PINNED)
 
 
 class MessageList(CappedList):
@@ -112,7 +95,7 @@ class MessageList(CappedList):
 
 
 @admin.register(Message)
-class MessageAdmin(ModelAdmin):
+class MessageAdmin(ReadOnlyAdmin):
     """The admin of messages. Each links to its place in its conversation.
 
     Conversation, owner and text of a message are shown only to staff who may see them in the admin of conversations.
@@ -123,15 +106,9 @@ class MessageAdmin(ModelAdmin):
     list_select_related = ("conversation__owner",)
     ordering = ("-id",)
     sortable_by = ("tokens",)
-    paginator = CappedPaginator
-    show_full_result_count = False
-    show_facets = admin.ShowFacets.NEVER
+    changelist = MessageList
     actions = None
     search_help_text = _("Owner and what the messages say. Five words at most.")
-
-    class Media:
-        css = STYLES
-        js = SCRIPTS
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
         fields = []
@@ -157,11 +134,7 @@ class MessageAdmin(ModelAdmin):
     def get_list_display_links(self, request: HttpRequest, list_display: Any) -> Any:
         return super().get_list_display_links(request, list_display) if "place" in list_display else None
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[CappedList]:
-        return MessageList
-
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        request.GET = storable(request.GET)  # type: ignore[assignment]
         found = super().get_changelist_instance(request)
         if not self.has_read_text_permission(request):
             found.search_help_text = gettext("Owner. Five words at most.")
@@ -200,7 +173,7 @@ class MessageAdmin(ModelAdmin):
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         if lookup in MessageOwnerFilter.parameters():
             return self.has_view_conversations_permission(request)
-        return is_offered(self, request, lookup) and super().lookup_allowed(lookup, value, request)
+        return super().lookup_allowed(lookup, value, request)
 
     @admin.display(description=_("role"))
     def role(self, row: Message) -> Any:
@@ -250,28 +223,18 @@ class MessageAdmin(ModelAdmin):
         conversations = conversation_admin(self.admin_site)
         return conversations is not None and conversations.has_view_permission(request)
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Message | None = None) -> bool:
-        return False
-
     def has_delete_permission(self, request: HttpRequest, obj: Message | None = None) -> bool:
         # The admin asks this when a user or a conversation is erased together with its messages.
         return staff.may(request.user, "delete")
 
-    def delete_view(
-        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         raise PermissionDenied
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def change_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> HttpResponse:
         """Redirect to the message's place on the timeline."""
         row = self.get_object(request, object_id)
         if row is None or not self.has_view_permission(request, row):
-            return super().change_view(request, object_id, form_url, extra_context)
+            return super().change_view(request, object_id, *args, **kwargs)
         conversations = conversation_admin(self.admin_site)
         if conversations is None or not conversations.has_view_permission(request, row.conversation):
             raise PermissionDenied

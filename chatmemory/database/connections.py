@@ -327,7 +327,8 @@ def _patience(connection: BaseDatabaseWrapper) -> Iterator[None]:
         outer._from_testcase = True  # type: ignore[attr-defined]  # what is durable may be within
         with outer:
             with connection.cursor() as cursor:
-                cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_PATIENCE}s'")  # a pooler may give each another session
+                # A pooler may give each another session.
+                cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_PATIENCE}s'")
             yield
     elif connection.vendor == "mysql":
         with connection.cursor() as cursor:

@@ -24,7 +24,7 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.admin.display.json_layout import lay_out
+from chatmemory.admin.display.message import lay_out
 from chatmemory.models import Conversation, Message
 from tests.support.factories import ConversationFactory, UserFactory
 

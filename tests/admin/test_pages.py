@@ -25,9 +25,8 @@ from chatmemory import (
     UserMessage,
 )
 from chatmemory.admin.display.gauge import Gauge, used_in_window
-from chatmemory.admin.display.json_layout import lay_out
 from chatmemory.admin.display.memory_map import MemoryMap
-from chatmemory.admin.display.message import most_chars, shown
+from chatmemory.admin.display.message import lay_out, most_chars, shown
 from chatmemory.admin.display.strip import Strip
 from chatmemory.admin.display.timeline import Timeline
 from chatmemory.models import Conversation, Message
@@ -207,8 +206,8 @@ class TestStrip:
         made.memory.set([*made.memory.messages(), UserMessage("summary")])
         made.refresh_from_db()
         bars = Strip.read(made, 0, 49, MemoryMap.now(made), with_text=True).bars
-        assert [bar.is_system for bar in bars] == [True, False, False, False]
-        assert [bar.is_synthetic for bar in bars] == [False, False, False, True]
+        assert ["system" in bar.marks for bar in bars] == [True, False, False, False]
+        assert ["synthetic" in bar.marks for bar in bars] == [False, False, False, True]
         assert bars[2].height == 48
         assert 3 <= bars[1].height < 24
         drawn = own_part(html(admin_client, page(made)))

@@ -77,7 +77,7 @@ class TestBars:
         made = said(2, window="messages", limit=4)
         made.memory.pin(0)
         made.memory.clear()
-        assert [bar.is_pinned for bar in strip(made).bars] == [False, False]
+        assert ["pinned" in bar.marks for bar in strip(made).bars] == [False, False]
 
     def test_of_a_window_that_is_tried_say_what_would_happen(self) -> None:
         made = said(4, window="messages", limit=4)
@@ -153,7 +153,7 @@ class TestPlace:
     ) -> None:
         found = strip(said(total, window="messages", limit=5), first, last)
         assert (found.first, found.last) == bars
-        on_page = [bar.position for bar in found.bars if found.page_x <= bar.x < found.page_end]
+        on_page = [bar.row.position for bar in found.bars if found.page_x <= bar.x < found.page_end]
         assert on_page == ([] if framed is None else list(range(framed[0], framed[1] + 1)))
 
     def test_says_how_many_of_the_messages_it_has(self) -> None:

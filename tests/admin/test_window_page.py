@@ -13,7 +13,7 @@ from django.contrib.admin.models import LogEntry
 from django.test import Client
 
 from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
-from chatmemory.admin.display import window_trials
+from chatmemory.admin.display import window_words
 from chatmemory.models import Conversation, Message
 from tests.admin.test_conversation import conversation, html, own_part, page, staff, words  # noqa: F401
 from tests.support.factories import ConversationFactory
@@ -93,7 +93,7 @@ class TestOutcome:
     def test_a_long_list_is_cut_and_says_so(
         self, admin_client: Client, long: Conversation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(window_trials, "_MOST_SHOWN", 2)
+        monkeypatch.setattr(window_words, "_MOST_SHOWN", 2)
         shown = outcome(tried(admin_client, long, "?1-window=messages&1-limit=4"))
         assert re.findall(r'id="message-(\d+)"', shown) == ["52", "53"]
         assert "4 more messages would be evicted. They are not shown." in words(shown)

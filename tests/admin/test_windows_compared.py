@@ -14,7 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from chatmemory import AiMessage, UserMessage
-from chatmemory.admin.display import window_trials
+from chatmemory.admin.display import window_words
 from chatmemory.models import Conversation
 from tests.admin.test_conversation import conversation, page, staff, words  # noqa: F401
 from tests.admin.test_window_page import ONE, THREE, cards, long, outcome, tried  # noqa: F401
@@ -99,9 +99,9 @@ def test_what_was_not_kept_is_said(admin_client: Client, settings: Any) -> None:
 def test_the_prompt_cache_of_a_very_long_one_is_for_the_command(
     admin_client: Client, long: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(window_trials, "MOST_AT_ONCE", long.next_position)
+    monkeypatch.setattr(window_words, "MOST_AT_ONCE", long.next_position)
     assert "From the prompt cache" in words(tried(admin_client, long, ONE))
-    monkeypatch.setattr(window_trials, "MOST_AT_ONCE", long.next_position - 1)
+    monkeypatch.setattr(window_words, "MOST_AT_ONCE", long.next_position - 1)
     shown = tried(admin_client, long, ONE)
     assert "From the prompt cache" not in words(shown)
     assert f"manage.py chatmemory_replay --conversation {long.pk}" in words(shown)

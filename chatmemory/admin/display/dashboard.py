@@ -1,8 +1,8 @@
-"""Statistics of the last days or months, for the app's page in the admin: periods, charts, and the figures in them."""
+"""Statistics of the last days or months, for the app's page in the admin."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import pairwise
@@ -15,15 +15,14 @@ from django.db.models.functions import Cast, TruncDate, TruncMonth
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
-from chatmemory.admin.display.gauge import Gauge, grouped, used_in_window
+from chatmemory.admin.display.gauge import Gauge, count_messages, count_tokens, used_in_window
 from chatmemory.models import EVICTION_REASONS, Conversation, Message, Origin
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-__all__ = ["MONTHS", "PERIODS", "Chart", "Dashboard", "Period"]
+__all__ = ["MONTHS", "PERIODS", "Chart", "Dashboard", "Period", "Reason", "Step"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +172,9 @@ class Step:
     messages: int
     tokens: int
 
+    address: str
+    """Where its messages are listed; empty if there are none, or the reader may not list them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reason:
@@ -226,27 +228,32 @@ class Dashboard:
         lately = Message.objects.using(conversations.db).filter(conversation__in=active)
         said = lately.filter(created_at__gte=since, origin=Origin.SAID)
         by_step = said.annotate(step=period.step_of("created_at", zone)).order_by().values_list("step")
+        counted = {start: sums for start, *sums in by_step.annotate(Count("pk"), Sum("token_count"))}
         evicted = lately.filter(evicted_at__gte=since).order_by().values_list("eviction_reason").annotate(Count("pk"))
-        steps = _steps(period, starts, by_step.annotate(Count("pk"), Sum("token_count")))
 
         def listed(**conditions: object) -> str:
             return "" if list_address is None else f"{list_address}?{urlencode(conditions)}"
 
-        addresses = [
-            listed(
-                created_at__gte=_midnight(start, zone),
-                created_at__lt=_midnight(end, zone),
-                origin__exact=Origin.SAID.value,
-            )
-            for start, end in pairwise(starts)
-        ]
+        steps = []
+        for start, end in pairwise(starts):
+            messages, tokens = counted.get(start, (0, 0))
+            among = {"created_at__gte": _midnight(start, zone), "created_at__lt": _midnight(end, zone)}
+            address = listed(**among, origin__exact=Origin.SAID.value) if messages else ""
+            name = period.full_name_of(start)
+            steps.append(Step(start=start, name=name, messages=messages, tokens=tokens, address=address))
+
+        def chart(label: StrOrPromise, count: Callable[[Step], tuple[int, str]]) -> Chart:
+            counts = [(step, *count(step)) for step in steps]
+            bars = [(number, f"{period.name_of(step.start)}: {words}", step.address) for step, number, words in counts]
+            return Chart.of(label, bars)
+
         return cls(
             period=period,
             is_utc=zone is UTC,
             steps=steps,
             charts=[
-                Chart.of(period.messages_label, _bars(period, steps, addresses, _messages)),
-                Chart.of(period.tokens_label, _bars(period, steps, addresses, _tokens)),
+                chart(period.messages_label, lambda step: (step.messages, count_messages(step.messages))),
+                chart(period.tokens_label, lambda step: (step.tokens, count_tokens(step.tokens))),
             ],
             reasons=_reasons(dict(evicted), listed),
             fullest=_fullest(active),
@@ -255,40 +262,6 @@ class Dashboard:
 
 def _midnight(day: date, zone: tzinfo | None) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=zone)
-
-
-def _steps(period: Period, starts: list[date], rows: Iterable[tuple[date, int, int]]) -> list[Step]:
-    counted = {start: (messages, tokens) for start, messages, tokens in rows}
-    steps = []
-    for start in starts[:-1]:
-        messages, tokens = counted.get(start, (0, 0))
-        steps.append(Step(start=start, name=period.full_name_of(start), messages=messages, tokens=tokens))
-    return steps
-
-
-def _messages(step: Step) -> tuple[int, str]:
-    return step.messages, ngettext("%(count)s message", "%(count)s messages", step.messages)
-
-
-def _tokens(step: Step) -> tuple[int, str]:
-    return step.tokens, ngettext("%(count)s token", "%(count)s tokens", step.tokens)
-
-
-def _bars(
-    period: Period, steps: list[Step], addresses: list[str], counted: Callable[[Step], tuple[int, str]]
-) -> list[tuple[int, str, str]]:
-    bars = []
-    for step, address in zip(steps, addresses, strict=True):
-        number, words = counted(step)
-        # An empty list would be of no use.
-        bars.append(
-            (
-                number,
-                f"{period.name_of(step.start)}: {words % {'count': grouped(number)}}",
-                address if step.messages else "",
-            )
-        )
-    return bars
 
 
 def _reasons(counts: dict[str, int], listed: Callable[..., str]) -> list[Reason]:

@@ -7,14 +7,14 @@ from typing import Self
 
 from django.db.models import Case, F, PositiveBigIntegerField, When
 from django.utils.formats import number_format
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import ngettext
 
 from chatmemory.conf import window_default
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.stored_windows import estimator_for, window_of
 from chatmemory.models import Conversation
 
-__all__ = ["Gauge", "grouped", "used_in_window"]
+__all__ = ["Gauge", "count_messages", "count_tokens", "grouped", "used_in_window"]
 
 
 def used_in_window() -> Case:
@@ -81,27 +81,6 @@ class Gauge:
         return words % {"used": grouped(self.used), "limit": grouped(self.limit)}
 
     @property
-    def share(self) -> str:
-        """The percentage as a sentence."""
-        if self.is_over:
-            words = gettext("%(percent)s percent of the window: over its limit")
-        else:
-            words = gettext("%(percent)s percent of the window in use")
-        return words % {"percent": grouped(self.percent)}
-
-    @property
-    def request(self) -> str:
-        """The request overhead in words: the percentage includes it, the amount does not; empty if there is none."""
-        if not self.overhead:
-            return ""
-        words = ngettext(
-            "plus %(tokens)s token of request overhead",
-            "plus %(tokens)s tokens of request overhead",
-            self.overhead,
-        )
-        return words % {"tokens": grouped(self.overhead)}
-
-    @property
     def fill(self) -> int:
         """The filled percentage of the bar, at least 1 if anything is in use, so that it can be seen."""
         return min(100, max(self.percent, 1 if self.used else 0))
@@ -115,3 +94,13 @@ class Gauge:
 def grouped(number: int) -> str:
     """Return the number with separators between its digits."""
     return number_format(number, decimal_pos=0, use_l10n=True, force_grouping=True)
+
+
+def count_messages(number: int) -> str:
+    """Return a number of messages in words."""
+    return ngettext("%(count)s message", "%(count)s messages", number) % {"count": grouped(number)}
+
+
+def count_tokens(number: int) -> str:
+    """Return a number of tokens in words."""
+    return ngettext("%(tokens)s token", "%(tokens)s tokens", number) % {"tokens": grouped(number)}

@@ -1,7 +1,6 @@
-"""The memory of a conversation as a page shows it: what is always first, what is pinned, the rest, and what left last.
+"""The memory of a conversation as a page shows it: what is always first, what is pinned, and the rest in order.
 
-What is read is bounded: by the window, of a large memory only the newest messages are read whole, and of those that
-left, however many, the last ones.
+What is read is bounded by the window, and of a large memory only the newest messages are read whole.
 """
 
 from __future__ import annotations
@@ -12,20 +11,148 @@ from itertools import groupby
 from typing import Any
 
 from django.db.models import Q
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 
-from chatmemory.admin.display.arrivals import Arrival
-from chatmemory.admin.display.bounded_rows import position_ranges, read_bounded, without_text
-from chatmemory.admin.display.gauge import grouped
+from chatmemory.admin.display.bounded_rows import position_ranges, read_bounded
+from chatmemory.admin.display.gauge import count_messages, grouped
 from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.message import said_by
 from chatmemory.admin.display.moments import local_time, short_day
-from chatmemory.admin.display.timeline_entries import TimelineEntry, history_entries, pushed_out, summarized_by
+from chatmemory.admin.display.timeline_entries import Arrival, TimelineEntry, history_entries, pushed_out, summarized_by
 from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.models import Conversation, Message
 
 __all__ = ["MemoryView", "with_brief_front"]
+
+_MOST_READ = 60
+_MOST_GROUPS = 4
+
+_FOR_ROOM = (EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value)
+
+# Each such change is an event of its own; messages that make room for others leave all day long.
+_IN_ONE_CHANGE = EvictionReason.of(Cause.SUMMARY, Cause.SOMEBODY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvictedGroup:
+    """Messages that left one after the other, on one day, for one reason."""
+
+    entries: list[TimelineEntry]
+    """The messages, in the order of the memory."""
+
+    has_more: bool = False
+    """Whether more of them may have left than were read."""
+
+    @property
+    def count(self) -> str:
+        """The number of messages in words."""
+        if self.has_more:
+            return gettext("%(count)s or more messages") % {"count": grouped(len(self.entries))}
+        return count_messages(len(self.entries))
+
+    @property
+    def positions(self) -> str:
+        """Their positions, as ranges; empty if more of them may have left than were read."""
+        return "" if self.has_more else position_ranges(entry.message.row.position for entry in self.entries)
+
+    @property
+    def why(self) -> str:
+        """The reason for which they left, and the messages that pushed them out or stand for them."""
+        first = self.entries[0]
+        reason = first.message.row.eviction_reason
+        if first.exceeds is not None:
+            return first.reason if len(self.entries) == 1 else gettext("larger than the whole window")
+        came = [entry.pushed_out_by for entry in self.entries if entry.pushed_out_by is not None]
+        if reason in _FOR_ROOM and len(came) == len(self.entries):
+            return _pushed_out_by(min(each.first for each in came), max(each.last for each in came))
+        if reason == EvictionReason.SUMMARIZED.value and first.summary is not None:
+            return summarized_by(first.summary, count=len(self.entries))
+        if reason == EvictionReason.TOOL_CLEARED.value and len(self.entries) > 1:
+            return gettext("old tool results, cleared")
+        return str(first.message.row.get_eviction_reason_display())
+
+    @property
+    def beginning(self) -> str:
+        """The beginning of what its first message says; empty for those who may not read it."""
+        return self.entries[0].message.excerpt
+
+    @property
+    def day(self) -> str:
+        """The day on which they left."""
+        return short_day(self.evicted_at)
+
+    @property
+    def evicted_at(self) -> datetime:
+        """The moment at which the last of them left."""
+        return max(entry.message.row.evicted_at for entry in self.entries if entry.message.row.evicted_at)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvictedLast:
+    """The groups of messages that left last, the latest first."""
+
+    groups: list[EvictedGroup]
+
+    left_out: int
+    """The number of evicted messages that were kept and are in no group."""
+
+    oldest: int
+    """The position of the first message in the oldest group: the others are around it in the history."""
+
+    @classmethod
+    def read(cls, conversation: Conversation, memory: MemoryMap, *, with_text: bool) -> EvictedLast | None:
+        """Read what left last; None if nothing that left was kept."""
+        # A range and one direction: every database reads the end of the index backwards, and nothing else.
+        left = conversation.messages.filter(evicted_in__gte=1).order_by("-evicted_in", "-memory_order")
+        positions = list(left.values_list("position", flat=True)[:_MOST_READ])
+        if not positions:
+            return None
+        rows = conversation.messages.filter(position__in=positions).order_by("position")
+        read = read_bounded(rows, with_text=with_text)
+        entries = history_entries(conversation, read, memory, with_text=with_text)
+        if not entries:
+            return None  # the conversation was erased meanwhile
+        groups = _groups(sorted(entries, key=_left, reverse=True))
+        kept = conversation.evicted_count - conversation.purged_count
+        is_cut = len(positions) == _MOST_READ and kept > _MOST_READ
+        if is_cut:
+            groups[-1] = EvictedGroup(entries=groups[-1].entries, has_more=True)
+        groups = groups[:_MOST_GROUPS]
+        return cls(
+            groups=groups,
+            left_out=max(0, kept - sum(len(group.entries) for group in groups)),
+            oldest=groups[-1].entries[0].message.row.position,
+        )
+
+
+def _groups(entries: list[TimelineEntry]) -> list[EvictedGroup]:
+    latest = entries[0].message.row.evicted_in
+
+    def alike(entry: TimelineEntry) -> tuple[Any, ...]:
+        # What left in the latest change is a group of its own, for that is what was forgotten last.
+        return entry.message.row.evicted_in == latest, *_kind(entry)
+
+    return [EvictedGroup(entries=list(group)[::-1]) for _, group in groupby(entries, key=alike)]
+
+
+def _left(entry: TimelineEntry) -> tuple[int, int]:
+    row = entry.message.row
+    return row.evicted_in or 0, row.memory_order
+
+
+def _kind(entry: TimelineEntry) -> tuple[Any, ...]:
+    """Return what the messages of a group have in common."""
+    row = entry.message.row
+    reason = EvictionReason.WINDOW.value if row.eviction_reason in _FOR_ROOM else row.eviction_reason
+    change = row.evicted_in if reason in _IN_ONE_CHANGE else None
+    return reason, change, entry.exceeds, row.evicted_at and local_time(row.evicted_at).date()
+
+
+def _pushed_out_by(first: int, last: int) -> str:
+    if first == last:
+        return pushed_out(Arrival(first=first, last=last))
+    return gettext("pushed out by %(first)s to %(last)s") % {"first": first, "last": last}
 
 
 _MOST_SHOWN = 200
@@ -105,7 +232,7 @@ def _entries(conversation: Conversation, memory: MemoryMap, *, with_text: bool) 
         in_order = list(places)
         front = Q(position=in_order[0], type=ChatMessageType.SYSTEM.value)
         rows = rows.filter(Q(position__in={*pins, *in_order[-_MOST_SHOWN:]}) | front)
-    read: list[Message] = read_bounded(rows) if with_text else list(without_text(rows))
+    read: list[Message] = read_bounded(rows, with_text=with_text)
     pinned = {row.position: places[row.position] for row in read if row.is_pinned and row.position in places}
     # All of it is the memory, so nothing marks where it begins; only what is shown out of its order has a place.
     shown = replace(memory, edge=None, places=pinned)
@@ -126,134 +253,3 @@ def _leads(entry: TimelineEntry, memory: MemoryMap) -> bool:
 def _is_long(entry: TimelineEntry) -> bool:
     """Return whether it would take the room of the messages behind it."""
     return not entry.message.is_hidden and len(said_by(entry.message.row)) > _MOST_CHARS_IN_FRONT
-
-
-_MOST_READ = 60
-_MOST_GROUPS = 4
-
-_FOR_ROOM = (EvictionReason.WINDOW.value, EvictionReason.ORPHAN.value)
-
-# Each such change is an event of its own; messages that make room for others leave all day long.
-_IN_ONE_CHANGE = EvictionReason.of(Cause.SUMMARY, Cause.SOMEBODY)
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvictedGroup:
-    """Messages that left one after the other, on one day, for one reason."""
-
-    entries: list[TimelineEntry]
-    """The messages, in the order of the memory."""
-
-    has_more: bool = False
-    """Whether more of them may have left than were read."""
-
-    @property
-    def count(self) -> str:
-        """The number of messages in words."""
-        number = grouped(len(self.entries))
-        if self.has_more:
-            return gettext("%(count)s or more messages") % {"count": number}
-        return ngettext("%(count)s message", "%(count)s messages", len(self.entries)) % {"count": number}
-
-    @property
-    def positions(self) -> str:
-        """Their positions, as ranges; empty if more of them may have left than were read."""
-        return "" if self.has_more else position_ranges(entry.message.row.position for entry in self.entries)
-
-    @property
-    def why(self) -> str:
-        """The reason for which they left, and the messages that pushed them out or stand for them."""
-        first = self.entries[0]
-        reason = first.message.row.eviction_reason
-        if first.exceeds is not None:
-            return first.reason if len(self.entries) == 1 else gettext("larger than the whole window")
-        came = [entry.pushed_out_by for entry in self.entries if entry.pushed_out_by is not None]
-        if reason in _FOR_ROOM and len(came) == len(self.entries):
-            return _pushed_out_by(min(each.first for each in came), max(each.last for each in came))
-        if reason == EvictionReason.SUMMARIZED.value and first.summary is not None:
-            return summarized_by(first.summary, count=len(self.entries))
-        if reason == EvictionReason.TOOL_CLEARED.value and len(self.entries) > 1:
-            return gettext("old tool results, cleared")
-        return str(first.message.row.get_eviction_reason_display())
-
-    @property
-    def beginning(self) -> str:
-        """The beginning of what its first message says; empty for those who may not read it."""
-        return self.entries[0].message.excerpt
-
-    @property
-    def day(self) -> str:
-        """The day on which they left."""
-        return short_day(self.evicted_at)
-
-    @property
-    def evicted_at(self) -> datetime:
-        """The moment at which the last of them left."""
-        return max(entry.message.row.evicted_at for entry in self.entries if entry.message.row.evicted_at)
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvictedLast:
-    """The groups of messages that left last, the latest first."""
-
-    groups: list[EvictedGroup]
-
-    left_out: int
-    """The number of evicted messages that were kept and are in no group."""
-
-    oldest: int
-    """The position of the first message in the oldest group: the others are around it in the history."""
-
-    @classmethod
-    def read(cls, conversation: Conversation, memory: MemoryMap, *, with_text: bool) -> EvictedLast | None:
-        """Read what left last; None if nothing that left was kept."""
-        # A range and one direction: every database reads the end of the index backwards, and nothing else.
-        left = conversation.messages.filter(evicted_in__gte=1).order_by("-evicted_in", "-memory_order")
-        positions = list(left.values_list("position", flat=True)[:_MOST_READ])
-        if not positions:
-            return None
-        rows = conversation.messages.filter(position__in=positions).order_by("position")
-        read = read_bounded(rows) if with_text else list(without_text(rows))
-        entries = history_entries(conversation, read, memory, with_text=with_text)
-        if not entries:
-            return None  # the conversation was erased meanwhile
-        groups = _groups(sorted(entries, key=_left, reverse=True))
-        kept = conversation.evicted_count - conversation.purged_count
-        is_cut = len(positions) == _MOST_READ and kept > _MOST_READ
-        if is_cut:
-            groups[-1] = EvictedGroup(entries=groups[-1].entries, has_more=True)
-        groups = groups[:_MOST_GROUPS]
-        return cls(
-            groups=groups,
-            left_out=max(0, kept - sum(len(group.entries) for group in groups)),
-            oldest=groups[-1].entries[0].message.row.position,
-        )
-
-
-def _groups(entries: list[TimelineEntry]) -> list[EvictedGroup]:
-    latest = entries[0].message.row.evicted_in
-
-    def alike(entry: TimelineEntry) -> tuple[Any, ...]:
-        # What left in the latest change is a group of its own, for that is what was forgotten last.
-        return entry.message.row.evicted_in == latest, *_kind(entry)
-
-    return [EvictedGroup(entries=list(group)[::-1]) for _, group in groupby(entries, key=alike)]
-
-
-def _left(entry: TimelineEntry) -> tuple[int, int]:
-    row = entry.message.row
-    return row.evicted_in or 0, row.memory_order
-
-
-def _kind(entry: TimelineEntry) -> tuple[Any, ...]:
-    """Return what the messages of a group have in common."""
-    row = entry.message.row
-    reason = EvictionReason.WINDOW.value if row.eviction_reason in _FOR_ROOM else row.eviction_reason
-    change = row.evicted_in if reason in _IN_ONE_CHANGE else None
-    return reason, change, entry.exceeds, row.evicted_at and local_time(row.evicted_at).date()
-
-
-def _pushed_out_by(first: int, last: int) -> str:
-    if first == last:
-        return pushed_out(Arrival(first=first, last=last))
-    return gettext("pushed out by %(first)s to %(last)s") % {"first": first, "last": last}

@@ -1,19 +1,19 @@
-"""A message as a page shows it: its parts one below the other, and its calls in a line each."""
+"""A message as the parts that a page shows one below the other."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.display.gauge import grouped
-from chatmemory.admin.display.json_layout import lay_out
+from chatmemory.admin.display.gauge import count_tokens
 from chatmemory.core.contents import (
     Audio,
     AudioContent,
@@ -51,165 +51,132 @@ __all__ = [
     "MediaPlaceholder",
     "ShownMessage",
     "call_line",
+    "lay_out",
     "most_chars",
     "parts_of",
-    "said_by",
     "shown",
     "unreadable",
 ]
 
+# An object in a thousand levels of lists must not become a megabyte of indentation.
+_LONGEST_LAID_OUT = 20_000
+_DEEPEST = 12
 
-UNREADABLE = (TypeError, ValueError)
-"""Exceptions raised by reading a row that was written outside this app."""
-
-_LONGEST_EXCERPT = 160
-_MOST_CALLS = 10
-
-_ROLE_CLASSES = {ChatMessageType.TOOL_EXECUTION_RESULT.value: "tool"}
-
-LONGEST_SHOWN = 20_000
-"""The most characters that a page with several messages shows of one."""
-
-_MOST_CHARS_OF_A_PAGE = 1_000_000
-_FEWEST_CHARS = 1000
-_MOST_PARTS = 100
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\{\s*\}|\[\s*\]|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShownMessage:
-    """A row, and what it says."""
+def lay_out(text: str) -> str:
+    """Return JSON with line breaks and indentation, and any other text unchanged.
 
-    row: Message
-    role: StrOrPromise
-
-    parts: list[Part]
-
-    name: str = ""
-    """The name of the user or of the tool, if it has one."""
-
-    call_id: str = ""
-    """The ID of the tool call that this answers."""
-
-    is_error: bool = False
-    """Whether the tool failed."""
-
-    problem: str = ""
-    """The reason why the row cannot be read; empty if it can."""
-
-    is_hidden: bool = False
-    """Whether this reader may not read its text."""
-
-    is_cut: bool = False
-    """Whether only a part of it is shown."""
-
-    left_out: int = 0
-    """Number of characters that are not shown."""
-
-    @property
-    def role_class(self) -> str:
-        """The class of an element that has the colour of who speaks, as ``roles.css`` names it."""
-        kind = self.row.type
-        return f"chatmemory-role-{_ROLE_CLASSES.get(kind, kind.lower())}"
-
-    @cached_property
-    def size(self) -> str:
-        """Its tokens in words, which a folded row says twice."""
-        tokens = self.row.token_count
-        return ngettext("%(tokens)s token", "%(tokens)s tokens", tokens) % {"tokens": grouped(tokens)}
-
-    @cached_property
-    def calls(self) -> list[str]:
-        """The tool calls that it asks for, each in one line; the first few of many, and "…"."""
-        lines = [part.line for part in self.parts if isinstance(part, ToolCall)]
-        return lines if len(lines) <= _MOST_CALLS else [*lines[:_MOST_CALLS], "…"]
-
-    @cached_property
-    def beginning(self) -> str:
-        """The beginning of its text; without a text, its media."""
-        if self.is_hidden:
-            return ""
-        text = said_by(self.row).lstrip()
-        if text and self.row.origin == Origin.SUMMARY:
-            text = summary_text(UserMessage(text))
-        if text:
-            start = " ".join(text[:_LONGEST_EXCERPT].split())
-            return f"{start}…" if len(text) > _LONGEST_EXCERPT else start
-        return ", ".join(str(part.kind) for part in self.parts if isinstance(part, MediaPlaceholder))
-
-    @property
-    def excerpt(self) -> str:
-        """The beginning of its text; without a text, its tool calls or media."""
-        if self.calls and not self.beginning:
-            return gettext("Calls %(tools)s") % {"tools": ", ".join(self.calls)}
-        return self.beginning
+    Repeated keys and the digits of numbers stay as they are, which parsing and dumping would not keep.
+    """
+    if len(text) > _LONGEST_LAID_OUT:
+        return text
+    try:
+        loads(text)
+    except ValueError:
+        return text
+    laid_out: list[str] = []
+    depth = 0
+    for token in _TOKEN.findall(text):
+        if token in "{[":
+            depth += 1
+            laid_out += token, _new_line(depth)
+        elif token in "}]":
+            depth -= 1
+            laid_out += _new_line(depth), token
+        elif token == ",":
+            laid_out += token, _new_line(depth)
+        elif token == ":":
+            laid_out.append(": ")
+        elif token[0] in "{[":
+            laid_out.append(token[0] + token[-1])
+        else:
+            laid_out.append(_readable(token))
+    return "".join(laid_out)
 
 
-def most_chars(messages: int) -> int:
-    """Return the number of characters to show of each message on a page of ``messages`` messages."""
-    return max(_FEWEST_CHARS, min(LONGEST_SHOWN, _MOST_CHARS_OF_A_PAGE // max(1, messages)))
+def _new_line(depth: int) -> str:
+    return "\n" + "  " * min(depth, _DEEPEST)
 
 
-def shown(row: Message, *, with_text: bool = True, most: int | None = LONGEST_SHOWN) -> ShownMessage:
-    """Return a row as it is shown. One that cannot be read has its ``problem`` instead of an exception.
+def _readable(token: str) -> str:
+    r"""Return a string with 你 for ``\u4F60``; invisible characters, and those that turn text around, stay escaped."""
+    if r"\u" not in token:
+        return token
+    value = json.loads(token)
+    return json.dumps(value, ensure_ascii=False) if value.isprintable() else token
+
+
+def one_line(text: str, most: int) -> str:
+    """Return at most ``most`` characters of a text as :func:`visible` shows them, and "…" if there are more."""
+    start = visible(text[:most])
+    return f"{start}…" if len(text) > most else start
+
+
+def visible(text: str) -> str:
+    r"""Return a text with escapes such as ``\u202e`` for invisible characters and for those that turn text around."""
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+
+
+_LONGEST_TOOL_NAME = 80
+_LONGEST_VALUE = 40
+_LONGEST_LINE = 160
+_MOST_CHILDREN = 5
+
+# Parsing more for one line is not worth its time.
+_LONGEST_PARSED = 20_000
+
+
+def call_line(name: str, arguments: str) -> str:
+    """Return a call in one line. Long values are cut; where arguments are left out, the line ends with "…".
 
     Args:
-        row: read without its text if that must not be shown.
-        with_text: whether this reader may read what it says.
-        most: characters to show; None for all of them.
+        name: of the tool.
+        arguments: JSON as the model wrote it, which may be no object, or no JSON at all.
     """
-    role = row.get_type_display()
-    if not with_text:
-        return ShownMessage(row=row, role=role, parts=[], is_hidden=True)
-    if "text" not in row.__dict__:  # it is too long to be read on this page
-        beginning = said_by(row) if most is None else said_by(row)[:most]
-        parts: list[Part] = [Passage(text=beginning)] if beginning else []
-        left_out = row.chars - len(beginning)  # type: ignore[attr-defined]
-        return ShownMessage(row=row, role=role, parts=parts, is_cut=True, left_out=left_out)
+    start = one_line(name, _LONGEST_TOOL_NAME) + "("
+    shown: list[str] = []
+    for argument in _arguments(arguments):
+        if len(start) + len(", ".join([*shown, argument])) > _LONGEST_LINE and shown:
+            shown.append("…")
+            break
+        shown.append(argument)
+    return start + ", ".join(shown) + ")"
+
+
+def _arguments(text: str) -> Iterator[str]:
+    if not text.strip():
+        return
+    if len(text) > _LONGEST_PARSED:
+        yield "…"
+        return
     try:
-        message = row.message
-    except UNREADABLE as error:
-        return _cut(ShownMessage(row=row, role=role, parts=[Passage(text=row.text)], problem=short(str(error))), most)
-    whole = ShownMessage(row=row, role=role, parts=list(parts_of(message)))
-    match message:
-        case UserMessage():
-            whole = replace(whole, name=short(message.name))
-        case ToolExecutionResultMessage():
-            whole = replace(
-                whole,
-                name=short(message.tool_name),
-                call_id=short(message.id),
-                is_error=bool(message.is_error),
-            )
-    return _cut(whole, most)
+        value = loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        yield one_line(text.strip(), _LONGEST_VALUE)
+        return
+    for key, argument in value.items():
+        yield f"{one_line(key, _LONGEST_VALUE)}={_short(argument)}"
 
 
-def said_by(row: Message) -> str:
-    """Return the text of a row, or as much of it as was read."""
-    return row.text if "text" in row.__dict__ else getattr(row, "beginning", "")
-
-
-def _cut(message: ShownMessage, most: int | None) -> ShownMessage:
-    total = sum(part.chars for part in message.parts)
-    if most is None or (total <= most and len(message.parts) <= _MOST_PARTS):
-        return message
-    parts, left = [], most
-    for part in islice(message.parts, _MOST_PARTS):
-        # What a long answer calls is said in any case.
-        if left > 0 or isinstance(part, ToolCall):
-            parts.append(part.within(left))
-            left -= parts[-1].chars
-    return replace(message, parts=parts, is_cut=True, left_out=total - (most - left))
-
-
-def unreadable(rows: Iterable[Message]) -> list[int]:
-    """Return the positions of the rows that cannot be read."""
-    found = []
-    for row in rows:
-        try:
-            row.message  # noqa: B018
-        except UNREADABLE:
-            found.append(row.position)
-    return found
+def _short(value: Any) -> str:
+    """Return JSON of a value, shortened; of lists and objects only those that are small and flat."""
+    match value:
+        case str():
+            cut = f"{value[:_LONGEST_VALUE]}…" if len(value) > _LONGEST_VALUE else value
+            return visible(json.dumps(cut, ensure_ascii=False))
+        case dict() | list():
+            opening, closing = "{}" if isinstance(value, dict) else "[]"
+            children = value.values() if isinstance(value, dict) else value
+            if len(value) <= _MOST_CHILDREN and not any(isinstance(child, (dict, list)) for child in children):
+                text = json.dumps(value, ensure_ascii=False)
+                if len(text) <= _LONGEST_VALUE:
+                    return visible(text)
+            return f"{opening}…{closing}"
+    return one_line(json.dumps(value), _LONGEST_VALUE)
 
 
 _LONG_CHARS = 2000
@@ -382,72 +349,155 @@ def short(text: str | None) -> str:
     return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
 
 
-_LONGEST_NAME_IN_LINE = 80
-_LONGEST_VALUE_IN_LINE = 40
-_LONGEST_LINE = 160
-_MOST_CHILDREN = 5
+UNREADABLE = (TypeError, ValueError)
+"""Exceptions raised by reading a row that was written outside this app."""
 
-# Parsing more for one line is not worth its time.
-_LONGEST_PARSED = 20_000
+_LONGEST_EXCERPT = 160
+_MOST_CALLS = 10
+
+LONGEST_SHOWN = 20_000
+"""The most characters that a page with several messages shows of one."""
+
+_MOST_CHARS_OF_A_PAGE = 1_000_000
+_FEWEST_CHARS = 1000
+_MOST_PARTS = 100
 
 
-def call_line(name: str, arguments: str) -> str:
-    """Return a call in one line. Long values are cut; where arguments are left out, the line ends with "…".
+@dataclass(frozen=True, kw_only=True)
+class ShownMessage:
+    """A row, and what it says."""
+
+    row: Message
+    role: StrOrPromise
+
+    parts: list[Part]
+
+    name: str = ""
+    """The name of the user or of the tool, if it has one."""
+
+    call_id: str = ""
+    """The ID of the tool call that this answers."""
+
+    is_error: bool = False
+    """Whether the tool failed."""
+
+    problem: str = ""
+    """The reason why the row cannot be read; empty if it can."""
+
+    is_hidden: bool = False
+    """Whether this reader may not read its text."""
+
+    is_cut: bool = False
+    """Whether only a part of it is shown."""
+
+    left_out: int = 0
+    """Number of characters that are not shown."""
+
+    @property
+    def role_class(self) -> str:
+        """The class of an element that has the colour of who speaks, as ``roles.css`` names it."""
+        return f"chatmemory-role-{role_of(self.row)}"
+
+    @cached_property
+    def size(self) -> str:
+        """Its tokens in words, which a folded row says twice."""
+        return count_tokens(self.row.token_count)
+
+    @cached_property
+    def calls(self) -> list[str]:
+        """The tool calls that it asks for, each in one line; the first few of many, and "…"."""
+        lines = [part.line for part in self.parts if isinstance(part, ToolCall)]
+        return lines if len(lines) <= _MOST_CALLS else [*lines[:_MOST_CALLS], "…"]
+
+    @cached_property
+    def beginning(self) -> str:
+        """The beginning of its text; without a text, its media."""
+        if self.is_hidden:
+            return ""
+        text = said_by(self.row).lstrip()
+        if text and self.row.origin == Origin.SUMMARY:
+            text = summary_text(UserMessage(text))
+        if text:
+            start = " ".join(text[:_LONGEST_EXCERPT].split())
+            return f"{start}…" if len(text) > _LONGEST_EXCERPT else start
+        return ", ".join(str(part.kind) for part in self.parts if isinstance(part, MediaPlaceholder))
+
+    @property
+    def excerpt(self) -> str:
+        """The beginning of its text; without a text, its tool calls or media."""
+        if self.calls and not self.beginning:
+            return gettext("Calls %(tools)s") % {"tools": ", ".join(self.calls)}
+        return self.beginning
+
+
+def role_of(row: Message) -> str:
+    """Return who speaks, as ``roles.css`` names it."""
+    return "tool" if row.type == ChatMessageType.TOOL_EXECUTION_RESULT.value else row.type.lower()
+
+
+def most_chars(messages: int) -> int:
+    """Return the number of characters to show of each message on a page of ``messages`` messages."""
+    return max(_FEWEST_CHARS, min(LONGEST_SHOWN, _MOST_CHARS_OF_A_PAGE // max(1, messages)))
+
+
+def shown(row: Message, *, with_text: bool = True, most: int | None = LONGEST_SHOWN) -> ShownMessage:
+    """Return a row as it is shown. One that cannot be read has its ``problem`` instead of an exception.
 
     Args:
-        name: of the tool.
-        arguments: JSON as the model wrote it, which may be no object, or no JSON at all.
+        row: read without its text if that must not be shown.
+        with_text: whether this reader may read what it says.
+        most: characters to show; None for all of them.
     """
-    start = one_line(name, _LONGEST_NAME_IN_LINE) + "("
-    shown: list[str] = []
-    for argument in _arguments(arguments):
-        if len(start) + len(", ".join([*shown, argument])) > _LONGEST_LINE and shown:
-            shown.append("…")
-            break
-        shown.append(argument)
-    return start + ", ".join(shown) + ")"
-
-
-def _arguments(text: str) -> Iterator[str]:
-    if not text.strip():
-        return
-    if len(text) > _LONGEST_PARSED:
-        yield "…"
-        return
+    role = row.get_type_display()
+    if not with_text:
+        return ShownMessage(row=row, role=role, parts=[], is_hidden=True)
+    if "text" not in row.__dict__:  # it is too long to be read on this page
+        beginning = said_by(row) if most is None else said_by(row)[:most]
+        parts: list[Part] = [Passage(text=beginning)] if beginning else []
+        left_out = row.chars - len(beginning)  # type: ignore[attr-defined]
+        return ShownMessage(row=row, role=role, parts=parts, is_cut=True, left_out=left_out)
     try:
-        value = loads(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        yield one_line(text.strip(), _LONGEST_VALUE_IN_LINE)
-        return
-    for key, argument in value.items():
-        yield f"{one_line(key, _LONGEST_VALUE_IN_LINE)}={_short(argument)}"
+        message = row.message
+    except UNREADABLE as error:
+        return _cut(ShownMessage(row=row, role=role, parts=[Passage(text=row.text)], problem=short(str(error))), most)
+    whole = ShownMessage(row=row, role=role, parts=list(parts_of(message)))
+    match message:
+        case UserMessage():
+            whole = replace(whole, name=short(message.name))
+        case ToolExecutionResultMessage():
+            whole = replace(
+                whole,
+                name=short(message.tool_name),
+                call_id=short(message.id),
+                is_error=bool(message.is_error),
+            )
+    return _cut(whole, most)
 
 
-def _short(value: Any) -> str:
-    """Return JSON of a value, shortened; of lists and objects only those that are small and flat."""
-    match value:
-        case str():
-            cut = f"{value[:_LONGEST_VALUE_IN_LINE]}…" if len(value) > _LONGEST_VALUE_IN_LINE else value
-            return visible(json.dumps(cut, ensure_ascii=False))
-        case dict() | list():
-            opening, closing = "{}" if isinstance(value, dict) else "[]"
-            children = value.values() if isinstance(value, dict) else value
-            if len(value) <= _MOST_CHILDREN and not any(isinstance(child, (dict, list)) for child in children):
-                text = json.dumps(value, ensure_ascii=False)
-                if len(text) <= _LONGEST_VALUE_IN_LINE:
-                    return visible(text)
-            return f"{opening}…{closing}"
-    return one_line(json.dumps(value), _LONGEST_VALUE_IN_LINE)
+def said_by(row: Message) -> str:
+    """Return the text of a row, or as much of it as was read."""
+    return row.text if "text" in row.__dict__ else getattr(row, "beginning", "")
 
 
-def one_line(text: str, most: int) -> str:
-    """Return at most ``most`` characters of a text as :func:`visible` shows them, and "…" if there are more."""
-    start = visible(text[:most])
-    return f"{start}…" if len(text) > most else start
+def _cut(message: ShownMessage, most: int | None) -> ShownMessage:
+    total = sum(part.chars for part in message.parts)
+    if most is None or (total <= most and len(message.parts) <= _MOST_PARTS):
+        return message
+    parts, left = [], most
+    for part in islice(message.parts, _MOST_PARTS):
+        # What a long answer calls is said in any case.
+        if left > 0 or isinstance(part, ToolCall):
+            parts.append(part.within(left))
+            left -= parts[-1].chars
+    return replace(message, parts=parts, is_cut=True, left_out=total - (most - left))
 
 
-def visible(text: str) -> str:
-    r"""Return a text with escapes such as ``\u202e`` for invisible characters and for those that turn text around."""
-    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+def unreadable(rows: Iterable[Message]) -> list[int]:
+    """Return the positions of the rows that cannot be read."""
+    found = []
+    for row in rows:
+        try:
+            row.message  # noqa: B018
+        except UNREADABLE:
+            found.append(row.position)
+    return found

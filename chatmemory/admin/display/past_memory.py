@@ -1,281 +1,296 @@
-"""A past memory as a page shows it: its messages, the answer made from it, and what it had no longer.
-
-What differs from another version, and the memory as JSON, are pages of their own.
-"""
+"""A past memory as a page shows it: its messages, the answer made from it, and what it had no longer."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, pairwise
+from typing import Any
 
-from django.db.models import Max, Min
+from django.db.models import Max, Min, QuerySet
 from django.db.models.functions import MD5
+from django.http import QueryDict
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.display.asked_memory import AskedMemory
-from chatmemory.admin.display.bounded_rows import position_ranges, read_bounded, without_text
-from chatmemory.admin.display.json_layout import lay_out
+from chatmemory.admin.display.bounded_rows import are_too_long, position_ranges, read_bounded, without_text
+from chatmemory.admin.display.gauge import Gauge
 from chatmemory.admin.display.memory_map import MemoryMap
 from chatmemory.admin.display.memory_view import with_brief_front
-from chatmemory.admin.display.message import ShownMessage, shown
-from chatmemory.admin.display.past_rows import PastRows
+from chatmemory.admin.display.message import UNREADABLE, lay_out, shown
 from chatmemory.admin.display.strip import MOST_BARS, Strip
 from chatmemory.admin.display.timeline import MOST_SHOWN
-from chatmemory.admin.display.timeline_entries import TimelineEntry, memory_entries
+from chatmemory.admin.display.timeline_entries import TimelineEntry, last_position, memory_entries
+from chatmemory.core.arguments import whole_number
 from chatmemory.core.json_text import dumps
-from chatmemory.database.reading import ANSWERS, lost_with_answer
+from chatmemory.database.reading import (
+    ANSWERS,
+    fresh_rows,
+    fresh_rows_of_request,
+    is_answer,
+    lost_with_answer,
+    prefix_version_at,
+    request_before,
+)
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.registry import message_formats
-from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
+from chatmemory.models import MAX_LIMIT, ORDER_STEP, Conversation, Message, MessageQuerySet, Origin
 
 __all__ = [
+    "AskedMemory",
     "Gap",
     "Gaps",
-    "ShownDifference",
+    "PastRows",
     "answers_around",
+    "asked_version",
     "difference",
+    "found_once",
     "json_texts",
     "newest_missing",
+    "shown_difference",
     "shown_memory",
 ]
 
+_NO_VERSION = _("Version: there is no version {asked}. The versions are 0 to {last}.")
+_AGAINST_NO_VERSION = _("Compare with version: there is no version {asked}. The versions are 0 to {last}.")
+_NO_MESSAGE = _("After message #: there is no message {asked}. The messages are 0 to {last}.")
+_NO_ANSWER = _("Before answer #: there is no message {asked}. The messages are 0 to {last}.")
+_NOTHING_SAID = _("No messages were said yet.")
+_NOT_THE_MODELS = _("Before answer #: message {asked} is not an answer of the model. It is of the type: {type}.")
 
-_MOST_GONE = 60  # bars of messages that were gone
-_MOST_NAMED = 5
-
-# Positions in which the next answer is looked for.
-_NEAR = 1000
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnswersAround:
-    """The positions of the answers before and after a moment; None where none is near."""
-
-    previous: int | None
-    next: int | None
-
-
-def answers_around(conversation: Conversation, asked: AskedMemory) -> AnswersAround:
-    """Return the answers before and after the answer that is asked for, or the last message that is known."""
-    at = asked.answer.position if asked.answer is not None else asked.after
-    at = -1 if at is None else at
-    answers = conversation.messages.filter(ANSWERS).values_list("position", flat=True)
-    before, include = answers.filter(position__gte=at - _NEAR), asked.answer is None
-    earlier = before.filter(position__lte=at) if include else before.filter(position__lt=at)
-    later = answers.filter(position__gt=at, position__lte=at + _NEAR)
-    return AnswersAround(previous=earlier.order_by("-position").first(), next=later.order_by("position").first())
-
-
-def shown_memory(past: PastRows, *, with_text: bool) -> dict[str, Any]:
-    """Return what the page says of the memory."""
-    asked, rows = past.asked, past.rows
-    end = asked.after + 1 if asked.after is not None else 0
-    missing = _read(asked, newest_missing(end, past.positions, _MOST_GONE), with_text=with_text)
-    memory = MemoryMap.of((row.position, row.type, row.token_count) for row in rows)
-    entries = memory_entries(past.last(MOST_SHOWN), memory, with_text=with_text, version=asked.version)
-    tokens = sum(row.token_count for row in rows)
-    return {
-        "entries": with_brief_front(entries, memory),
-        "answer": _answer_entry(asked, tokens, with_text=with_text),
-        "left_out": max(0, len(rows) - MOST_SHOWN),
-        "count": len(rows),
-        "positions": position_ranges(row.position for row in rows),
-        "memory_tokens": tokens,
-        "over": past.over,
-        "lacks_evicted": max(end, asked.version) > 0 and not asked.is_now and asked.conversation.purged_count > 0,
-        "gaps": Gaps.before(end, rows, {row.position for row in missing if row.synthetic}),
-        "last_gone": [shown(row, with_text=with_text) for row in missing if not row.synthetic][-_MOST_NAMED:],
-        "unsure": _came_and_left(asked),
-        "strip": _strip([*missing, *(entry.message.row for entry in entries)], memory, with_text=with_text),
-    }
-
-
-def _read(asked: AskedMemory, positions: list[int], *, with_text: bool) -> list[Message]:
-    rows = asked.conversation.messages.filter(position__in=positions).order_by("position")
-    return read_bounded(rows) if with_text else list(without_text(rows))
-
-
-def _answer_entry(asked: AskedMemory, before: int, *, with_text: bool) -> TimelineEntry | None:
-    """Return the entry of the answer, as it was when it was written; None if a version is asked for.
-
-    Args:
-        asked: what is asked for.
-        before: the tokens of the request.
-        with_text: whether this reader may read what the answer says.
-    """
-    if asked.answer is None:
-        return None
-    rows: MessageQuerySet = asked.conversation.messages.filter(pk=asked.answer.pk)
-    read = read_bounded(rows) if with_text else list(without_text(rows))
-    alone = MemoryMap(edge=None, totals={asked.answer.position: before + asked.answer.token_count})
-    return next(iter(memory_entries(read, alone, with_text=with_text, version=asked.answer.added_in)), None)
-
-
-def _came_and_left(asked: AskedMemory) -> tuple[int, int] | None:
-    """Return the first and the last position of what came and left in the answer's own change; None if nothing did."""
-    if asked.answer is None:
-        return None
-    lost = lost_with_answer(asked.answer).order_by().aggregate(first=Min("position"), last=Max("position"))
-    return None if lost["first"] is None else (lost["first"], lost["last"])
-
-
-def _strip(rows: list[Message], memory: MemoryMap, *, with_text: bool) -> Strip:
-    in_order = sorted(rows, key=lambda row: row.position)[-MOST_BARS:]
-    return Strip.of(in_order, set(memory.totals), memory.edge, with_text=with_text)
-
-
-_MOST_GAPS = 6
-
-
-class Held(Protocol):
-    """The attributes of a message in the memory that are looked at."""
-
-    @property
-    def position(self) -> int: ...
-
-    @property
-    def covers_from(self) -> int | None: ...
-
-    @property
-    def covers_to(self) -> int | None: ...
-
-
-@dataclass(frozen=True, order=True)
-class Gap:
-    """Positions that the memory had not."""
-
-    first: int
-
-    last: int
-
-    stand_in: int | None = field(default=None, compare=False)
-    """The position of the summary, placeholder or copy that the memory had instead; None if it had nothing."""
+_LONGEST_ECHO = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaps:
-    """The gaps of a past memory: positions that were gone, or that another message stood for; the newest first."""
+class AskedMemory:
+    """A memory of the past: that of a version, or the one that an answer was made from."""
 
-    gone: list[Gap]
+    conversation: Conversation
 
-    stood_for: list[Gap]
+    version: int
+    """The version; before an answer, the last version that the answer's request knew."""
 
-    more_gone: int
-    """The number of gaps that are not among ``gone``."""
+    answer: Message | None = None
+    """The answer whose request is asked for, without its text; None if a version is."""
 
-    more_stood_for: int
-    """The number of gaps that are not among ``stood_for``."""
+    after: int | None = None
+    """The position of the last message that had been added."""
+
+    problem: Any = None
+    """The mistake in the address, for which the memory now is shown instead; None if there is none."""
+
+    instead: int | None = None
+    """The position of a message that is no answer, after which the memory can be shown."""
 
     @classmethod
-    def before(cls, end: int, memory: Iterable[Held], not_said: Collection[int] = ()) -> Gaps:
-        """Return what a memory lacked of the positions below ``end``.
+    def of(cls, conversation: Conversation, query: QueryDict) -> AskedMemory:
+        """Return what ``?answer=``, ``?message=`` (positions) or ``?version=`` ask for; by default the memory now."""
+        if answer := query.get("answer", ""):
+            return cls._before_answer(conversation, answer)
+        if message := query.get("message", ""):
+            row = _row_at(conversation, message)
+            if row is None:
+                return cls._now(conversation, _no_message(conversation, _NO_MESSAGE, message))
+            return cls.at(conversation, row.added_in)
+        version, problem = asked_version(conversation, query.get("version", ""), _NO_VERSION)
+        return cls._now(conversation, problem) if version is None else cls.at(conversation, version)
 
-        Args:
-            end: the position before which all had been said.
-            memory: the messages that it had.
-            not_said: positions of messages that nobody said; a gap does not begin or end with them.
-        """
-        held = list(memory)
-        found = list(_split(_missing((row.position for row in held), end), _covers(held)))
-        gone = [gap for gap in (_trimmed(gap, not_said) for gap in found if gap.stand_in is None) if gap is not None]
-        stood_for = _by_stand_in(gap for gap in found if gap.stand_in is not None)
-        return cls(
-            gone=sorted(gone, reverse=True)[:_MOST_GAPS],
-            stood_for=sorted(stood_for, reverse=True)[:_MOST_GAPS],
-            more_gone=max(0, len(gone) - _MOST_GAPS),
-            more_stood_for=max(0, len(stood_for) - _MOST_GAPS),
-        )
+    @classmethod
+    def _before_answer(cls, conversation: Conversation, asked: str) -> AskedMemory:
+        row = _row_at(conversation, asked)
+        if row is None:
+            return cls._now(conversation, _no_message(conversation, _NO_ANSWER, asked))
+        if not is_answer(row):
+            problem = format_lazy(_NOT_THE_MODELS, asked=row.position, type=row.get_type_display())
+            return cls._now(conversation, problem, instead=row.position)
+        return cls(conversation=conversation, version=row.added_in - 1, answer=row, after=row.position - 1)
+
+    @classmethod
+    def _now(cls, conversation: Conversation, problem: Any, instead: int | None = None) -> AskedMemory:
+        return replace(cls.at(conversation, conversation.version), problem=problem, instead=instead)
+
+    @classmethod
+    def at(cls, conversation: Conversation, version: int) -> AskedMemory:
+        """Return the memory at a version that there is."""
+        return cls(conversation=conversation, version=version, after=last_position(conversation, version))
+
+    @property
+    def is_now(self) -> bool:
+        """Whether it is the memory as it is now."""
+        return self.answer is None and self.version == self.conversation.version
+
+    @property
+    def query(self) -> tuple[str, int]:
+        """The name and the value of the parameter that asks for it."""
+        return ("version", self.version) if self.answer is None else ("answer", self.answer.position)
+
+    @property
+    def file_name(self) -> str:
+        """The name of its file, without a format."""
+        name = f"version-{self.version}" if self.answer is None else f"before-message-{self.answer.position}"
+        return f"conversation-{self.conversation.pk}-{name}"
+
+    def rows(self) -> MessageQuerySet:
+        """Return its rows, in memory order."""
+        if self.answer is not None:
+            return request_before(self.answer)
+        messages: MessageQuerySet = self.conversation.messages.all()
+        return messages.retained() if self.is_now else messages.in_memory_at(self.version)
 
 
-def newest_missing(end: int, positions: Collection[int], most: int) -> list[int]:
-    """Return the last positions below ``end`` that are not among ``positions``, not more than ``most``, ascending."""
-    there = set(positions)
-    return sorted(islice((position for position in range(end - 1, -1, -1) if position not in there), most))
+def asked_version(conversation: Conversation, asked: str, no_such: Any = _AGAINST_NO_VERSION) -> tuple[int | None, Any]:
+    """Return the version that ``asked`` writes, by default the last, or None and what is wrong with it."""
+    if not asked:
+        return conversation.version, None
+    version = whole_number(asked, most=conversation.version)
+    return version, format_lazy(no_such, asked=_echo(asked), last=conversation.version) if version is None else None
 
 
-def _missing(positions: Iterable[int], end: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges below ``end`` that have none of ``positions``."""
-    start = 0
-    for position in sorted({*(position for position in positions if position < end), end}):
-        if start < position:
-            yield start, position - 1
-        start = position + 1
+def _row_at(conversation: Conversation, asked: str) -> Message | None:
+    position = whole_number(asked, most=MAX_LIMIT)
+    return None if position is None else without_text(conversation.messages.filter(position=position)).first()
 
 
-def _covers(held: Iterable[Held]) -> list[Gap]:
-    """Return the ranges that messages stand for, ascending, cut so that no two overlap."""
-    found: list[Gap] = []
-    ranges = sorted(
-        (row.covers_from, row.covers_to, row.position)
-        for row in held
-        if row.covers_from is not None and row.covers_to is not None
-    )
-    for first, last, position in ranges:
-        start = max(first, found[-1].last + 1) if found else first
-        if start <= last:
-            found.append(Gap(start, last, position))
+def _no_message(conversation: Conversation, no_such: Any, asked: str) -> Any:
+    if not conversation.next_position:
+        return _NOTHING_SAID
+    return format_lazy(no_such, asked=_echo(asked), last=conversation.next_position - 1)
+
+
+def _echo(asked: str) -> str:
+    return asked if len(asked) <= _LONGEST_ECHO else f"{asked[:_LONGEST_ECHO]}…"
+
+
+# One statement of any database takes so many.
+_MOST_POSITIONS = 5000
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastRows:
+    """The rows of a memory, in memory order."""
+
+    asked: AskedMemory
+
+    rows: list[Message]
+    """All of them; without text, if nobody may read it or it is too long."""
+
+    over: int = 0
+    """The number of retained messages that the model does not get, because a limit became smaller."""
+
+    is_long: bool = False
+    """Whether the texts are too long to be read, except for those that are shown."""
+
+    @classmethod
+    def read(cls, asked: AskedMemory, *, with_text: bool) -> PastRows:
+        """Read the rows of the memory that is asked for."""
+        found = found_once(asked)
+        is_long = with_text and are_too_long(found)
+        rows = list(found.defer("native") if with_text and not is_long else without_text(found))
+        if is_long or not (asked.is_now and Gauge.of(asked.conversation).is_over):
+            return cls(asked=asked, rows=rows, is_long=is_long)
+        try:
+            fit = {row.pk for row in asked.conversation.memory.fitted().retained}
+        except UNREADABLE:
+            return cls(asked=asked, rows=rows)  # it cannot be written in any format, and the page says why
+        got = [row for row in rows if row.pk in fit]
+        return cls(asked=asked, rows=got, over=len(rows) - len(got))
+
+    @property
+    def positions(self) -> list[int]:
+        """The positions of the rows."""
+        return [row.position for row in self.rows]
+
+    def last(self, most: int) -> list[Message]:
+        """Return the last rows; of a memory that is too long, read them again, with the beginnings of their texts."""
+        last = self.rows[-most:]
+        if not self.is_long:
+            return last
+        messages = self.asked.conversation.messages
+        rows = messages.filter(pk__in=[row.pk for row in last]).order_by("memory_order")
+        return read_bounded(rows, with_text=True)
+
+    def fresh(self) -> list[int]:
+        """Return the indexes of the rows before which nothing had changed since they were added."""
+        asked = self.asked
+        if asked.answer is not None:
+            return fresh_rows_of_request(asked.conversation, asked.answer, self.rows)
+        if self.over:
+            return fresh_rows(self.rows, asked.version)
+        return fresh_rows(self.rows, prefix_version_at(asked.conversation, asked.version, last=asked.after))
+
+
+def found_once(asked: AskedMemory) -> MessageQuerySet:
+    """Return the rows by their positions, which are looked for once: the rows are read more than once."""
+    rows = asked.rows()
+    if asked.is_now:
+        return rows
+    positions = list(_positions(asked)[: _MOST_POSITIONS + 1])
+    if len(positions) > _MOST_POSITIONS:
+        return rows
+    found: MessageQuerySet = asked.conversation.messages.filter(position__in=positions)
+    return found.order_by("memory_order")
+
+
+def _positions(asked: AskedMemory) -> QuerySet[Message, int]:
+    """Return the positions of the rows, which are retained now or left later: an index has both."""
+    rows = asked.rows().order_by()
+    left = rows.filter(evicted_in__gt=asked.version)
+    if asked.after is not None and not asked.conversation.purged_count:
+        # No message stands further back than at the end of the memory when it came. The index has this order, too, so
+        # of all that left later only the rows that may have been there are read.
+        left = left.filter(memory_order__lte=asked.after * ORDER_STEP)
+    there = rows.filter(evicted_in__isnull=True).values_list("position", flat=True)
+    # Unordered once more: newer versions of Django would order it as the model says, by columns that it has not.
+    return there.union(left.values_list("position", flat=True), all=True).order_by()
+
+
+# Longer JSON is offered as a file: nobody copies it out of a box.
+_MOST_JSON_CHARS = 100_000
+
+
+def json_texts(rows: list[Message], fresh: list[int], refused: dict[str, str]) -> list[dict[str, str]]:
+    """Return the JSON of each format, empty if it is too long to show, and why the format cannot express the memory.
+
+    Args:
+        rows: the memory.
+        fresh: the indexes of the messages before which nothing has changed.
+        refused: the formats known to be unable to express it, and why.
+    """
+    # A format adds about a hundred characters to each message.
+    is_long = sum(100 + len(row.text) + len(row.payload or "") for row in rows) > _MOST_JSON_CHARS
+    messages = [] if is_long else [row.message for row in rows]
+    found = []
+    for key, format in message_formats().items():
+        text, problem = "", refused.get(key, "")
+        if not (is_long or problem):
+            try:
+                text = lay_out(dumps(format.write_memory(messages, fresh)))
+            except UnsupportedContentError as error:
+                problem = str(error)
+        found.append({"key": key, "name": format.title, "text": text, "problem": problem})
     return found
 
 
-def _split(missing: Iterable[tuple[int, int]], covers: list[Gap]) -> Iterator[Gap]:
-    """Yield the missing ranges, cut where a message begins or ceases to stand for them."""
-    reached = 0
-    for first, last in missing:
-        while reached < len(covers) and covers[reached].last < first:
-            reached += 1
-        at, index = first, reached
-        while index < len(covers) and covers[index].first <= last:
-            cover = covers[index]
-            if at < cover.first:
-                yield Gap(at, cover.first - 1)
-            end = min(last, cover.last)
-            yield Gap(max(at, cover.first), end, cover.stand_in)
-            at, index = end + 1, index + 1
-        if at <= last:
-            yield Gap(at, last)
-
-
-def _trimmed(gap: Gap, not_said: Collection[int]) -> Gap | None:
-    first, last = gap.first, gap.last
-    while first <= last and first in not_said:
-        first += 1
-    while first <= last and last in not_said:
-        last -= 1
-    return Gap(first, last) if first <= last else None
-
-
-def _by_stand_in(gaps: Iterable[Gap]) -> list[Gap]:
-    """Return one gap for each message that stands for others, from the first to the last of them that was missing."""
-    found: dict[int | None, Gap] = {}
-    for gap in gaps:
-        known = found.get(gap.stand_in)
-        found[gap.stand_in] = gap if known is None else Gap(known.first, gap.last, gap.stand_in)
-    return list(found.values())
-
-
-Key = TypeVar("Key", bound=Hashable)
-
 # Of each kind; all of them are links, so a page of them is long enough.
-_MOST_CHANGED = 50
+_MOST_DIFFERENCES = 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference(Generic[Key]):
+class Difference:
     """The changes that make one memory of another. No message is in two of the lists."""
 
-    left: list[Key]
+    left: list[int]
     """The messages that only the first memory has, in its order."""
 
-    came: list[Key]
+    came: list[int]
     """The messages that only the second memory has, in its order."""
 
-    moved: list[Key]
+    moved: list[int]
     """The messages that both have in another order: as few as possible, in the order of the second memory."""
 
 
-def difference(before: Sequence[Key], after: Sequence[Key]) -> Difference[Key]:
+def difference(before: Sequence[int], after: Sequence[int]) -> Difference:
     """Return what changes the memory ``before`` into ``after``. Neither has a message twice."""
     places = {key: place for place, key in enumerate(before)}
     there = set(after)
@@ -305,65 +320,34 @@ def _longest_ascending(numbers: Sequence[int]) -> set[int]:
     return found
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChangedMessages:
-    """The messages of one kind of change: the last ones, if there are too many to show."""
+def shown_difference(
+    conversation: Conversation, before: Sequence[int], after: Sequence[int], *, with_text: bool
+) -> dict[str, Any]:
+    """Return what a page says of the messages that differ between two memories: of many the last ones.
 
-    messages: list[ShownMessage]
+    Args:
+        conversation: whose memories they are.
+        before: the positions of the earlier one, in memory order.
+        after: the positions of the later one, in memory order.
+        with_text: whether this reader may read what the messages say.
+    """
+    again = _said_again(conversation, before, after)
+    found = difference(before, [again.get(position, position) for position in after])
+    wanted = {*found.left[-_MOST_DIFFERENCES:], *found.came[-_MOST_DIFFERENCES:], *found.moved[-_MOST_DIFFERENCES:]}
+    rows = conversation.messages.filter(position__in=wanted).order_by("position")
+    messages = {row.position: shown(row, with_text=with_text) for row in read_bounded(rows, with_text=with_text)}
 
-    count: int
+    def changed(positions: list[int]) -> dict[str, Any]:
+        last = [messages[position] for position in positions[-_MOST_DIFFERENCES:] if position in messages]
+        return {"messages": last, "count": len(positions), "left_out": len(positions) - len(last)}
 
-    @property
-    def left_out(self) -> int:
-        """The number of messages that are not shown."""
-        return self.count - len(self.messages)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShownDifference:
-    """The difference of two memories of one conversation, as a page shows it."""
-
-    left: ChangedMessages
-    came: ChangedMessages
-    moved: ChangedMessages
-
-    staying: int
-    """The number of messages that both have."""
-
-    @classmethod
-    def read(
-        cls, conversation: Conversation, before: Sequence[int], after: Sequence[int], *, with_text: bool
-    ) -> ShownDifference:
-        """Read the messages that differ between two memories.
-
-        Args:
-            conversation: whose memories they are.
-            before: the positions of the earlier one, in memory order.
-            after: the positions of the later one, in memory order.
-            with_text: whether this reader may read what the messages say.
-        """
-        again = _said_again(conversation, before, after)
-        found = difference(before, [again.get(position, position) for position in after])
-        wanted = {*found.left[-_MOST_CHANGED:], *found.came[-_MOST_CHANGED:], *found.moved[-_MOST_CHANGED:]}
-        rows = conversation.messages.filter(position__in=wanted).order_by("position")
-        read: Any = read_bounded(rows) if with_text else without_text(rows)
-        messages = {row.position: shown(row, with_text=with_text) for row in read}
-
-        def changed(positions: list[int]) -> ChangedMessages:
-            last = [messages[position] for position in positions[-_MOST_CHANGED:] if position in messages]
-            return ChangedMessages(messages=last, count=len(positions))
-
-        return cls(
-            left=changed(found.left),
-            came=changed(found.came),
-            moved=changed(found.moved),
-            staying=len(after) - len(found.came),
-        )
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the two memories are the same."""
-        return not (self.left.count or self.came.count or self.moved.count)
+    return {
+        "left": changed(found.left),
+        "came": changed(found.came),
+        "moved": changed(found.moved),
+        "staying": len(after) - len(found.came),
+        "is_empty": not (found.left or found.came or found.moved),
+    }
 
 
 def _said_again(conversation: Conversation, before: Sequence[int], after: Sequence[int]) -> dict[int, int]:
@@ -383,44 +367,147 @@ def _said_again(conversation: Conversation, before: Sequence[int], after: Sequen
     return {position: earlier[key] for key, position in later.items() if key in earlier}
 
 
-# Longer JSON is offered as a file: nobody copies it out of a box.
-_MOST_JSON_CHARS = 100_000
+_MOST_SHOWN = 6
+
+
+@dataclass(frozen=True, order=True)
+class Gap:
+    """Positions that the memory had not."""
+
+    first: int
+
+    last: int
+
+    stand_in: int | None = field(default=None, compare=False)
+    """The position of the summary, placeholder or copy that the memory had instead; None if it had nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonText:
-    """A memory as the JSON of one format."""
+class Gaps:
+    """The gaps of a past memory: positions that were gone, or that another message stood for; the newest first."""
 
-    key: str
+    gone: list[Gap]
 
-    name: str
-    """The title of the format."""
+    stood_for: list[Gap]
 
-    text: str = ""
-    """The JSON; empty if it is too long to show, or the format cannot express the memory."""
+    more_gone: int
+    """The number of gaps that are not among ``gone``."""
 
-    problem: str = ""
-    """The reason why the format cannot express the memory; empty if it can."""
+    more_stood_for: int
+    """The number of gaps that are not among ``stood_for``."""
+
+    @classmethod
+    def before(cls, end: int, memory: Iterable[Any], not_said: Collection[int] = ()) -> Gaps:
+        """Return what a memory lacked of the positions below ``end``.
+
+        Args:
+            end: the position before which all had been said.
+            memory: the messages that it had, with their positions and what they stand for.
+            not_said: positions of messages that nobody said; a gap does not begin or end with them.
+        """
+        held = list(memory)
+        there = {row.position for row in held}
+        covers = sorted(
+            (row.covers_from, row.covers_to, row.position)
+            for row in held
+            if row.covers_from is not None and row.covers_to is not None
+        )
+        gone: list[Gap] = []
+        stood_for: dict[int, Gap] = {}
+        # Between two of these positions, all were there, or all were gone, or the same messages stood for all.
+        edges = {0, end, *there, *(position + 1 for position in there)}
+        edges |= {edge for first, last, _position in covers for edge in (first, last + 1)}
+        for start, stop in pairwise(sorted(edge for edge in edges if edge <= end)):
+            if start in there:
+                continue
+            stand_in = next((position for first, last, position in covers if first <= start <= last), None)
+            if stand_in is not None:
+                known = stood_for.get(stand_in)
+                stood_for[stand_in] = Gap(start if known is None else known.first, stop - 1, stand_in)
+            elif said := [position for position in range(start, stop) if position not in not_said]:
+                gone.append(Gap(said[0], said[-1]))
+        return cls(
+            gone=gone[::-1][:_MOST_SHOWN],
+            stood_for=sorted(stood_for.values(), reverse=True)[:_MOST_SHOWN],
+            more_gone=max(0, len(gone) - _MOST_SHOWN),
+            more_stood_for=max(0, len(stood_for) - _MOST_SHOWN),
+        )
 
 
-def json_texts(rows: list[Message], fresh: list[int], refused: dict[str, str]) -> list[JsonText]:
-    """Return the JSON of each format.
+def newest_missing(end: int, positions: Collection[int], most: int) -> list[int]:
+    """Return the last positions below ``end`` that are not among ``positions``, not more than ``most``, ascending."""
+    there = set(positions)
+    return sorted(islice((position for position in range(end - 1, -1, -1) if position not in there), most))
+
+
+_MOST_GONE = 60  # bars of messages that were gone
+_MOST_NAMED = 5
+
+# Positions in which the next answer is looked for.
+_NEAR = 1000
+
+
+def answers_around(conversation: Conversation, asked: AskedMemory) -> dict[str, int | None]:
+    """Return the positions of the answers before and after what is asked for; None where none is near."""
+    at = asked.answer.position if asked.answer is not None else asked.after
+    at = -1 if at is None else at
+    answers = conversation.messages.filter(ANSWERS).values_list("position", flat=True)
+    before, include = answers.filter(position__gte=at - _NEAR), asked.answer is None
+    earlier = before.filter(position__lte=at) if include else before.filter(position__lt=at)
+    later = answers.filter(position__gt=at, position__lte=at + _NEAR)
+    return {"previous": earlier.order_by("-position").first(), "next": later.order_by("position").first()}
+
+
+def shown_memory(past: PastRows, *, with_text: bool) -> dict[str, Any]:
+    """Return what the page says of the memory."""
+    asked, rows = past.asked, past.rows
+    end = asked.after + 1 if asked.after is not None else 0
+    positions = newest_missing(end, past.positions, _MOST_GONE)
+    gone = asked.conversation.messages.filter(position__in=positions).order_by("position")
+    missing = read_bounded(gone, with_text=with_text)
+    memory = MemoryMap.of((row.position, row.type, row.token_count) for row in rows)
+    entries = memory_entries(past.last(MOST_SHOWN), memory, with_text=with_text, version=asked.version)
+    tokens = sum(row.token_count for row in rows)
+    return {
+        "entries": with_brief_front(entries, memory),
+        "answer": _answer_entry(asked, tokens, with_text=with_text),
+        "left_out": max(0, len(rows) - MOST_SHOWN),
+        "count": len(rows),
+        "positions": position_ranges(row.position for row in rows),
+        "memory_tokens": tokens,
+        "over": past.over,
+        "lacks_evicted": max(end, asked.version) > 0 and not asked.is_now and asked.conversation.purged_count > 0,
+        "gaps": Gaps.before(end, rows, {row.position for row in missing if row.synthetic}),
+        "last_gone": [shown(row, with_text=with_text) for row in missing if not row.synthetic][-_MOST_NAMED:],
+        "unsure": _came_and_left(asked),
+        "strip": _strip([*missing, *(entry.message.row for entry in entries)], memory, with_text=with_text),
+    }
+
+
+def _answer_entry(asked: AskedMemory, before: int, *, with_text: bool) -> TimelineEntry | None:
+    """Return the entry of the answer, as it was when it was written; None if a version is asked for.
 
     Args:
-        rows: the memory.
-        fresh: the indexes of the messages before which nothing has changed.
-        refused: the formats known to be unable to express it, and why.
+        asked: what is asked for.
+        before: the tokens of the request.
+        with_text: whether this reader may read what the answer says.
     """
-    # A format adds about a hundred characters to each message.
-    is_long = sum(100 + len(row.text) + len(row.payload or "") for row in rows) > _MOST_JSON_CHARS
-    messages = [] if is_long else [row.message for row in rows]
-    found = []
-    for key, format in message_formats().items():
-        text, problem = "", refused.get(key, "")
-        if not (is_long or problem):
-            try:
-                text = lay_out(dumps(format.write_memory(messages, fresh)))
-            except UnsupportedContentError as error:
-                problem = str(error)
-        found.append(JsonText(key=key, name=format.title, text=text, problem=problem))
-    return found
+    if asked.answer is None:
+        return None
+    rows: MessageQuerySet = asked.conversation.messages.filter(pk=asked.answer.pk)
+    read = read_bounded(rows, with_text=with_text)
+    alone = MemoryMap(edge=None, totals={asked.answer.position: before + asked.answer.token_count})
+    return next(iter(memory_entries(read, alone, with_text=with_text, version=asked.answer.added_in)), None)
+
+
+def _came_and_left(asked: AskedMemory) -> tuple[int, int] | None:
+    """Return the first and the last position of what came and left in the answer's own change; None if nothing did."""
+    if asked.answer is None:
+        return None
+    lost = lost_with_answer(asked.answer).order_by().aggregate(first=Min("position"), last=Max("position"))
+    return None if lost["first"] is None else (lost["first"], lost["last"])
+
+
+def _strip(rows: list[Message], memory: MemoryMap, *, with_text: bool) -> Strip:
+    in_order = sorted(rows, key=lambda row: row.position)[-MOST_BARS:]
+    return Strip.of(in_order, set(memory.totals), memory.edge, with_text=with_text)

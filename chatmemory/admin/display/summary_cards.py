@@ -1,4 +1,4 @@
-"""The summaries of a conversation: what each stands for, which one stands for an evicted message, and what is due.
+"""The summaries on a page of the timeline: what each stands for, and which one stands for an evicted message.
 
 What is read is bounded, however many messages a summary stands for.
 """
@@ -21,6 +21,7 @@ from chatmemory.database.reading import CHARS
 from chatmemory.models import STAND_INS, Compaction, Conversation, Message, Origin
 
 __all__ = [
+    "MOST_COUNTED",
     "CompactionStatus",
     "SummaryCard",
     "is_uncovered",
@@ -42,14 +43,8 @@ _LONGEST_BEGINNING = 161  # a character more than an excerpt has, to know whethe
 class SummaryCard:
     """The messages that a summary stands for, as far as their rows are still there."""
 
-    first: int
-    """The position of the first message that it stands for."""
-
-    last: int
-    """The position of the last."""
-
-    tokens: int
-    """The tokens of the summary."""
+    row: Message
+    """The summary."""
 
     is_counted: bool
     """Whether the messages were counted: not if there are too many to do so on a page."""
@@ -115,24 +110,14 @@ def standing_for(conversation: Conversation, rows: list[Message], added_in: dict
     summaries = _first_summaries(conversation, evicted) if evicted else []
     for row in evicted:
         summary = next((summary for summary in summaries if _comes_after(summary, row)), None)
-        if (
-            summary is not None
-            and _reaches(summary, row)
-            and row.evicted_in is not None
-            and row.evicted_in <= summary.added_in
-        ):
+        if summary is not None and _reaches(summary, row) and (row.evicted_in or 0) <= summary.added_in:
             found[row.position] = summary.position
     return found
 
 
 def _card(conversation: Conversation, row: Any, *, with_text: bool) -> SummaryCard:
     first, last = row.covers_from, row.covers_to
-    covered = Q(
-        position__range=(first, last),
-        evicted_in__lte=row.added_in,
-        eviction_reason__in=TAKEN_IN,
-    )
-    covered &= COVERABLE
+    covered = COVERABLE & Q(position__range=(first, last), evicted_in__lte=row.added_in, eviction_reason__in=TAKEN_IN)
     counts: dict[str, Any] = {}
     is_counted = row.position - first <= MOST_COUNTED
     if is_counted:
@@ -147,9 +132,7 @@ def _card(conversation: Conversation, row: Any, *, with_text: bool) -> SummaryCa
     if with_text:
         light = light.annotate(beginning=Left("text", _LONGEST_BEGINNING), chars=CHARS)
     originals = [shown(original, with_text=with_text) for original in light[:_MOST_LISTED]]
-    return SummaryCard(
-        first=first, last=last, tokens=row.token_count, is_counted=is_counted, originals=originals, **counts
-    )
+    return SummaryCard(row=row, is_counted=is_counted, originals=originals, **counts)
 
 
 def _is_summary(row: Message) -> bool:
@@ -210,12 +193,12 @@ def _reaches(summary: Message, row: Message) -> bool:
     return summary.covers_from is not None and start is not None and summary.covers_from <= start
 
 
-_MOST_LEFT = 1000  # compaction.html has the same number
+_MOST_COUNTED = 1000  # compaction.html has the same number
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionStatus:
-    """The state of a conversation's summaries for its pages, without the text of any summary."""
+    """The state of a conversation's summaries for its pages, without the words of any summary."""
 
     is_used: bool
     """Whether a summary is ever due by itself: the conversation has a ``compact_at``."""
@@ -251,7 +234,7 @@ class CompactionStatus:
             conversation: the conversation.
             with_text: whether this reader may read what messages say, which an error may quote.
         """
-        lacking = uncovered(conversation)[: _MOST_LEFT + 1].count() if uses_summaries(conversation) else 0
+        lacking = uncovered(conversation)[: _MOST_COUNTED + 1].count() if uses_summaries(conversation) else 0
         return cls(
             is_used=conversation.compact_at is not None,
             latest=_latest(conversation),
@@ -268,7 +251,7 @@ class CompactionStatus:
     @property
     def is_capped(self) -> bool:
         """Whether there are more than a thousand messages that are in no summary."""
-        return self.uncovered > _MOST_LEFT
+        return self.uncovered > _MOST_COUNTED
 
 
 def _latest(conversation: Conversation) -> Message | None:

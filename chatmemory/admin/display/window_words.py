@@ -1,28 +1,39 @@
-"""The settings of a window in words, and windows under a name that are worth a try."""
+"""The settings of a window in words, its figures beside those of others, and what another would evict."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from django.utils.translation import gettext, ngettext
 
-from chatmemory.admin.display.gauge import Gauge, grouped
+from chatmemory.admin.display.gauge import Gauge, count_messages, count_tokens, grouped
+from chatmemory.admin.display.memory_map import MemoryMap
+from chatmemory.admin.display.strip import Strip
+from chatmemory.admin.display.timeline_entries import TimelineEntry, memory_entries
 from chatmemory.conf import default_limit
 from chatmemory.core.entries import RESULTS_KEPT
 from chatmemory.core.exceptions import PinnedTooMuchError
+from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import RULES, WindowKind
 from chatmemory.core.window_settings import SETTINGS
-from chatmemory.models import MAX_LIMIT, Conversation
+from chatmemory.database.change import WindowTrial
+from chatmemory.database.stored_windows import window_of
+from chatmemory.models import MAX_LIMIT, Conversation, Message
+from chatmemory.replaying import MOST_AT_ONCE, REPLAYED, Replay
 
 __all__ = [
     "BOUND",
     "SHOWN",
     "WAY",
+    "ComparedWindow",
+    "Outcome",
     "bound_words",
     "pins_problem",
     "present_settings",
     "presets",
+    "replayed",
     "setting_words",
     "way_words",
     "window_words",
@@ -90,23 +101,16 @@ def pins_problem(error: PinnedTooMuchError) -> str:
 _LOW_WATER = 70
 
 
-@dataclass(frozen=True, kw_only=True)
-class Preset:
-    """A window under a name."""
-
-    name: str
-
-    settings: dict[str, Any]
-    """Every setting that staff may change."""
-
-
 def present_settings(conversation: Conversation) -> dict[str, Any]:
     """Return the window that a conversation has: every setting that staff may change."""
     return {name: getattr(conversation, name) for name in SHOWN}
 
 
-def presets(conversation: Conversation) -> list[Preset]:
-    """Return windows that differ from the one of a conversation and from each other, those that tell most first."""
+def presets(conversation: Conversation) -> list[tuple[str, dict[str, Any]]]:
+    """Return windows that differ from the one of a conversation and from each other, those that tell most first.
+
+    Each has a name, and every setting that staff may change.
+    """
     present = present_settings(conversation)
     limit = conversation.limit
     changes: list[tuple[str, dict[str, Any]]] = [
@@ -116,25 +120,180 @@ def presets(conversation: Conversation) -> list[Preset]:
             gettext("Whole turns, down to %(percent)s%%") % {"percent": _LOW_WATER},
             {"low_water": _LOW_WATER, "whole_turns": True},
         ),
-        *((_amount(kind), {"window": kind.value, "limit": default_limit(kind.value)}) for kind in WindowKind),
+        *(
+            (count(default_limit(kind.value)), {"window": kind.value, "limit": default_limit(kind.value)})
+            for kind, count in ((WindowKind.MESSAGES, count_messages), (WindowKind.TOKENS, count_tokens))
+        ),
     ]
     if conversation.window == WindowKind.TOKENS:  # a placeholder is a message, too
         kept = ngettext("Keep %(count)s tool result", "Keep %(count)s tool results", RESULTS_KEPT)
         changes.append((kept % {"count": grouped(RESULTS_KEPT)}, {"keep_tool_results": RESULTS_KEPT}))
-    found: list[Preset] = []
-    known = [present]
+    found: list[tuple[str, dict[str, Any]]] = []
     for name, changed in changes:
         settings = present | changed
-        if settings not in known:
-            known.append(settings)
-            found.append(Preset(name=name, settings=settings))
+        if settings not in (present, *(known for _name, known in found)):
+            found.append((name, settings))
     return found
 
 
-def _amount(kind: WindowKind) -> str:
-    limit = default_limit(kind.value)
-    if kind is WindowKind.TOKENS:
-        words = ngettext("%(limit)s token", "%(limit)s tokens", limit)
-    else:
-        words = ngettext("%(limit)s message", "%(limit)s messages", limit)
-    return words % {"limit": grouped(limit)}
+_MOST_SHOWN = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedWindow:
+    """One window in figures, so that it can be compared with others."""
+
+    name: str
+    """The name that the page gives it."""
+
+    words: str
+    """Its settings."""
+
+    gauge: Gauge
+
+    messages: int
+    """Messages that are in the memory with it."""
+
+    tokens: int
+    """Their tokens."""
+
+    evicted: int | None
+    """Messages that it would evict now; None for the present window, which is not tried."""
+
+    cache: Replay | None
+    """The requests of the whole conversation with it; None if that was not replayed."""
+
+    address: str = ""
+    """The query of the page that shows which messages it would evict."""
+
+    is_shown: bool = False
+    """Whether the page shows which messages it would evict."""
+
+    @classmethod
+    def present(cls, conversation: Conversation, cache: Replay | None) -> Self:
+        """Return the window that a conversation has; ``cache`` is what was recorded."""
+        return cls(
+            name=gettext("Now"),
+            words=window_words(present_settings(conversation)),
+            gauge=Gauge.of(conversation),
+            messages=conversation.retained_count,
+            tokens=conversation.retained_tokens,
+            evicted=None,
+            cache=cache,
+        )
+
+    @classmethod
+    def tried(
+        cls, name: str, settings: dict[str, Any], conversation: Conversation, trial: WindowTrial, **more: Any
+    ) -> Self:
+        """Return a window that was tried on a conversation."""
+        window = replace(window_of(conversation), kind=WindowKind(trial.window), limit=trial.limit)
+        return cls(
+            name=name,
+            words=window_words(settings),
+            gauge=Gauge.with_messages(window, len(trial.retained), trial.tokens),
+            messages=len(trial.retained),
+            tokens=trial.tokens,
+            evicted=len(trial.evicted),
+            **more,
+        )
+
+    @property
+    def hit_share(self) -> str:
+        """The percentage of the input that could have come from the provider's prompt cache."""
+        share = self.cache.hit_share if self.cache else 0
+        return gettext("%(percent)s%%") % {"percent": grouped(round(100 * share))}
+
+    @property
+    def breaks(self) -> str:
+        """The requests that began differently from the one before, of all requests."""
+        if self.cache is None:
+            return ""
+        found = {"breaks": grouped(self.cache.prefix_breaks), "requests": grouped(self.cache.requests)}
+        return gettext("%(breaks)s of %(requests)s") % found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The messages that a window would evict, and those that would stay, in numbers."""
+
+    staying: int
+    leaving: int
+
+    reasons: list[tuple[str, str]]
+    """The reasons for which messages would be evicted, each with their number and their tokens in words."""
+
+    strip: Strip
+
+    entries: list[TimelineEntry]
+    """The messages that would be evicted, what would take their place, and the first that would stay after them."""
+
+    left_out: int
+    """Number of messages that would be evicted and are not among the entries."""
+
+    @classmethod
+    def of(cls, trial: WindowTrial, *, with_text: bool) -> Self:
+        """Return what a trial found."""
+        leaving = [row for row, _reason in trial.evicted]
+        for row, reason in trial.evicted:
+            row.eviction_reason = reason.value
+        memory = MemoryMap.of((row.position, row.type, row.token_count) for row in trial.retained)
+        edge = _edge(trial.retained)
+        listed = sorted(leaving, key=_place)[:_MOST_SHOWN]
+        left_out = len(leaving) - len(listed)
+        found = {row.position for row in listed}
+        beside = [row for row in trial.added if row.covers_from in found]
+        if leaving and not left_out:
+            first = [row for row in trial.retained if row.position == edge and row not in beside]
+            beside += [row for row in first if _place(listed[0]) < _place(row)]
+        return cls(
+            staying=len(trial.retained),
+            leaving=len(leaving),
+            reasons=_by_reason(leaving),
+            strip=Strip.of(
+                sorted([*trial.retained, *leaving], key=_place), set(memory.totals), edge, with_text=with_text
+            ),
+            entries=memory_entries(sorted([*listed, *beside], key=_place), memory, with_text=with_text, edge=edge),
+            left_out=left_out,
+        )
+
+
+def replayed(conversation: Conversation, windows: Sequence[dict[str, Any]]) -> list[Replay | None]:
+    """Return what was recorded, and a replay with each window; only None if the conversation is too long for a page.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation has been erased.
+    """
+    if conversation.next_position > MOST_AT_ONCE:
+        return [None] * (len(windows) + 1)
+    variants: list[Any] = [{name: settings[name] for name in REPLAYED} for settings in windows]
+    return [*conversation.memory.replays([None, *variants])]
+
+
+def _by_reason(rows: list[Message]) -> list[tuple[str, str]]:
+    found: dict[str, list[Message]] = {}
+    for row in rows:
+        found.setdefault(row.get_eviction_reason_display(), []).append(row)
+    amount = gettext("%(messages)s, %(tokens)s")
+    return [
+        (
+            reason,
+            amount
+            % {
+                "messages": count_messages(len(evicted)),
+                "tokens": count_tokens(sum(row.token_count for row in evicted)),
+            },
+        )
+        for reason, evicted in found.items()
+    ]
+
+
+def _edge(retained: list[Message]) -> int | None:
+    """Return the position of the first message that stays, in memory order, not counting a system message in front."""
+    leads = len(retained) > 1 and retained[0].type == ChatMessageType.SYSTEM.value
+    return retained[leads].position if retained else None
+
+
+def _place(row: Message) -> tuple[int, int]:
+    """Return what sorts rows as a memory has them, a cleared tool result before its placeholder."""
+    return row.memory_order, row.position

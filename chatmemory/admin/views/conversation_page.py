@@ -1,9 +1,8 @@
-"""The page of a conversation: its memory, or everything said, and the links to what staff may do with it."""
+"""The page of a conversation: its memory, or everything said."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.http import HttpRequest, HttpResponseRedirect
 from django.urls import reverse
@@ -21,66 +20,41 @@ from chatmemory.capabilities import filled, hooks
 from chatmemory.formats.registry import message_format, one_for_one
 from chatmemory.models import Conversation
 
-if TYPE_CHECKING:
-    from django_stubs_ext import StrOrPromise
-
 __all__ = ["context", "redirect"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tool:
-    """A link to a page or a file."""
+def tools(model_admin: Any, request: HttpRequest, conversation: Conversation) -> dict[str, list[tuple[str, Any]]]:
+    """Return the addresses and the words of the links that the admin allows this member of staff, by what they do."""
 
-    label: StrOrPromise
-    address: str
+    def may(act: str) -> bool:
+        return bool(getattr(model_admin, f"has_{act}_permission")(request, conversation))
 
-
-@dataclass(frozen=True, kw_only=True)
-class Tools:
-    """The links that a member of staff may follow, by what they do."""
-
-    looks: list[Tool]
-
-    exports: list[Tool]
-
-    acts: list[Tool]
-
-    erase: Tool | None
-
-    @classmethod
-    def of(cls, model_admin: Any, request: HttpRequest, conversation: Conversation) -> Tools:
-        """Return the links that the admin allows."""
-
-        def tool(name: str, label: StrOrPromise) -> Tool:
-            address = f"admin:chatmemory_conversation_{name}"
-            site = model_admin.admin_site.name
-            return Tool(label=label, address=reverse(address, args=[conversation.pk], current_app=site))
-
-        looks = [
-            tool("memory", _("What the model had")),
-            tool("window", _("Window")),
-            *(tool(page.name, page.label) for page in filled("admin_pages")),
-            tool("history", _("Admin log")),
+    def links(*found: tuple[str, Any]) -> list[tuple[str, Any]]:
+        site = model_admin.admin_site.name
+        return [
+            (reverse(f"admin:chatmemory_conversation_{name}", args=[conversation.pk], current_app=site), label)
+            for name, label in found
         ]
-        exports, acts, erase = [], [], None
-        if model_admin.has_read_text_permission(request, conversation):
-            exports = [
-                tool("export_jsonl", _("Export JSON lines")),
-                *(
-                    tool(f"export_{name}", _("Export for %(format)s") % {"format": message_format(name).title})
-                    for name in one_for_one()
-                ),
-            ]
-        if model_admin.has_act_permission(request, conversation):
-            acts = [
-                tool("clear_tool_results", _("Clear old tool results")),
-                tool("clear", _("Clear memory")),
-            ]
-        if model_admin.has_compact_permission(request, conversation):
-            acts.insert(len(acts) - 1 if acts else 0, tool("compact", _("Summarise now")))
-        if model_admin.has_delete_permission(request, conversation):
-            erase = tool("delete", _("Erase"))
-        return cls(looks=looks, exports=exports, acts=acts, erase=erase)
+
+    formats = [
+        (f"export_{name}", _("Export for %(format)s") % {"format": message_format(name).title})
+        for name in one_for_one()
+    ]
+    return {
+        "looks": links(
+            ("memory", _("What the model had")),
+            ("window", _("Window")),
+            *((page.name, page.label) for page in filled("admin_pages")),
+            ("history", _("Admin log")),
+        ),
+        "exports": links(("export_jsonl", _("Export JSON lines")), *formats) if may("read_text") else [],
+        "acts": [
+            *(links(("clear_tool_results", _("Clear old tool results"))) if may("act") else []),
+            *(links(("compact", _("Summarise now"))) if may("compact") else []),
+            *(links(("clear", _("Clear memory"))) if may("act") else []),
+        ],
+        "erasures": links(("delete", _("Erase"))) if may("delete") else [],
+    }
 
 
 def redirect(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponseRedirect | None:
@@ -95,7 +69,7 @@ def redirect(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResp
 
 
 def context(model_admin: Any, request: HttpRequest, conversation: Conversation) -> dict[str, Any]:
-    """Return what the template ``change_form.html`` draws, and record that the reader got the text."""
+    """Return what the template ``change_form.html`` draws, and record that the reader got the words."""
     with_text = model_admin.has_read_text_permission(request, conversation)
     memory = MemoryMap.now(conversation)
     timeline = view = None
@@ -120,7 +94,7 @@ def context(model_admin: Any, request: HttpRequest, conversation: Conversation) 
         "bound_words": bound_words(conversation.window, conversation.limit),
         "way_words": way_words(present_settings(conversation)),
         "status": CompactionStatus.read(conversation, with_text=with_text),
-        "tools": Tools.of(model_admin, request, conversation),
+        "tools": tools(model_admin, request, conversation),
         "sections": [show(model_admin, request, conversation, conversation.version) for show in hooks("admin_section")],
         "may_pin": model_admin.has_act_permission(request, conversation),
     }

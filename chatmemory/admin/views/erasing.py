@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
@@ -17,19 +17,15 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from chatmemory.admin.lists import ReadOnlyAdmin
 from chatmemory.admin.views.selection import MOST_LISTED, Selection
 from chatmemory.database.connections import retry
 from chatmemory.models import Conversation, Message
 
-if TYPE_CHECKING:
-    ModelAdmin = admin.ModelAdmin[Conversation]
-else:
-    ModelAdmin = admin.ModelAdmin
-
 __all__ = ["Erasing", "delete_selected"]
 
 
-class Erasing(ModelAdmin):
+class Erasing(ReadOnlyAdmin):
     """The part of the admin that deletes conversations."""
 
     def get_deleted_objects(
@@ -104,16 +100,9 @@ def delete_selected(model_admin: Any, request: HttpRequest, queryset: QuerySet[C
         selection.report()
         return None
     erased = held = 0
-    for part in selection.parts():
-        for conversation in part:
-            try:
-                retry(router.db_for_write(Conversation), partial(_erase, model_admin, request, conversation))
-            except Conversation.DoesNotExist:
-                selection.gone += 1
-            except (ProtectedError, RestrictedError):
-                held += 1
-            else:
-                erased += 1
+    for is_erased in selection.each(partial(_erase, model_admin, request)):
+        erased += is_erased
+        held += not is_erased
     if erased:
         said = ngettext("%(count)s conversation was erased.", "%(count)s conversations were erased.", erased)
         model_admin.message_user(request, said % {"count": erased}, messages.SUCCESS)
@@ -128,7 +117,17 @@ def delete_selected(model_admin: Any, request: HttpRequest, queryset: QuerySet[C
     return None
 
 
-def _erase(model_admin: Any, request: HttpRequest, conversation: Conversation) -> None:
-    with transaction.atomic(using=router.db_for_write(Conversation)):
-        model_admin.log_deletions(request, [conversation])
-        model_admin.delete_model(request, conversation)
+def _erase(model_admin: Any, request: HttpRequest, conversation: Conversation) -> bool:
+    """Erase a conversation and log it; return False if other objects refer to it."""
+    alias = router.db_for_write(Conversation)
+
+    def erase() -> None:
+        with transaction.atomic(using=alias):
+            model_admin.log_deletions(request, [conversation])
+            model_admin.delete_model(request, conversation)
+
+    try:
+        retry(alias, erase)
+    except (ProtectedError, RestrictedError):
+        return False
+    return True

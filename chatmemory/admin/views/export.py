@@ -47,7 +47,10 @@ def in_format(
     try:
         text = history_text(conversation, format.write_each)
     except NotExportableError as error:
-        return _refusal(model_admin, request, conversation, error)
+        context = {"row": error.row, "problem": error.problem}
+        response = conversation_page(model_admin, request, conversation, "export_refused", _("Export"), **context)
+        response.status_code = 409
+        return response
     exported = format_lazy(gettext_lazy("Exported for {format}."), format=format.title)
     return _logged_file(request, conversation, exported, text, f"-{name}.json")
 
@@ -65,16 +68,6 @@ def export_selected(
             chosen += [conversation.pk for conversation in part]
     selection.report()
     return _file(conversation_lines(chosen), "conversations.jsonl") if chosen else None
-
-
-def _refusal(
-    model_admin: Any, request: HttpRequest, conversation: Conversation, error: NotExportableError
-) -> HttpResponse:
-    response = conversation_page(
-        model_admin, request, conversation, "export_refused", _("Export"), row=error.row, problem=error.problem
-    )
-    response.status_code = 409
-    return response
 
 
 def _logged_file(

@@ -9,10 +9,17 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.display.asked_memory import AskedMemory, asked_version
 from chatmemory.admin.display.message import unreadable
-from chatmemory.admin.display.past_memory import ShownDifference, answers_around, json_texts, shown_memory
-from chatmemory.admin.display.past_rows import PastRows, found_once
+from chatmemory.admin.display.past_memory import (
+    AskedMemory,
+    PastRows,
+    answers_around,
+    asked_version,
+    found_once,
+    json_texts,
+    shown_difference,
+    shown_memory,
+)
 from chatmemory.admin.views.staff_pages import conversation_or_404, conversation_page, record_read
 from chatmemory.capabilities import hooks
 from chatmemory.core.json_text import dumps
@@ -112,5 +119,5 @@ def _compared(conversation: Conversation, past: PastRows, against: str | None, *
     return {
         "against": version,
         "is_later": is_later,
-        "difference": ShownDifference.read(conversation, before, after, with_text=with_text),
+        "difference": shown_difference(conversation, before, after, with_text=with_text),
     }

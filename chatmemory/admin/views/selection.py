@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib import messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.utils.translation import ngettext
 
+from chatmemory.admin.views.staff_pages import admin_page
 from chatmemory.database.reading import chunks
 from chatmemory.models import Conversation
 
 __all__ = ["MOST_LISTED", "Selection"]
 
 MOST_LISTED = 20
+
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -63,6 +65,15 @@ class Selection:
             self.refused += len(found) - len(allowed)
             yield allowed
 
+    def each(self, act: Callable[[Conversation], Result]) -> Iterator[Result]:
+        """Act on one conversation after the other, yield what came of it, and count those that are gone."""
+        for part in self.parts():
+            for conversation in part:
+                try:
+                    yield act(conversation)
+                except Conversation.DoesNotExist:
+                    self.gone += 1
+
     def report(self) -> None:
         """Show messages about the conversations that were left out."""
         if self.refused:
@@ -101,22 +112,17 @@ class Selection:
         """
         selected = self.request.POST.getlist(ACTION_CHECKBOX_NAME)
         across = self.request.POST.get("select_across") == "1"
-        self.request.current_app = self.model_admin.admin_site.name
-        return TemplateResponse(
+        return admin_page(
+            self.model_admin,
             self.request,
-            f"admin/chatmemory/conversation/{name}.html",
-            {
-                **self.model_admin.admin_site.each_context(self.request),
-                "title": title,
-                "opts": self.model_admin.model._meta,
-                "media": self.model_admin.media,
-                "selection": self,
-                "address": self.request.get_full_path(),
-                "more": self.count - len(self.listed),
-                "action": self.request.POST.get("action"),
-                "across": across,
-                # The list ignores a form that selects nothing.
-                "selected": selected[:1] if across else selected,
-                **context,
-            },
+            name,
+            title,
+            selection=self,
+            address=self.request.get_full_path(),
+            more=self.count - len(self.listed),
+            action=self.request.POST.get("action"),
+            across=across,
+            # The list ignores a form that selects nothing.
+            selected=selected[:1] if across else selected,
+            **context,
         )

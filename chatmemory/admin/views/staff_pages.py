@@ -1,13 +1,12 @@
-"""Pages about one conversation, in addition to the admin's own, and the record of who read and changed what.
+"""Pages about one conversation, in addition to the admin's own, and the record of who read what.
 
 Pages and files are read by GET, so a GET writes to the log here, although a GET should not write. A HEAD writes only
-what it searched for: its answer has no text, but the length of the answer tells what was found.
+what it searched for: its answer has no words, but the length of the answer tells what was found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, Literal
 
 from django.conf import settings
@@ -26,6 +25,8 @@ from chatmemory.models import WINDOW_SETTINGS, Conversation
 
 __all__ = [
     "ChangedMeanwhileError",
+    "act",
+    "admin_page",
     "as_seen",
     "back_to_timeline",
     "conversation_or_404",
@@ -64,6 +65,12 @@ def conversation_or_404(
 def conversation_page(
     model_admin: Any, request: HttpRequest, conversation: Conversation, name: str, title: Any, **context: Any
 ) -> HttpResponse:
+    """Return the page ``admin/chatmemory/conversation/<name>.html`` about a conversation."""
+    about = {"subtitle": str(conversation), "original": conversation}
+    return admin_page(model_admin, request, name, title, **about, **context)
+
+
+def admin_page(model_admin: Any, request: HttpRequest, name: str, title: Any, **context: Any) -> HttpResponse:
     """Return the page ``admin/chatmemory/conversation/<name>.html``."""
     request.current_app = model_admin.admin_site.name
     return TemplateResponse(
@@ -72,23 +79,21 @@ def conversation_page(
         {
             **model_admin.admin_site.each_context(request),
             "title": title,
-            "subtitle": str(conversation),
             "opts": model_admin.model._meta,
             "media": model_admin.media,
-            "original": conversation,
             **context,
         },
     )
 
 
 def record_read(request: HttpRequest, *conversations: Conversation, what: Any = _READ) -> None:
-    """Record that the answer to this request has text of these conversations."""
+    """Record that the answer to this request has words of these conversations."""
     if request.method != "HEAD":
         _record(request, what, conversations)
 
 
 def record_list(request: HttpRequest) -> None:
-    """Record that this request lists or searches the text of all conversations that its query finds."""
+    """Record that this request lists or searches the words of all conversations that its query finds."""
     # A POST without an action answers with the list, too.
     _record(request, format_lazy("{} ?{}", _("Listed or searched what messages say:"), request.GET.urlencode()))
 
@@ -109,18 +114,18 @@ def state_of(conversation: Conversation) -> str:
     return " ".join(map(str, (conversation.version, conversation.retained_tokens, *window)))
 
 
-def as_seen(seen: str | None) -> Callable[[Conversation], None]:
-    """Return the precondition of a change, that the conversation still is as it was ``seen``.
+def as_seen(request: HttpRequest) -> Callable[[Conversation], None]:
+    """Return the precondition of a change, that the conversation still is as the page had it that was sent.
 
     Raises:
         ChangedMeanwhileError: raised by the change, if it is not.
     """
-    return partial(_require_unchanged, seen)
 
+    def require(conversation: Conversation) -> None:
+        if request.POST.get("seen") != state_of(conversation):
+            raise ChangedMeanwhileError
 
-def _require_unchanged(seen: str | None, conversation: Conversation) -> None:
-    if seen != state_of(conversation):
-        raise ChangedMeanwhileError
+    return require
 
 
 def logged(
@@ -135,6 +140,31 @@ def logged(
                 model_admin.log_change(request, conversation, said)
 
     return log
+
+
+def act(
+    model_admin: Any,
+    request: HttpRequest,
+    conversation: Conversation,
+    change: Callable[..., Change],
+    say: Callable[[Change], str],
+    *,
+    otherwise: str = "",
+    **place: Any,
+) -> HttpResponse:
+    """Make a change, log it, and return to the conversation with a message about it.
+
+    Args:
+        model_admin: the admin of conversations.
+        request: the request for the change.
+        conversation: the conversation.
+        change: makes the change, and takes ``also`` as the methods of a memory do.
+        say: returns a sentence about the change; an empty one if nothing changed.
+        otherwise: the sentence if nothing changed, which is not logged.
+        place: where to return to, as :func:`back_to_timeline` takes it.
+    """
+    done = change(also=logged(model_admin, request, conversation, say))
+    return back_to_timeline(model_admin, request, conversation, say(done) or otherwise, **place)
 
 
 def back_to_timeline(
