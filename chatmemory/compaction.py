@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import cast
 
 from django.core.exceptions import ImproperlyConfigured
@@ -127,12 +126,8 @@ async def acompact_due(
 ) -> AsyncIterator[Compacted]:
     """Async twin of :func:`compact_due`."""
     accounts = compact_due(conversations, summarizer, limit=limit, keep=keep, dry_run=dry_run)
-    while account := await in_thread_for_functions(partial(_next_of, accounts)):
+    while account := await in_thread_for_functions(lambda: next(accounts, None)):
         yield account
-
-
-def _next_of(accounts: Iterator[Compacted]) -> Compacted | None:
-    return next(accounts, None)
 
 
 def _accounts(

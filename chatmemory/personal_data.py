@@ -6,7 +6,7 @@ be found.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from django.db.models import Q
 
 from chatmemory.capabilities import hooks
 from chatmemory.conf import setting
-from chatmemory.core.asynchronous import as_async_change, iterate_in_thread
+from chatmemory.core.asynchronous import as_async_change, as_async_iterator
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database import operations
 from chatmemory.database.change import Change, write_columns
@@ -51,10 +51,8 @@ def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
     return _lines(_require_user(user), alias)
 
 
-async def aexport_user(user: Any, *, database: str | None = None) -> AsyncIterator[str]:
-    """Async twin of :func:`export_user`."""
-    async for line in iterate_in_thread(export_user(user, database=database)):
-        yield line
+aexport_user = as_async_iterator(export_user)
+"""Async twin of :func:`export_user`."""
 
 
 def _lines(user: Any, database: str) -> Iterator[str]:
@@ -106,9 +104,8 @@ def erase_user(user: Any, *, how: str | None = None, database: str | None = None
     return erased + Erased(keys=retry(alias, keys.delete)[0])
 
 
-async def aerase_user(user: Any, *, how: str | None = None, database: str | None = None) -> Erased:
-    """Async twin of :func:`erase_user`."""
-    return await as_async_change(erase_user)(user, how=how, database=database)
+aerase_user = as_async_change(erase_user)
+"""Async twin of :func:`erase_user`."""
 
 
 def _erase(conversation: Conversation, user: Any, database: str, manner: str) -> Erased:

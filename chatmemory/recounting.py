@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
-from chatmemory.core.asynchronous import iterate_in_thread
+from chatmemory.core.asynchronous import as_async_iterator
 from chatmemory.core.tokens import stored_count
 from chatmemory.core.window_settings import check
 from chatmemory.database import operations
@@ -72,16 +72,8 @@ def recount(
     return _recount_all(conversations, model, batch_size, dry_run)
 
 
-async def arecount(
-    conversations: QuerySet[Conversation] | None = None,
-    *,
-    model: str | None = None,
-    batch_size: int = 500,
-    dry_run: bool = False,
-) -> AsyncIterator[Recounted]:
-    """Async twin of :func:`recount`."""
-    async for step in iterate_in_thread(recount(conversations, model=model, batch_size=batch_size, dry_run=dry_run)):
-        yield step
+arecount = as_async_iterator(recount)
+"""Async twin of :func:`recount`."""
 
 
 def _recount_all(

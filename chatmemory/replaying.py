@@ -5,14 +5,14 @@ Each function yields after every conversation, so that a caller can show the pro
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
 
 from django.db.models import QuerySet
 
 from chatmemory.conf import setting
-from chatmemory.core.asynchronous import iterate_in_thread
+from chatmemory.core.asynchronous import as_async_iterator
 from chatmemory.database.operations.replay import FIGURES, REPLAYED, Replay, RequestFigures, check_variant
 from chatmemory.database.operations.replay import replay as replay_one
 from chatmemory.database.reading import on_primary, pages
@@ -61,12 +61,8 @@ def replay(
     return _replay(on_primary(conversations), variants)
 
 
-async def areplay(
-    conversations: QuerySet[Conversation] | None = None, variants: Sequence[WindowSettings | None] = (None,)
-) -> AsyncIterator[list[Replayed]]:
-    """Async twin of :func:`replay`."""
-    async for figures in iterate_in_thread(replay(conversations, variants)):
-        yield figures
+areplay = as_async_iterator(replay)
+"""Async twin of :func:`replay`."""
 
 
 def _replay(

@@ -6,7 +6,7 @@ erased, and the next call continues.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, ProtectedError, Q, QuerySet, RestrictedError
 
 from chatmemory.capabilities import hooks
-from chatmemory.core.asynchronous import iterate_in_thread
+from chatmemory.core.asynchronous import as_async_iterator
 from chatmemory.core.entries import EvictionReason
 from chatmemory.database import operations
 from chatmemory.database.change import Change
@@ -60,12 +60,7 @@ class Erased:
     forbid to delete them."""
 
     def __add__(self, other: Erased) -> Erased:
-        return Erased(
-            conversations=self.conversations + other.conversations,
-            messages=self.messages + other.messages,
-            keys=self.keys + other.keys,
-            held=self.held + other.held,
-        )
+        return Erased(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 
 
 class _StillInUseError(Exception):
@@ -87,12 +82,8 @@ def purge_conversations(
             yield _erase(conversation, before, dry_run)
 
 
-async def apurge_conversations(
-    before: datetime, conversations: QuerySet[Conversation] | None = None, *, dry_run: bool = False
-) -> AsyncIterator[Erased]:
-    """Async twin of :func:`purge_conversations`."""
-    async for step in iterate_in_thread(purge_conversations(before, conversations, dry_run=dry_run)):
-        yield step
+apurge_conversations = as_async_iterator(purge_conversations)
+"""Async twin of :func:`purge_conversations`."""
 
 
 def _erase(conversation: Conversation, before: datetime, dry_run: bool) -> Erased:
@@ -161,16 +152,8 @@ def purge_evicted(
                 yield Erased(held=1)
 
 
-async def apurge_evicted(
-    before: datetime,
-    conversations: QuerySet[Conversation] | None = None,
-    *,
-    batch_size: int = 1000,
-    dry_run: bool = False,
-) -> AsyncIterator[Erased]:
-    """Async twin of :func:`purge_evicted`."""
-    async for step in iterate_in_thread(purge_evicted(before, conversations, batch_size=batch_size, dry_run=dry_run)):
-        yield step
+apurge_evicted = as_async_iterator(purge_evicted)
+"""Async twin of :func:`purge_evicted`."""
 
 
 def _evicted(conversation: Conversation, before: datetime) -> MessageQuerySet:
@@ -235,16 +218,8 @@ def purge_keys(
         after = keys[-1]
 
 
-async def apurge_keys(
-    before: datetime,
-    conversations: QuerySet[Conversation] | None = None,
-    *,
-    batch_size: int = 1000,
-    dry_run: bool = False,
-) -> AsyncIterator[Erased]:
-    """Async twin of :func:`purge_keys`."""
-    async for step in iterate_in_thread(purge_keys(before, conversations, batch_size=batch_size, dry_run=dry_run)):
-        yield step
+apurge_keys = as_async_iterator(purge_keys)
+"""Async twin of :func:`purge_keys`."""
 
 
 def _erase_keys(database: str, keys: list[int]) -> int:

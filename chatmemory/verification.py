@@ -5,7 +5,7 @@ The database computes the sums, so a conversation of a million messages takes no
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -14,7 +14,7 @@ from django.db.models import Case, Count, Exists, F, Max, Min, OuterRef, Q, Quer
 from django.db.models.functions import Lag
 
 from chatmemory.capabilities import hooks
-from chatmemory.core.asynchronous import iterate_in_thread
+from chatmemory.core.asynchronous import as_async_iterator
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.json_text import loads
 from chatmemory.core.messages import ChatMessageType
@@ -38,6 +38,24 @@ _IS_RESULT = Q(type=ChatMessageType.TOOL_EXECUTION_RESULT.value)
 _COVERS = Q(covers_from__isnull=True, covers_to__isnull=True) & ~Q(origin__in=STAND_INS) | Q(
     ~Q(origin=Origin.SAID), covers_from__lte=F("covers_to"), covers_to__lt=F("position")
 )
+
+# What is computed of the rows of each conversation, and what it is without rows.
+_SUMS = {
+    "rows": Count("pk"),
+    "said": Count("pk", filter=Q(origin=Origin.SAID)),
+    "retained": Count("pk", filter=_RETAINED),
+    "tokens": Sum("token_count", filter=_RETAINED),
+    "orders": Count("memory_order", distinct=True, filter=_RETAINED),
+    "last_position": Max("position"),
+    "first_version": Min("added_in"),
+    "last_added": Max("added_in"),
+    "last_evicted": Max("evicted_in"),
+    "last_moved": Max("added_in", filter=NOT_AT_THE_END),
+    "whole": Count("pk", filter=_WHOLE),
+    "covers": Count("pk", filter=_COVERS),
+    "summaries": Count("pk", filter=Q(origin=Origin.SUMMARY) & _RETAINED),
+}
+_NOTHING = {**dict.fromkeys(_SUMS, 0), "last_position": -1, "first_version": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,12 +106,8 @@ def verify(
         yield from examine(chosen, repair=repair)
 
 
-async def averify(
-    conversations: QuerySet[Conversation] | None = None, *, repair: bool = False, accept_missing: bool = False
-) -> AsyncIterator[Finding]:
-    """Async twin of :func:`verify`."""
-    async for finding in iterate_in_thread(verify(conversations, repair=repair, accept_missing=accept_missing)):
-        yield finding
+averify = as_async_iterator(verify)
+"""Async twin of :func:`verify`."""
 
 
 def _examine_locked(conversation: Conversation, accept_missing: bool, repair: bool) -> list[Finding]:
@@ -127,21 +141,7 @@ def _examine(page: list[Conversation], accept_missing: bool) -> list[Finding]:
     by_key = {conversation.pk: conversation for conversation in page}
     database = page[0]._state.db
     rows = Message.objects.using(database).filter(conversation__in=list(by_key)).order_by()
-    sums = rows.values("conversation_id").annotate(
-        rows=Count("pk"),
-        said=Count("pk", filter=Q(origin=Origin.SAID)),
-        retained=Count("pk", filter=_RETAINED),
-        tokens=Sum("token_count", filter=_RETAINED),
-        orders=Count("memory_order", distinct=True, filter=_RETAINED),
-        last_position=Max("position"),
-        first_version=Min("added_in"),
-        last_added=Max("added_in"),
-        last_evicted=Max("evicted_in"),
-        last_moved=Max("added_in", filter=NOT_AT_THE_END),
-        whole=Count("pk", filter=_WHOLE),
-        covers=Count("pk", filter=_COVERS),
-        summaries=Count("pk", filter=Q(origin=Origin.SUMMARY) & _RETAINED),
-    )
+    sums = rows.values("conversation_id").annotate(**_SUMS)
     found: dict[UUID, dict[str, Any]] = {one["conversation_id"]: dict(one) for one in sums}
     findings = _examine_pins(by_key, rows, found)
     for key, conversation in by_key.items():
@@ -153,23 +153,6 @@ def _examine(page: list[Conversation], accept_missing: bool) -> list[Finding]:
     for record in in_parts(keys):
         findings += _examine_key(by_key[record.conversation_id], record)
     return findings
-
-
-_NOTHING = {
-    "rows": 0,
-    "said": 0,
-    "retained": 0,
-    "tokens": None,
-    "orders": 0,
-    "last_position": None,
-    "first_version": None,
-    "last_added": None,
-    "last_evicted": None,
-    "last_moved": None,
-    "whole": 0,
-    "covers": 0,
-    "summaries": 0,
-}
 
 
 def _finding(
@@ -195,7 +178,7 @@ def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: b
             expected = least if least == most else f"at least {least}" if most is None else f"from {least} to {most}"
             yield _finding(conversation, name, expected, value, (name, right))
 
-    end = 0 if rows["last_position"] is None else rows["last_position"] + 1
+    end = rows["last_position"] + 1
     yield from counter("next_position", end, None)
     gone = max(conversation.next_position, end) - rows["rows"]
     if conversation.purged_count < gone:
@@ -208,7 +191,7 @@ def _compare(conversation: Conversation, rows: dict[str, Any], accept_missing: b
     yield from counter("retained_count", rows["retained"], rows["retained"])
     yield from counter("retained_tokens", rows["tokens"] or 0, rows["tokens"] or 0)
     last_pinned = rows.get("last_pinned", 0)
-    yield from counter("version", max(rows["last_added"] or 0, rows["last_evicted"] or 0, last_pinned), None)
+    yield from counter("version", max(rows["last_added"], rows["last_evicted"] or 0, last_pinned), None)
     changed = max(rows["last_moved"] or 0, rows["last_evicted"] or 0)
     yield from counter("prefix_version", changed, max(changed, conversation.version))
     yield from counter("compacted_to", min(rows["summaries"], 1), max(conversation.next_position, end))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import ContextVar, copy_context
-from functools import partial
+from functools import partial, wraps
 from itertools import islice
 from typing import Any, ParamSpec, TypeVar
 
@@ -16,6 +16,7 @@ from asgiref.sync import AsyncToSync, SyncToAsync, async_to_sync, sync_to_async
 __all__ = [
     "ThreadNeeds",
     "as_async_change",
+    "as_async_iterator",
     "has_thread_of_caller",
     "in_thread_for_functions",
     "in_thread_for_seconds",
@@ -223,6 +224,17 @@ async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
 
     while step := await as_async_change(take)():
         yield step[0]
+
+
+def as_async_iterator(function: Callable[P, Iterator[T]]) -> Callable[P, AsyncIterator[T]]:
+    """Return an async twin of a function that returns an iterator: :func:`iterate_in_thread` makes its items."""
+
+    @wraps(function)
+    async def steps(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        async for step in iterate_in_thread(function(*args, **kwargs)):
+            yield step
+
+    return steps
 
 
 _tasks: set[asyncio.Task[None]] = set()
