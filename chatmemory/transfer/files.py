@@ -10,9 +10,9 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, Any, TextIO, TypeVar
 
 from chatmemory.transfer.records import BadRecordError
 
@@ -21,8 +21,10 @@ __all__ = [
     "MAX_UNPACKED_BYTES",
     "TOO_LONG",
     "Source",
+    "items",
     "numbered_lines",
     "open_sources",
+    "read_items",
     "read_json",
 ]
 
@@ -37,10 +39,16 @@ TOO_LONG = f"has over {MAX_RECORD_CHARS} characters"
 
 _CHUNK = 1 << 20
 
+T = TypeVar("T")
+
 _NOT_UTF_8 = re.compile("[\udc80-\udcff]")
 
 # The members of an archive that are read: ChatGPT splits its conversations once there are many.
 _MEMBERS = re.compile(r"(.*/)?conversations(-\d+)?\.json")
+
+# The characters of JSON with a meaning outside of strings, and inside, where a backslash takes the next one with it.
+_OUTSIDE = re.compile(r'[\[\]{},"]')
+_INSIDE = re.compile(r'"|\\.?', re.DOTALL)
 
 
 class Source:
@@ -161,3 +169,91 @@ def numbered_lines(source: Source) -> Iterator[tuple[str, str | None]]:
             line = source.text.readline(_CHUNK)
         if not is_whole or line.strip():
             yield f"{source.name}:{number}", line if is_whole else None
+
+
+def read_items(source: Source, make: Callable[[str, Any], T]) -> Iterator[T | BadRecordError]:
+    """Yield what ``make`` makes of each item of a JSON array, and an error for each that cannot be read.
+
+    The items are split before they are parsed, so a bad one does not end the import, and the array may be larger than
+    memory.
+
+    Args:
+        source: the file with the array.
+        make: a function of the place, ``conversations.json:1: item 3``, and the value of an item.
+    """
+    try:
+        for number, (line, text) in enumerate(items(source.text), 1):
+            place = f"{source.name}:{line}: item {number}"
+            try:
+                yield make(place, read_json(text))
+            except BadRecordError as error:
+                yield error
+            except (ValueError, RecursionError) as error:
+                yield BadRecordError(place, str(error))
+    except ValueError as error:
+        yield BadRecordError(source.name, str(error))
+
+
+def items(text: TextIO, chunk: int = _CHUNK) -> Iterator[tuple[int, str]]:
+    """Yield the unparsed text of each item of a JSON array, after the number of the line on which it begins.
+
+    Args:
+        text: a file at the array's beginning; white space may come before it.
+        chunk: the number of characters to read at once.
+
+    Raises:
+        ValueError: there is no array, it does not end, something follows it, or an item has too many characters.
+    """
+    line, read = 1, " "
+    while read.isspace():
+        line, read = _line_of(read, line), text.read(1)
+    if read != "[":
+        raise ValueError("expected a JSON array, [...]")
+    item, depth, inside, skipped, is_first = "", 0, False, 0, True
+    while read := text.read(chunk):
+        start, at, skipped = 0, skipped, 0
+        while mark := (_INSIDE if inside else _OUTSIDE).search(read, at):
+            at = mark.end()
+            match mark[0]:
+                case '"':
+                    inside = not inside
+                case "\\":
+                    skipped = 1  # of the next chunk
+                case "[" | "{":
+                    depth += 1
+                case "]" | "}" if depth:
+                    depth -= 1
+                case "," | "]" as end if not depth:
+                    item += read[start : at - 1]
+                    line = _line_of(item, line)
+                    item = item.strip()
+                    if item:
+                        yield line, item
+                    elif end == "," or not is_first:
+                        raise ValueError(f"line {line}: expected an item, got {end}")
+                    line += item.count("\n")
+                    item, start, is_first = "", at, False
+                    if end == "]":
+                        return _require_end(chain([read[at:]], iter(lambda: text.read(chunk), "")), line)
+                case "}":
+                    line = _line_of(item + read[start:at], line)
+                    raise ValueError(f"line {line}: a bracket that nothing opens")
+        item += read[start:]
+        if len(item) > MAX_RECORD_CHARS:  # it may never end, if a bracket is missing
+            raise ValueError(f"the item that begins on line {_line_of(item, line)} {TOO_LONG}")
+    line = _line_of(item, line)
+    if not item.strip():
+        raise ValueError(f"line {line}: expected an item, got the end of the file")
+    raise ValueError(f"the item that begins on line {line} does not end; is the file cut off?")
+
+
+def _require_end(rest: Iterator[str], line: int) -> None:
+    for part in rest:
+        line = _line_of(part, line)
+        if part.strip():
+            raise ValueError(f"line {line}: something follows the end of the array")
+
+
+def _line_of(text: str, line: int) -> int:
+    """Return the line of the first character of ``text``, which begins on ``line``, that is not white space."""
+    return line + text.count("\n", 0, len(text) - len(text.lstrip()))

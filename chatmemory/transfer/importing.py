@@ -19,7 +19,6 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Case, DateTimeField, Value, When
 
-from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import require_json, require_storable
 from chatmemory.core.serialization import message_to_json
 from chatmemory.database import operations
@@ -33,7 +32,7 @@ from chatmemory.models import Conversation, Message, Origin
 from chatmemory.models.fields import memory_id_text
 from chatmemory.models.message import to_columns
 from chatmemory.transfer.moments import as_stored
-from chatmemory.transfer.owners import Owners, UnknownOwnerError
+from chatmemory.transfer.owners import Owners
 from chatmemory.transfer.records import BadRecordError, DryRun, Found, FoundConversation, FoundMessage, Reports
 
 __all__ = ["IMPORTED", "import_all"]
@@ -110,7 +109,7 @@ class _ConversationImport:
             self._memory_id = memory_id_text(found.memory_id)
             require_storable(found.title, "title")
             require_json(found.metadata, "metadata")
-        except (UnknownOwnerError, InvalidMessageError, ValueError) as error:
+        except ValueError as error:
             raise BadRecordError(found.place, str(error)) from error
         self._key = (None if self._owner is None else self._owner.pk, self._memory_id)
         self._last_said = found.created_at

@@ -11,11 +11,7 @@ from django.contrib.auth import get_user_model
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import require_storable
 
-__all__ = ["Owners", "UnknownOwnerError"]
-
-
-class UnknownOwnerError(Exception):
-    """A user name that no user has."""
+__all__ = ["Owners"]
 
 
 class Owners:
@@ -37,7 +33,7 @@ class Owners:
         """Return the user for a name in the source; None for a conversation without an owner.
 
         Raises:
-            UnknownOwnerError: no user has this name.
+            ValueError: no user has this name.
         """
         if self._everybody is not None:
             return self._everybody
@@ -45,9 +41,7 @@ class Owners:
             return self._mapped.get(name or "")
         user = self._by_name(name)
         if user is None:
-            raise UnknownOwnerError(
-                f"there is no user {name!r}; create one, or use --map-owner {name}=ID or --owner ID"
-            )
+            raise ValueError(f"there is no user {name!r}; create one, or use --map-owner {name}=ID or --owner ID")
         return user
 
     def _look_up(self, name: str) -> Any:

@@ -32,12 +32,11 @@ from chatmemory import (
 )
 from chatmemory.formats.openai import to_openai
 from chatmemory.models import Conversation, Message, Origin
-from chatmemory.transfer.files import open_sources
+from chatmemory.transfer import files
+from chatmemory.transfer.files import items, open_sources
 from chatmemory.transfer.importing import import_all
 from chatmemory.transfer.owners import Owners
 from chatmemory.transfer.records import BadRecordError, DryRun, FoundConversation, FoundMessage, Reports
-from chatmemory.transfer.sources import json_items
-from chatmemory.transfer.sources.json_items import items
 from chatmemory.transfer.sources.openai_chat import read_openai
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory, UserFactory
@@ -437,7 +436,7 @@ class TestItems:
             list(items(io.StringIO(text), chunk))
 
     def test_one_without_end_is_refused_before_it_fills_the_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(json_items, "MAX_RECORD_CHARS", 1000)
+        monkeypatch.setattr(files, "MAX_RECORD_CHARS", 1000)
         endless = io.StringIO("[" + "[" * 5000)
         with pytest.raises(ValueError, match="item that begins on line 1 has over"):
             list(items(endless, 100))

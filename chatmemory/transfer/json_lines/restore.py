@@ -26,7 +26,7 @@ from chatmemory.models.fields import memory_id_text
 from chatmemory.models.message import last_pin_change, problem_of_pins, to_columns
 from chatmemory.transfer.json_lines.lines import Line, blocks
 from chatmemory.transfer.json_lines.write import EXPORTED, conversation_lines, end_of
-from chatmemory.transfer.owners import Owners, UnknownOwnerError
+from chatmemory.transfer.owners import Owners
 from chatmemory.transfer.records import BadRecordError, DryRun, Reports
 
 __all__ = ["restore"]
@@ -130,7 +130,7 @@ class _Block:
             raise line.bad("owner: expected a user name or null")
         try:
             return self._owners.named(name)
-        except UnknownOwnerError as error:
+        except ValueError as error:
             raise line.bad(str(error)) from None
 
     def _conversation(self, line: Line, owner: Any) -> tuple[Conversation, Any, Any]:

@@ -48,10 +48,9 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.transfer.files import Source, read_json
+from chatmemory.transfer.files import Source, read_items
 from chatmemory.transfer.moments import from_seconds
 from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage
-from chatmemory.transfer.sources.json_items import placed_items
 
 __all__ = ["read_chatgpt"]
 
@@ -73,16 +72,7 @@ _KEPT = (
 
 def read_chatgpt(source: Source) -> Found:
     """Yield the conversations of a file, reading one at a time."""
-    try:
-        for place, text in placed_items(source):
-            try:
-                yield _conversation(place, read_json(text))
-            except ValueError as error:
-                yield BadRecordError(place, str(error))
-            except BadRecordError as error:
-                yield error
-    except ValueError as error:
-        yield BadRecordError(source.name, str(error))
+    return read_items(source, _conversation)
 
 
 def _conversation(place: str, data: Any) -> FoundConversation:
@@ -97,7 +87,7 @@ def _conversation(place: str, data: Any) -> FoundConversation:
     if not isinstance(memory_id, str):
         raise BadRecordError(here, 'the conversation has no "conversation_id"')
     branch = _branch(here, data["mapping"], data.get("current_node"))
-    messages = messages_of(here, branch)
+    messages = _Branch(here, branch)
     written = sum(1 for node in data["mapping"].values() if isinstance(node, dict) and node.get("message"))
     kept = {name: data[name] for name in _KEPT if data.get(name)}
     if _GPT not in kept and (gpt := _gpt(branch)):
@@ -116,8 +106,7 @@ def _conversation(place: str, data: Any) -> FoundConversation:
 
 def _gpt(branch: list[dict[str, Any]]) -> str | None:
     """Return the ID of the first custom GPT that a message names, also one without content; None if none does."""
-    metadata = (message.get("metadata") for message in branch)
-    ids = (found.get(_GPT) for found in metadata if isinstance(found, dict))
+    ids = (_object(message, "metadata").get(_GPT) for message in branch)
     return next((id for id in ids if isinstance(id, str) and id), None)
 
 
@@ -161,16 +150,6 @@ _HIDDEN = "is_visually_hidden_from_conversation"
 
 
 @dataclass
-class Messages:
-    """The messages that were made of one branch."""
-
-    found: list[FoundMessage] = field(default_factory=list)
-
-    empty: int = 0
-    """The number of messages of the branch that have no content."""
-
-
-@dataclass
 class _Call:
     """A call whose result may follow."""
 
@@ -184,24 +163,21 @@ class _Call:
     """The contents of its result."""
 
 
-def messages_of(place: str, branch: Iterable[dict[str, Any]]) -> Messages:
-    """Return the messages that one branch becomes, in order."""
-    reader = _Reader(place)
-    for data in branch:
-        reader.read(data)
-    reader.end()
-    return reader.messages
+class _Branch:
+    """The messages that one branch becomes, in order."""
 
-
-class _Reader:
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, branch: Iterable[dict[str, Any]]) -> None:
         self._place = place
-        self.messages = Messages()
+        self.found: list[FoundMessage] = []
+        self.empty = 0  # messages without content
         self._thoughts: list[dict[str, Any]] = []
         self._calls: list[_Call] = []  # of the last answer
         self._unanswered: list[_Call] = []  # of answers before it
+        for data in branch:
+            self._read(data)
+        self._end()
 
-    def read(self, data: dict[str, Any]) -> None:
+    def _read(self, data: dict[str, Any]) -> None:
         author, recipient = _object(data, "author"), data.get("recipient")
         role, kind = author.get("role"), _object(data, "content").get("content_type")
         texts = [text for text in texts_of(data) if text.strip() and not is_blank(text)]
@@ -212,13 +188,13 @@ class _Reader:
         elif role == "tool" and self._calls:
             self._result(data, texts or [""], self._called(author.get("name")))
         elif not texts:
-            self.messages.empty += 1
+            self.empty += 1
         elif role == "assistant" and (kind in _THINKING or data.get("channel") == _ANALYSIS):
             self._thoughts.append(data)
         else:
             self._say(role, author.get("name"), kind, data, texts)
 
-    def end(self) -> None:
+    def _end(self) -> None:
         """Add the thoughts that no answer followed as an answer of their own."""
         if self._thoughts:
             self._add(AiMessage(thinking=self._thinking()), self._thoughts)
@@ -230,11 +206,11 @@ class _Reader:
     def _call_of(self, tool: str, data: dict[str, Any], texts: list[str]) -> None:
         call = _Call(str(data.get("id") or tool), tool)
         request = ToolExecutionRequest(call.id, tool, _arguments("\n".join(texts)))
-        last = self.messages.found[-1] if self._calls else None
+        last = self.found[-1] if self._calls else None
         if last is not None and isinstance(last.message, AiMessage) and not self._thoughts:
             requests = [*last.message.tool_execution_requests, request]
             message = AiMessage(None, requests, thinking=last.message.thinking)
-            self.messages.found[-1] = replace(last, message=message, native=[*last.native, data])
+            self.found[-1] = replace(last, message=message, native=[*last.native, data])
             self._calls.append(call)
             return
         self._answer(AiMessage(None, [request], thinking=self._thinking()), data)
@@ -270,7 +246,7 @@ class _Reader:
     def _interrupt(self, message: ChatMessage, data: dict[str, Any]) -> None:
         """Add a message that ends the answer before it."""
         self._calls, self._unanswered = [], []
-        self.end()
+        self._end()
         self._add(message, [data])
 
     def _answer(self, message: AiMessage, data: dict[str, Any]) -> None:
@@ -280,7 +256,7 @@ class _Reader:
     def _result(self, data: dict[str, Any], texts: list[str], call: _Call) -> None:
         call.contents += map(TextContent, texts)
         message = ToolExecutionResultMessage(call.id, call.tool, contents=call.contents)
-        found = self.messages.found
+        found = self.found
         if call.index is None:
             call.index = len(found)
             self._add(message, [data])
@@ -290,7 +266,7 @@ class _Reader:
 
     def _add(self, message: ChatMessage, sources: list[dict[str, Any]]) -> None:
         last = sources[-1]
-        self.messages.found.append(
+        self.found.append(
             FoundMessage(
                 place=f"{self._place}, message {str(last.get('id'))[:100]}",
                 message=message,
@@ -352,8 +328,7 @@ def texts_of(message: dict[str, Any]) -> list[str]:
 
 def attachments_of(message: dict[str, Any]) -> list[str]:
     """Return a text for each file that is attached to a message and is not among its parts."""
-    metadata = message.get("metadata")
-    attachments = metadata.get("attachments") if isinstance(metadata, dict) else None
+    attachments = _object(message, "metadata").get("attachments")
     parts = json.dumps(message.get("content"))
     return [
         f"[file: {attachment.get('name') or attachment.get('id')}]"
@@ -364,8 +339,7 @@ def attachments_of(message: dict[str, Any]) -> list[str]:
 
 def _instructions(message: dict[str, Any]) -> Iterator[str]:
     """Yield the custom instructions that older exports keep in the metadata of an empty system message."""
-    metadata = message.get("metadata")
-    instructions = metadata.get("user_context_message_data") if isinstance(metadata, dict) else None
+    instructions = _object(message, "metadata").get("user_context_message_data")
     if isinstance(instructions, dict):
         yield from (text for text in instructions.values() if isinstance(text, str) and text)
 

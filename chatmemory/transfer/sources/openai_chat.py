@@ -13,9 +13,8 @@ from typing import Any
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
 from chatmemory.formats.openai.reader import ATTRIBUTE, from_openai
-from chatmemory.transfer.files import MAX_RECORD_CHARS, TOO_LONG, Source, numbered_lines, read_json
+from chatmemory.transfer.files import MAX_RECORD_CHARS, TOO_LONG, Source, numbered_lines, read_items, read_json
 from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage
-from chatmemory.transfer.sources.json_items import placed_items
 
 __all__ = ["read_openai"]
 
@@ -40,21 +39,14 @@ def read_openai(source: Source, memory_id: str) -> Found:
         first = source.text.read(1)
     source.text.seek(0)
     if first == "[":
-        yield FoundConversation(place=source.name, memory_id=memory_id, messages=_messages(_array(source)))
+        yield FoundConversation(
+            place=source.name,
+            memory_id=memory_id,
+            messages=_messages(read_items(source, lambda place, data: (place, data))),
+        )
     else:
         text = source.text.read(MAX_RECORD_CHARS + 1)
         yield _conversation(source.name, memory_id, text if len(text) <= MAX_RECORD_CHARS else None)
-
-
-def _array(source: Source) -> Iterator[_Item]:
-    try:
-        for place, text in placed_items(source):
-            try:
-                yield place, read_json(text)
-            except ValueError as error:
-                yield BadRecordError(place, str(error))
-    except ValueError as error:
-        yield BadRecordError(source.name, str(error))
 
 
 def _conversation(
