@@ -14,7 +14,7 @@ from django.db import connection
 
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.models import Conversation
-from chatmemory.transfer.sources.tables import openai_agents, table
+from chatmemory.transfer.sources import tables
 from tests.support.imports import row_texts, run_import, sqlalchemy_url
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -145,8 +145,8 @@ class TestBranches:
     def test_pages(self, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """However they fall on the branches."""
         for size in (1, 2, 3):
-            monkeypatch.setattr(table, "_ROWS", size)
-            monkeypatch.setattr(openai_agents, "ROWS_AT_ONCE", size)
+            monkeypatch.setattr(tables, "_ROWS", size)
+            monkeypatch.setattr(tables, "ROWS_AT_ONCE", size)
             run_import("openai-agents-sql", "--from", source)
             assert [row_texts("s1"), row_texts("s1 (milk)")] == [self.BRANCHES["main"], self.BRANCHES["milk"]]
             Conversation.objects.all().delete()

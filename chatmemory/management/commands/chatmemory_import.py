@@ -21,9 +21,7 @@ from chatmemory.transfer.records import BadRecordError, DryRun, Found, Reports, 
 from chatmemory.transfer.sources.chatgpt import read_chatgpt
 from chatmemory.transfer.sources.langchain4j import read_langchain4j
 from chatmemory.transfer.sources.openai_chat import read_openai
-from chatmemory.transfer.sources.tables.langchain import read_ai_assistant, read_langchain
-from chatmemory.transfer.sources.tables.openai_agents import read_openai_agents
-from chatmemory.transfer.sources.tables.spring_ai import read_spring_ai
+from chatmemory.transfer.sources.tables import read_ai_assistant, read_langchain, read_openai_agents, read_spring_ai
 
 __all__ = ["Command"]
 

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from chatmemory.management.arguments import add_choice, chosen_conversations, positive
+from chatmemory.management.output import Progress
 from chatmemory.models import Conversation
 from chatmemory.retention import Erased, purge_conversations, purge_evicted, purge_keys
 
@@ -51,12 +52,11 @@ class Command(BaseCommand):
                 f"--older-than: {older_than} days ago is before the first year of the calendar."
             ) from None
         done = Erased()
+        progress = Progress(self.stderr, lambda: _account(done))
         for step in _steps(before, chosen_conversations(options), dry_run, options):
             done += step
-            if self.stderr.isatty():
-                self.stderr.write(f"\r{_account(done)} ...", ending="")
-        if self.stderr.isatty():
-            self.stderr.write("")
+            progress.show()
+        progress.clear()
         self.stdout.write(f"{'Would erase' if dry_run else 'Erased'} {_account(done)}.")
         if done.held:
             what = "with evicted messages that stay" if options["evicted_only"] else "that stay"

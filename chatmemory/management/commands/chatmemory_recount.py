@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.database.stored_windows import CUSTOM
 from chatmemory.management.arguments import add_choice, chosen_conversations, positive
+from chatmemory.management.output import Progress
 from chatmemory.recounting import Recounted, recount
 
 __all__ = ["Command"]
@@ -48,15 +49,15 @@ class Command(BaseCommand):
         except ValueError as error:
             raise CommandError(f"--model: {error}") from None
         done, failed = Recounted(), 0
+        progress = Progress(self.stderr, lambda: _account(done))
         for step in steps:
             done += step
             if step.problem:
                 failed += 1
+                progress.clear()
                 self.stderr.write(f"{step.problem} [left as it was]")
-            elif self.stderr.isatty():
-                self.stderr.write(f"\r{_account(done)} ...", ending="")
-        if self.stderr.isatty():
-            self.stderr.write("")
+            progress.show()
+        progress.clear()
         evicted = "" if dry_run else f", evicted: {done.evicted}"
         self.stdout.write(f"{'Would count' if dry_run else 'Counted'} {_account(done)}{evicted}.")
         if failed:

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from chatmemory.database.operations.replay import REPLAYED
 from chatmemory.management.arguments import add_choice, add_window_settings, chosen_conversations
+from chatmemory.management.output import Progress
 from chatmemory.models import WindowSettings
 from chatmemory.replaying import Replayed, replay
 
@@ -50,15 +51,14 @@ class Command(BaseCommand):
             chosen = chosen.filter(updated_at__gte=timezone.now() - since)
         variants = _variants(options)
         total = [Replayed()] * (1 + len(variants))
+        progress = Progress(self.stderr, lambda: f"conversations: {total[0].conversations}")
         try:
             for of_one in replay(chosen, [None, *variants]):
                 total = [one + another for one, another in zip(total, of_one, strict=True)]
-                if self.stderr.isatty():
-                    self.stderr.write(f"\rconversations: {total[0].conversations} ...", ending="")
+                progress.show()
         except ValueError as error:
             raise CommandError(str(error)) from None
-        if self.stderr.isatty():
-            self.stderr.write("")
+        progress.clear()
         lines = list(zip([None, *variants], total, strict=True))
         if options["json"]:
             for variant, figures in lines:

@@ -1,1 +1,0 @@
-"""The tables of other frameworks in a database."""
