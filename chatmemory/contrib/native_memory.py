@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar, Unpack, cast
+from inspect import unwrap
+from typing import Any, ParamSpec, TypeVar, Unpack, cast
 
 from django.db import connections, router
 from django.db.models import F, Q
 
 from chatmemory.conf import setting
+from chatmemory.core.asynchronous import as_async_change, as_async_read
 from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import require_storable, with_replacements
@@ -38,6 +40,8 @@ __all__ = [
     "ConversationSettings",
     "NativeMemory",
     "NativeMessages",
+    "async_change",
+    "async_read",
     "left_as_found",
     "settings_of_new",
     "valid_among",
@@ -45,6 +49,9 @@ __all__ = [
     "valid_rows",
     "without_stale_thinking",
 ]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class ConversationSettings(WindowSettings, total=False):
@@ -168,19 +175,29 @@ class NativeMemory:
 
 
 @contextmanager
-def left_as_found(database: str) -> Iterator[None]:
-    """Close the connection to ``database`` afterwards if it was not open before.
+def left_as_found() -> Iterator[None]:
+    """Close the connection to the database of conversations afterwards if it was not open before.
 
     Some frameworks run steps in threads of their own, in sync code too. These threads end with the run, and
     nothing else would close their connections.
     """
-    connection = connections[database]
+    connection = connections[router.db_for_write(Conversation)]
     was_open = connection.connection is not None or threading.current_thread() is threading.main_thread()
     try:
         yield
     finally:
         if not was_open:
             connection.close()
+
+
+def async_change(method: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return an async twin of a method that changes a memory, without :func:`left_as_found`."""
+    return as_async_change(cast(Callable[P, T], unwrap(method)))
+
+
+def async_read(method: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return an async twin of a method that reads, without :func:`left_as_found`."""
+    return as_async_read(cast(Callable[P, T], unwrap(method)))
 
 
 class NativeMessages:
@@ -288,9 +305,6 @@ def _was_cut(history: MessageQuerySet) -> bool:
         Q(eviction_reason__in=EvictionReason.of(Cause.ROOM, Cause.SUMMARY)) | Q(conversation__purged_count__gt=0)
     )
     return retry(history.db, cut.exists)
-
-
-T = TypeVar("T")
 
 
 def without_stale_thinking(

@@ -17,6 +17,7 @@ __all__ = [
     "ThreadNeeds",
     "as_async_change",
     "as_async_iterator",
+    "as_async_read",
     "has_thread_of_caller",
     "in_thread_for_functions",
     "in_thread_for_seconds",
@@ -167,10 +168,21 @@ def as_async_change(change: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T
     waits as well; there a cancelled caller gets its ``CancelledError`` when the change has ended.
     """
 
+    @wraps(change)
     async def run(*args: P.args, **kwargs: P.kwargs) -> T:
         if has_thread_of_caller():
             return await _threads.run_in_callers(partial(change, *args, **kwargs))
         return await run_to_the_end(partial(change, *args, **kwargs))
+
+    return run
+
+
+def as_async_read(read: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return an async twin of ``read``, a function that waits for no lock. It runs where all of Django's ORM does."""
+
+    @wraps(read)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await sync_to_async(read)(*args, **kwargs)
 
     return run
 

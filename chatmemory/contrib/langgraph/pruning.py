@@ -9,9 +9,9 @@ from typing import Any
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from chatmemory.contrib.langgraph.deletion import delete_namespaces
-from chatmemory.contrib.langgraph.delta import line
 from chatmemory.contrib.langgraph.mirror import MESSAGES, follow, mirror, mirrored_messages
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
+from chatmemory.contrib.langgraph.reading import line
 from chatmemory.contrib.langgraph.threads import Threads, insert, namespace_of
 from chatmemory.core.arguments import require_list
 from chatmemory.database.change import Change
@@ -22,18 +22,13 @@ from chatmemory.models import Conversation
 __all__ = ["copy_thread", "delete_for_runs", "delete_old", "delete_thread", "prune"]
 
 
-def delete_thread(threads: Threads, serde: SerializerProtocol, thread_id: str) -> None:
-    """Delete all of a thread's checkpoints and evict its messages; history keeps those."""
+def delete_thread(threads: Threads, thread_id: str) -> None:
+    """See :meth:`.saver.DjangoSaver.delete_thread`."""
+    threads.change(thread_id, _followed(threads.serde, delete_namespaces), create=False)
 
-    threads.change(thread_id, _followed(serde, delete_namespaces), create=False)
 
-
-def delete_for_runs(threads: Threads, serde: SerializerProtocol, run_ids: Sequence[str]) -> None:
-    """Delete the checkpoints of runs in any thread, each thread in a transaction of its own.
-
-    Raises:
-        TypeError: ``run_ids`` is no list.
-    """
+def delete_for_runs(threads: Threads, run_ids: Sequence[str]) -> None:
+    """See :meth:`.saver.DjangoSaver.delete_for_runs`; each thread has a transaction of its own."""
     wanted = [str(run_id) for run_id in require_list(run_ids, "run_ids") if run_id]
     rows = Checkpoint.objects.using(threads.database).filter(**threads.filter_of_all, run_id__in=wanted)
 
@@ -44,25 +39,20 @@ def delete_for_runs(threads: Threads, serde: SerializerProtocol, run_ids: Sequen
 
     thread_ids = rows.values_list("conversation__memory_id", flat=True).distinct()
     for thread_id in retry(threads.database, lambda: list(thread_ids)):
-        threads.change(thread_id, _followed(serde, delete), create=False)
+        threads.change(thread_id, _followed(threads.serde, delete), create=False)
 
 
-def prune(threads: Threads, serde: SerializerProtocol, thread_ids: Sequence[str], strategy: str) -> None:
-    """Delete checkpoints of threads, each in a transaction of its own.
-
-    Raises:
-        TypeError: ``thread_ids`` is no list.
-        ValueError: there is no such strategy.
-    """
+def prune(threads: Threads, thread_ids: Sequence[str], strategy: str) -> None:
+    """See :meth:`.saver.DjangoSaver.prune`."""
     named = require_list(thread_ids, "thread_ids")
     acts = {"keep_latest": _keep_latest, "delete": delete_thread}
     if strategy not in acts:
         raise ValueError(f'strategy must be "keep_latest" or "delete", but is: {strategy!r}')
     for thread_id in named:
-        acts[strategy](threads, serde, thread_id)
+        acts[strategy](threads, thread_id)
 
 
-def _keep_latest(threads: Threads, serde: SerializerProtocol, thread_id: str) -> None:
+def _keep_latest(threads: Threads, thread_id: str) -> None:
     threads.change(thread_id, lambda change: delete_old(change.conversation), create=False)
 
 
@@ -105,12 +95,8 @@ def _needed(namespace: Namespace) -> set[str]:
     return kept
 
 
-def copy_thread(threads: Threads, serde: SerializerProtocol, source: str, target: str) -> None:
-    """Copy all checkpoints of a thread; its messages are added to the target's conversation.
-
-    Raises:
-        ValueError: the target has checkpoints already.
-    """
+def copy_thread(threads: Threads, source: str, target: str) -> None:
+    """See :meth:`.saver.DjangoSaver.copy_thread`."""
     if not retry(threads.database, threads.namespaces_of(source).exists):
         return
 
@@ -128,7 +114,7 @@ def copy_thread(threads: Threads, serde: SerializerProtocol, source: str, target
 
         threads.change(source, read, create=False)
 
-    threads.change(target, _followed(serde, copy))
+    threads.change(target, _followed(threads.serde, copy))
 
 
 def _copied(row: Any, into: Namespace) -> Any:

@@ -1,4 +1,4 @@
-"""Checkpoints read from their rows."""
+"""Checkpoints, and the history of delta channels, read from their rows."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from uuid import UUID
 
 from django.db.models import F, Q, QuerySet
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointTuple, PendingWrite, writes_sort_key
+from langgraph.checkpoint.base import CheckpointTuple, DeltaChannelHistory, PendingWrite, writes_sort_key
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Write
+from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.threads import Threads
+from chatmemory.core.arguments import require_list
 from chatmemory.database.connections import retry
+from chatmemory.database.reading import chunks
 
-__all__ = ["ValueKey", "channel_values", "load", "read_latest", "read_pages", "stored_values"]
+__all__ = ["ValueKey", "channel_values", "line", "load", "read_latest", "read_pages", "stored_values"]
 
 _PAGE = 20
 
@@ -27,7 +29,7 @@ ValueKey = tuple[UUID, int, str, str]
 """The conversation, the namespace, the channel and the version of a value."""
 
 
-def read_latest(threads: Threads, serde: SerializerProtocol, config: RunnableConfig) -> CheckpointTuple | None:
+def read_latest(threads: Threads, config: RunnableConfig) -> CheckpointTuple | None:
     """Return the checkpoint that ``config`` names, or the latest of its namespace; None if there is none."""
     configurable = config["configurable"]
     named: RunnableConfig = {
@@ -37,13 +39,12 @@ def read_latest(threads: Threads, serde: SerializerProtocol, config: RunnableCon
             "checkpoint_id": configurable.get("checkpoint_id"),
         }
     }
-    found = retry(threads.database, partial(_read_page, threads, serde, named, size=1))
+    found = retry(threads.database, partial(_read_page, threads, named, size=1))
     return found[0][1] if found else None
 
 
 def read_pages(
     threads: Threads,
-    serde: SerializerProtocol,
     config: RunnableConfig | None,
     filter: Filter = None,
     before: RunnableConfig | None = None,
@@ -53,7 +54,7 @@ def read_pages(
     after: Checkpoint | None = None
     while limit is None or limit > 0:
         size = _PAGE if limit is None else min(_PAGE, limit)
-        read = partial(_read_page, threads, serde, config, filter, before, after=after, size=size)
+        read = partial(_read_page, threads, config, filter, before, after=after, size=size)
         page = retry(threads.database, read)
         for _row, found in page:
             yield found
@@ -65,7 +66,6 @@ def read_pages(
 
 def _read_page(
     threads: Threads,
-    serde: SerializerProtocol,
     config: RunnableConfig | None,
     filter: Filter = None,
     before: RunnableConfig | None = None,
@@ -77,7 +77,6 @@ def _read_page(
 
     Args:
         threads: the threads of one owner.
-        serde: deserialises states and values.
         config: names a thread, and may name a namespace and a checkpoint; None is every thread of the owner.
         filter: metadata that the checkpoints must have.
         before: names a checkpoint that all must be older than.
@@ -90,13 +89,13 @@ def _read_page(
     while len(found) < size:
         part = list(_following(rows, after)[:part_size])
         for row in part:
-            metadata = load(serde, row.metadata_type, row.metadata)
+            metadata = load(threads.serde, row.metadata_type, row.metadata)
             if all(metadata.get(name) == value for name, value in (filter or {}).items()):
                 found.append((row, metadata))
         if len(part) < part_size:
             break
         after = part[-1]
-    return _tuples(serde, found[:size])
+    return _tuples(threads.serde, found[:size])
 
 
 def _matching(
@@ -205,3 +204,103 @@ def _pending_writes(serde: SerializerProtocol, rows: Sequence[Checkpoint]) -> di
 def load(serde: SerializerProtocol, type: str, value: Any) -> Any:
     """Return a deserialised value."""
     return serde.loads_typed((type, bytes(value)))
+
+
+_ANCESTORS_AT_ONCE = 200
+
+# A checkpoint and its ancestors, the nearest first.
+Path = list[Checkpoint]
+
+
+def read_histories(threads: Threads, config: RunnableConfig, channels: Sequence[str]) -> dict[str, DeltaChannelHistory]:
+    """See :meth:`.saver.DjangoSaver.get_delta_channel_history`."""
+    names = require_list(channels, "channels")
+    return retry(threads.database, partial(_read, threads, config, names)) if names else {}
+
+
+def _read(threads: Threads, config: RunnableConfig, channels: Sequence[str]) -> dict[str, DeltaChannelHistory]:
+    configurable, serde = config["configurable"], threads.serde
+    spaces = threads.namespaces_of(configurable["thread_id"])
+    namespace = spaces.filter(name=configurable.get("checkpoint_ns", "")).first()
+    if namespace is None:
+        return {channel: {"writes": []} for channel in channels}
+    paths = _paths(namespace, configurable.get("checkpoint_id"), channels)
+    seeds = _seeds(serde, namespace, paths)
+    writes = _writes(namespace, paths)
+    found: dict[str, DeltaChannelHistory] = {}
+    for channel, path in paths.items():
+        ordered = [write for row in reversed(path) for write in writes[row.checkpoint_id, channel]]
+        found[channel] = {"writes": [(one.task_id, one.channel, load(serde, one.type, one.value)) for one in ordered]}
+        if channel in seeds:
+            found[channel]["seed"] = seeds[channel]
+    return found
+
+
+def _paths(namespace: Namespace, checkpoint_id: str | None, channels: Sequence[str]) -> dict[str, Path]:
+    """Return for each channel the ancestors of a checkpoint until the nearest one that stores its value by version."""
+    paths: dict[str, Path] = {channel: [] for channel in channels}
+    missing = set(channels)
+    rows = line(namespace, checkpoint_id)
+    next(rows, None)  # its own writes are not applied yet
+    for row in rows:
+        for channel in missing:
+            paths[channel].append(row)
+        missing = {channel for channel in missing if not row.versions.get(channel)}
+        if not missing:
+            break
+    return paths
+
+
+def line(namespace: Namespace, checkpoint_id: str | None = None) -> Iterator[Checkpoint]:
+    """Yield a checkpoint, by default the latest, and its ancestors, read 200 at once. Their states are not read."""
+    rows = Checkpoint.objects.of(namespace).order_by("-checkpoint_id")
+    rows = rows.only("conversation", "namespace", "checkpoint_id", "parent_checkpoint_id", "versions")
+    known: dict[str, Checkpoint] = {}
+    while True:
+        if not checkpoint_id or checkpoint_id not in known:
+            older = rows.filter(checkpoint_id__lte=checkpoint_id) if checkpoint_id else rows
+            known = {row.checkpoint_id: row for row in older[:_ANCESTORS_AT_ONCE]}
+        row = known.get(checkpoint_id or next(iter(known), ""))
+        if row is None:
+            return
+        yield row
+        checkpoint_id = row.parent_checkpoint_id
+        if not checkpoint_id:
+            return
+
+
+def _seeds(serde: SerializerProtocol, namespace: Namespace, paths: dict[str, Path]) -> dict[str, Any]:
+    """Return the seed of each channel that has one, and end its path there."""
+    # A channel without a version was not written yet, or its value is stored with the state: it was short, of another
+    # kind of channel.
+    unclear = {row.pk for channel, path in paths.items() for row in path if channel not in row.versions}
+    states: dict[int, Any] = {}
+    for part in chunks(sorted(unclear)):
+        for row in Checkpoint.objects.of(namespace).filter(pk__in=part):
+            states[row.pk] = load(serde, row.state_type, row.state)["channel_values"]
+    seeds: dict[str, Any] = {}
+    for channel, path in paths.items():
+        index = next((index for index, row in enumerate(path) if channel in states.get(row.pk, ())), None)
+        if index is not None:
+            seeds[channel] = states[path[index].pk][channel]
+            del path[index + 1 :]
+    keys = {
+        channel: (namespace.conversation_id, namespace.pk, channel, path[-1].versions[channel])
+        for channel, path in paths.items()
+        if path and path[-1].versions.get(channel)
+    }
+    stored = stored_values(namespace._state.db, set(keys.values()))
+    return seeds | {channel: load(serde, *stored[key]) for channel, key in keys.items() if key in stored}
+
+
+def _writes(namespace: Namespace, paths: dict[str, Path]) -> dict[tuple[str, str], list[Write]]:
+    """Return the writes on each checkpoint of the paths to each channel, in the order in which they are applied."""
+    found: dict[tuple[str, str], list[Write]] = defaultdict(list)
+    rows = Write.objects.of(namespace).filter(channel__in=list(paths))
+    for part in chunks(sorted({row.checkpoint_id for path in paths.values() for row in path})):
+        for write in rows.filter(checkpoint_id__in=part):
+            found[write.checkpoint_id, write.channel].append(write)
+    for writes in found.values():
+        # As Python orders texts: databases have collations.
+        writes.sort(key=lambda one: writes_sort_key(one.task_path, one.task_id, one.index))
+    return found

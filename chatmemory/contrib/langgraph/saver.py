@@ -38,11 +38,12 @@ from asgiref.sync import sync_to_async
 from chatmemory.contrib.native_memory import (
     ConversationSettings,
     NativeMemory,
+    async_change,
+    async_read,
     left_as_found,
     settings_of_new,
     valid_rows,
 )
-from chatmemory.core.asynchronous import as_async_change
 from chatmemory.core.exceptions import extra
 from chatmemory.models import require_owner
 
@@ -60,7 +61,7 @@ with extra("langgraph"):
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
     from chatmemory.contrib.langchain.messages import FRAMEWORK
-    from chatmemory.contrib.langgraph import delta, pruning, reading, writing
+    from chatmemory.contrib.langgraph import pruning, reading, writing
     from chatmemory.contrib.langgraph.mirror import as_graph_message
     from chatmemory.contrib.langgraph.threads import Threads
 
@@ -96,8 +97,13 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             ValueError: an anonymous or unsaved user, or settings that no conversation can have.
         """
         super().__init__(serde=serde)
-        self._threads = Threads(require_owner(owner), settings_of_new(**settings))
+        self._owner, self._settings = require_owner(owner), settings_of_new(**settings)
 
+    @property
+    def _threads(self) -> Threads:
+        return Threads(self._owner, self._settings, self.serde)  # LangGraph copies a saver for another serde
+
+    @left_as_found()
     def messages(self, thread_id: Any) -> list[BaseMessage]:
         """Return the memory of a thread's conversation, whoever wrote it.
 
@@ -105,23 +111,17 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         ``{"messages": [*saver.messages(thread_id), new]}`` a graph reads the messages that other programs added
         meanwhile, and none is stored twice.
         """
-        with left_as_found(self._threads.database):
-            return self._messages(thread_id)
-
-    async def amessages(self, thread_id: Any) -> list[BaseMessage]:
-        return await sync_to_async(self._messages)(thread_id)
-
-    def _messages(self, thread_id: Any) -> list[BaseMessage]:
-        memory = NativeMemory(FRAMEWORK, thread_id, self._threads.owner)
+        memory = NativeMemory(FRAMEWORK, thread_id, self._owner)
         return [as_graph_message(row, message) for row, message in valid_rows(memory)]
 
+    amessages = async_read(messages)
+
+    @left_as_found()
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that ``config`` names; without a checkpoint ID the latest of its namespace; or None."""
-        with left_as_found(self._threads.database):
-            return reading.read_latest(self._threads, self.serde, config)
+        return reading.read_latest(self._threads, config)
 
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return await sync_to_async(reading.read_latest)(self._threads, self.serde, config)
+    aget_tuple = async_read(get_tuple)
 
     def list(
         self,
@@ -139,13 +139,9 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             before: names a checkpoint that all must be older than.
             limit: the most checkpoints.
         """
-        found = reading.read_pages(self._threads, self.serde, config, filter, before, limit)
-        while True:
-            with left_as_found(self._threads.database):
-                checkpoint = next(found, None)
-            if checkpoint is None:
-                return
-            yield checkpoint
+        found = reading.read_pages(self._threads, config, filter, before, limit)
+        following = left_as_found()(lambda: next(found, None))
+        yield from iter(following, None)
 
     async def alist(
         self,
@@ -155,11 +151,12 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        found = reading.read_pages(self._threads, self.serde, config, filter, before, limit)
+        found = reading.read_pages(self._threads, config, filter, before, limit)
         following = sync_to_async(lambda: next(found, None))
         while (checkpoint := await following()) is not None:
             yield checkpoint
 
+    @left_as_found()
     def put(
         self,
         config: RunnableConfig,
@@ -181,18 +178,11 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         Raises:
             ValueError: an ID or a name is too long, or no database can store it.
         """
-        with left_as_found(self._threads.database):
-            return writing.put(self._threads, self.serde, config, checkpoint, metadata, new_versions)
+        return writing.put(self._threads, config, checkpoint, metadata, new_versions)
 
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        return await as_async_change(writing.put)(self._threads, self.serde, config, checkpoint, metadata, new_versions)
+    aput = async_change(put)
 
+    @left_as_found()
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
@@ -207,14 +197,11 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         Raises:
             ValueError: an ID or a name is too long.
         """
-        with left_as_found(self._threads.database):
-            writing.put_writes(self._threads, self.serde, config, writes, task_id, task_path)
+        writing.put_writes(self._threads, config, writes, task_id, task_path)
 
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        await as_async_change(writing.put_writes)(self._threads, self.serde, config, writes, task_id, task_path)
+    aput_writes = async_change(put_writes)
 
+    @left_as_found()
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
@@ -229,46 +216,40 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         Raises:
             TypeError: ``channels`` is no list.
         """
-        with left_as_found(self._threads.database):
-            return delta.read_histories(self._threads, self.serde, config, channels)
+        return reading.read_histories(self._threads, config, channels)
 
-    async def aget_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        return await sync_to_async(delta.read_histories)(self._threads, self.serde, config, channels)
+    aget_delta_channel_history = async_read(get_delta_channel_history)
 
+    @left_as_found()
     def delete_thread(self, thread_id: str) -> None:
         """Delete all checkpoints of a thread, and evict its messages; history keeps them."""
-        with left_as_found(self._threads.database):
-            pruning.delete_thread(self._threads, self.serde, thread_id)
+        pruning.delete_thread(self._threads, thread_id)
 
-    async def adelete_thread(self, thread_id: str) -> None:
-        await as_async_change(pruning.delete_thread)(self._threads, self.serde, thread_id)
+    adelete_thread = async_change(delete_thread)
 
+    @left_as_found()
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints whose metadata have one of ``run_ids``; the memory follows the remaining ones.
 
         Raises:
             TypeError: ``run_ids`` is no list.
         """
-        with left_as_found(self._threads.database):
-            pruning.delete_for_runs(self._threads, self.serde, run_ids)
+        pruning.delete_for_runs(self._threads, run_ids)
 
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        await as_async_change(pruning.delete_for_runs)(self._threads, self.serde, run_ids)
+    adelete_for_runs = async_change(delete_for_runs)
 
+    @left_as_found()
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints of a thread to another, and add its messages to that one's conversation.
 
         Raises:
             ValueError: the target has checkpoints already.
         """
-        with left_as_found(self._threads.database):
-            pruning.copy_thread(self._threads, self.serde, source_thread_id, target_thread_id)
+        pruning.copy_thread(self._threads, source_thread_id, target_thread_id)
 
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        await as_async_change(pruning.copy_thread)(self._threads, self.serde, source_thread_id, target_thread_id)
+    acopy_thread = async_change(copy_thread)
 
+    @left_as_found()
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete checkpoints of threads, each in a transaction of its own.
 
@@ -283,11 +264,9 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             TypeError: ``thread_ids`` is no list.
             ValueError: there is no such strategy.
         """
-        with left_as_found(self._threads.database):
-            pruning.prune(self._threads, self.serde, thread_ids, strategy)
+        pruning.prune(self._threads, thread_ids, strategy)
 
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        await as_async_change(pruning.prune)(self._threads, self.serde, thread_ids, strategy)
+    aprune = async_change(prune)
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         """Return a version that no other branch of the thread has: an increasing number, and a random one."""

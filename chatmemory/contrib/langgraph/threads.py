@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from django.db import connections, models, router
 from django.db.models import F, QuerySet
@@ -18,6 +18,9 @@ from chatmemory.models import Conversation
 from chatmemory.models.conversation_names import named_rows
 from chatmemory.models.fields import memory_id_text
 
+if TYPE_CHECKING:
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
 __all__ = ["Threads", "alter", "insert", "namespace_of", "storable_text"]
 
 # MariaDB bounds the bytes of a statement.
@@ -26,13 +29,15 @@ _BYTES_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True)
 class Threads:
-    """The threads of one owner, and the settings of new ones."""
+    """The threads of one owner, the settings of new ones, and what serialises their states and values."""
 
-    owner: Any = None
+    owner: Any
     """The user; None for threads without an owner."""
 
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any]
     """The columns of a conversation that a new thread creates."""
+
+    serde: SerializerProtocol
 
     @property
     def database(self) -> str:
@@ -53,21 +58,13 @@ class Threads:
         return named_rows(self.owner, memory_id_text(thread_id), self.database)
 
     def namespaces_of(self, thread_id: Any) -> QuerySet[Namespace]:
-        """Return the namespaces of one thread.
-
-        Raises:
-            ValueError: the ID is None, empty or too long.
-        """
+        """Return the namespaces of one thread, see :meth:`filter_of`."""
         return Namespace.objects.using(self.database).filter(**self.filter_of(thread_id))
 
     def change(self, thread_id: Any, work: Callable[[Change], None], *, create: bool = True) -> None:
-        """Do ``work`` in one transaction, under the lock of the thread's conversation.
+        """Do ``work`` in one transaction, see :func:`alter`, and with ``create`` create a missing conversation.
 
-        Args:
-            thread_id: the ID of the thread.
-            work: see :meth:`~chatmemory.database.target.Target.change`.
-            create: create the conversation if it is missing. If False, nothing is done then, and the change does not
-                count as activity.
+        Without ``create``, nothing is done if it is missing, and the change does not count as activity.
 
         Raises:
             ValueError: the ID is None, empty or too long.

@@ -8,7 +8,6 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, ChannelVersions, CheckpointMetadata, get_checkpoint_metadata
 from langgraph.checkpoint.base import Checkpoint as LangGraphCheckpoint
-from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from chatmemory.contrib.langgraph.mirror import MESSAGES, mirror, mirrored_messages, newest
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
@@ -23,21 +22,13 @@ _SHORT = (type(None), bool, int, float)
 
 def put(
     threads: Threads,
-    serde: SerializerProtocol,
     config: RunnableConfig,
     checkpoint: LangGraphCheckpoint,
     metadata: CheckpointMetadata,
     new_versions: ChannelVersions,
 ) -> RunnableConfig:
-    """Store a checkpoint, and let the conversation's memory follow it. A second call changes nothing.
-
-    Returns:
-        A config that names the checkpoint.
-
-    Raises:
-        ValueError: an ID or a name is too long, or no database can store it.
-    """
-    configurable = config["configurable"]
+    """Store a checkpoint, and let the conversation's memory follow it; see :meth:`.saver.DjangoSaver.put`."""
+    configurable, serde = config["configurable"], threads.serde
     name = storable_text(Namespace, "name", configurable.get("checkpoint_ns", ""))
     values = checkpoint["channel_values"]
     short = {channel: value for channel, value in values.items() if type(value) in _SHORT}
@@ -58,12 +49,11 @@ def put(
         (
             storable_text(ChannelValue, "channel", channel),
             storable_text(ChannelValue, "version", version),
-            values[channel],
+            *serde.dumps_typed(values[channel]),
         )
         for channel, version in new_versions.items()
         if channel in values and channel not in short
     ]
-    serialised = [(channel, version, *serde.dumps_typed(value)) for channel, version, value in stored]
 
     def work(change: Change) -> None:
         conversation = change.conversation
@@ -74,7 +64,7 @@ def put(
             database,
             [
                 ChannelValue(**namespace.place, channel=channel, version=version, type=kind, value=value)
-                for channel, version, kind, value in serialised
+                for channel, version, kind, value in stored
             ],
         )
         row = Checkpoint(
@@ -108,18 +98,13 @@ def put(
 
 def put_writes(
     threads: Threads,
-    serde: SerializerProtocol,
     config: RunnableConfig,
     writes: Sequence[tuple[str, Any]],
     task_id: str,
-    task_path: str = "",
+    task_path: str,
 ) -> None:
-    """Store the writes of a task. A second call changes only errors, interrupts and the like: they are replaced.
-
-    Raises:
-        ValueError: an ID or a name is too long, or no database can store it.
-    """
-    configurable = config["configurable"]
+    """See :meth:`.saver.DjangoSaver.put_writes`."""
+    configurable, serde = config["configurable"], threads.serde
     name = storable_text(Namespace, "name", configurable.get("checkpoint_ns", ""))
     key = {
         "checkpoint_id": storable_text(Write, "checkpoint_id", configurable["checkpoint_id"]),

@@ -1,4 +1,34 @@
-"""The message history; see :mod:`chatmemory.contrib.pydantic_ai`."""
+"""A conversation as Pydantic AI's message history.
+
+::
+
+    from pydantic_ai import Agent
+    from chatmemory.contrib.pydantic_ai import DjangoMessageHistory
+
+    history = DjangoMessageHistory("support-42", owner=request.user, window="messages", limit=50)
+    result = agent.run_sync("Where is my parcel?", message_history=history.messages())
+    history.add(result.new_messages())
+
+What it promises:
+
+- ``messages()`` returns the messages that were added, as equal objects: ``ModelMessagesTypeAdapter`` reads what it
+  wrote. It is the memory: the window bounds what the model gets, and history and admin keep all.
+- A response is one message. A request is one message for each of its parts: tool results, the system message, the
+  user's prompt; messages of one request that are still next to each other become one request again. So after an
+  eviction there may be a part of a request, with its instructions.
+- A tool result without its call is never returned after an eviction: the window evicts both, or the result is left
+  out. Before the first eviction all is as it was added, including what Pydantic AI itself repairs when it sends it.
+- A memory holds one system message: all ``SystemPromptPart`` of one request. Those of a later request take its place,
+  and equal ones add nothing. A part that holds for one request only, or changes an earlier part, does not count.
+- A retry and a summary are messages of the user, as Pydantic AI sends them. Parts without text for people (changes of
+  tools, instructions and settings, tools that ran at the provider, files of the model) are kept with the message next
+  to them, which names them in its attributes; a request of nothing else is a custom message.
+- The messages of other programs become requests and responses; content that these cannot express is a text in brackets.
+- No database takes U+0000 or half of a surrogate pair in a text: U+FFFD takes its place, and the signal
+  ``memory_repaired`` tells of it.
+
+Source: ``pydantic_ai.messages`` of pydantic-ai-slim 2.68.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +36,16 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Unpack
 
-from asgiref.sync import sync_to_async
-
 from chatmemory.contrib.native_memory import (
     ConversationSettings,
     NativeMemory,
+    async_change,
+    async_read,
     left_as_found,
     valid_rows,
     without_stale_thinking,
 )
 from chatmemory.core.arguments import require_list
-from chatmemory.core.asynchronous import as_async_change
 from chatmemory.core.exceptions import extra
 from chatmemory.core.json_text import with_replacements
 from chatmemory.core.messages import ChatMessage
@@ -50,42 +79,13 @@ class DjangoMessageHistory:
         """
         self._memory = NativeMemory(FRAMEWORK, memory_id, owner, **settings)
 
+    @left_as_found()
     def messages(self) -> list[ModelMessage]:
         """Return the messages of the memory, for ``message_history=``.
 
         Raises:
             pydantic.ValidationError: a ``ValueError``; a newer Pydantic AI wrote something that this one does not know.
         """
-        with left_as_found(self._memory.database):
-            return self._messages()
-
-    def add(self, messages: Iterable[ModelMessage]) -> None:
-        """Add all of ``messages`` or none: ``add(result.new_messages())``.
-
-        Raises:
-            TypeError: they are no list.
-        """
-        with left_as_found(self._memory.database):
-            self._add(messages)
-
-    def clear(self) -> None:
-        """Evict all messages; history keeps them."""
-        with left_as_found(self._memory.database):
-            self._memory.clear()
-
-    async def amessages(self) -> list[ModelMessage]:
-        """Async twin of :meth:`messages`."""
-        return await sync_to_async(self._messages)()
-
-    async def aadd(self, messages: Iterable[ModelMessage]) -> None:
-        """Async twin of :meth:`add`."""
-        await as_async_change(self._add)(messages)
-
-    async def aclear(self) -> None:
-        """Async twin of :meth:`clear`."""
-        await as_async_change(self._memory.clear)()
-
-    def _messages(self) -> list[ModelMessage]:
         made: list[ModelMessage | None] = []
         native: list[dict[str, Any]] = []
         request: tuple[int, int] | None = None
@@ -110,7 +110,13 @@ class DjangoMessageHistory:
         read = iter(ModelMessagesTypeAdapter.validate_json(json.dumps(native)))
         return [next(read) if message is None else message for message in made]
 
-    def _add(self, messages: Iterable[ModelMessage]) -> None:
+    @left_as_found()
+    def add(self, messages: Iterable[ModelMessage]) -> None:
+        """Add all of ``messages`` or none: ``add(result.new_messages())``.
+
+        Raises:
+            TypeError: they are no list.
+        """
         given, plain = _plain(require_list(messages, "messages"))
         # Read as they will be read later: the package brings older kinds of parts up to date.
         read = ModelMessagesTypeAdapter.validate_json(json.dumps(plain))
@@ -118,6 +124,15 @@ class DjangoMessageHistory:
         forms = [form for number, message in enumerate(read) for _, form in _said(message, number, given[number])]
         replaced = [index for index, (_, form) in enumerate(said) if form != forms[index]]
         self._memory.add([message for message, _ in said], [form for _, form in said], replaced)
+
+    @left_as_found()
+    def clear(self) -> None:
+        """Evict all messages; history keeps them."""
+        self._memory.clear()
+
+    amessages = async_read(messages)
+    aadd = async_change(add)
+    aclear = async_change(clear)
 
 
 def _plain(messages: list[ModelMessage]) -> tuple[list[Any], list[Any]]:
