@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from chatmemory.core.asynchronous import as_async_change, as_async_read
 from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import require_storable, with_replacements
-from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
+from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.core.serialization import message_to_data, read_message
 from chatmemory.database import operations
 from chatmemory.database.change import Change, after_commit
@@ -43,6 +44,7 @@ __all__ = [
     "async_change",
     "async_read",
     "left_as_found",
+    "request_of",
     "settings_of_new",
     "valid_among",
     "valid_message",
@@ -290,6 +292,13 @@ def valid_message(row: Message, rows: MessageQuerySet) -> ChatMessage:
     answer = until.filter(type=AiMessage.type).last() or row  # a result answers the last one before it
     *_, (_row, message) = valid_among(until.filter(memory_order__gte=answer.memory_order), None)
     return message
+
+
+def request_of(id: str | None, name: str | None, arguments: Any) -> ToolExecutionRequest:
+    """Return a call whose arguments are a text, or a JSON value."""
+    if arguments is not None and not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+    return ToolExecutionRequest(id, name, arguments)
 
 
 def _call_ids(row: Message) -> CallIds:

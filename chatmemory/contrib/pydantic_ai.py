@@ -62,7 +62,10 @@ _ANTHROPIC = ("anthropic", "bedrock")
 
 
 class DjangoMessageHistory:
-    """The ``message_history`` of agents, under one memory ID. The first message creates the conversation."""
+    """The ``message_history`` of agents, under one memory ID. The first message creates the conversation.
+
+    The ``a…`` methods are async twins.
+    """
 
     def __init__(self, memory_id: str, *, owner: Any = None, **settings: Unpack[ConversationSettings]) -> None:
         """

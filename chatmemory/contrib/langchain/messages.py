@@ -24,6 +24,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from chatmemory.contrib.native_memory import request_of
 from chatmemory.core.arguments import is_blank
 from chatmemory.core.contents import (
     Audio,
@@ -223,10 +224,10 @@ def _answer(message: lc.BaseMessage) -> AiMessage:
         elif block.get("type") in _MEDIA:
             texts.append(_stand_in(block).text)
     calls = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
-    requests = [_request(call["id"], call["name"], call["args"]) for call in calls]
+    requests = [request_of(call["id"], call["name"], call["args"]) for call in calls]
     function = message.additional_kwargs.get("function_call")
     if isinstance(function, Mapping) and not requests:
-        requests.append(_request(None, function.get("name"), function.get("arguments")))
+        requests.append(request_of(None, function.get("name"), function.get("arguments")))
     refusal = message.additional_kwargs.get("refusal")
     text = "".join(texts) or (refusal if isinstance(refusal, str) else "")
     thinking = "\n".join(thoughts) if thoughts else None
@@ -237,12 +238,6 @@ def _answer(message: lc.BaseMessage) -> AiMessage:
         thinking=thinking,
         attributes={THINKING_SIGNATURE: signature} if signature else None,
     )
-
-
-def _request(id: str | None, name: str | None, args: Any) -> ToolExecutionRequest:
-    if args is not None and not isinstance(args, str):
-        args = json.dumps(args, ensure_ascii=False, separators=(",", ":"))
-    return ToolExecutionRequest(id, name, args)
 
 
 def _call(request: ToolExecutionRequest) -> dict[str, Any]:

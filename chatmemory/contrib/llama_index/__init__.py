@@ -94,7 +94,7 @@ class _Memory(NativeMemory):
         Those of the memory are without stale thinking, and without results whose call the window has evicted.
         """
         found = self.messages
-        rows = retry(self.database, lambda: list(found.filter(_OF_STATUS[status]).order_by("memory_order")))
+        rows = retry(self.database, lambda: list(self.rows(status)))
         if status is not MessageStatus.ACTIVE:
             return [from_row(row, message) for row, message in valid_among(rows, None)][part]
         valid = list(valid_among(rows, found))
@@ -107,12 +107,7 @@ class _Memory(NativeMemory):
         return retry(self.database, self.rows(status).count)
 
     def put(self, messages: Sequence[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE) -> None:
-        """Add ``messages`` to the memory, or to the archive.
-
-        Raises:
-            TypeError: they are no list, or one of them is not a message of LlamaIndex's.
-            ValueError: a value that has no JSON form.
-        """
+        """Add ``messages`` to the memory, or to the archive."""
         said, forms = _said(messages)
         if status is MessageStatus.ACTIVE:
             self.add(said, forms)
@@ -121,16 +116,9 @@ class _Memory(NativeMemory):
             new.tell_repairs(add_archived(self._target(), new.encoded))
 
     def replace(self, messages: Sequence[ChatMessage], status: MessageStatus | None = None) -> None:
-        """Make ``messages`` the memory.
+        """Make ``messages`` the memory, and leave the archive alone.
 
-        Args:
-            messages: the messages, in order.
-            status: None leaves the archive alone. Otherwise memory and archive are emptied, and the messages go where
-                the status says.
-
-        Raises:
-            TypeError: they are no list, or one of them is not a message of LlamaIndex's.
-            ValueError: a value that has no JSON form.
+        With a status memory and archive are emptied, and the messages go where it says.
         """
         said, forms = _said(messages)
 

@@ -18,7 +18,6 @@ as other programs read it.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -26,6 +25,7 @@ from typing import Any
 from llama_index.core.base.llms import types as li
 from pydantic import ValidationError
 
+from chatmemory.contrib.native_memory import request_of
 from chatmemory.core.arguments import is_blank
 from chatmemory.core.contents import (
     Audio,
@@ -52,6 +52,7 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.formats.anthropic.block_writer import THINKING_SIGNATURE
+from chatmemory.formats.media import data_of
 from chatmemory.formats.pairing import arguments_object
 from chatmemory.models import Message
 
@@ -204,7 +205,7 @@ def _answer(blocks: list[dict[str, Any]], kwargs: Mapping[str, Any]) -> AiMessag
             case "thinking":
                 thoughts.append(block)
             case "tool_call":
-                requests.append(_request(block["tool_call_id"], block["tool_name"], block["tool_kwargs"]))
+                requests.append(request_of(block["tool_call_id"], block["tool_name"], block["tool_kwargs"]))
             case "citation":
                 pass
             case type:
@@ -224,17 +225,11 @@ def _answer(blocks: list[dict[str, Any]], kwargs: Mapping[str, Any]) -> AiMessag
     )
 
 
-def _request(id: str | None, name: str | None, arguments: Any) -> ToolExecutionRequest:
-    if arguments is not None and not isinstance(arguments, str):
-        arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
-    return ToolExecutionRequest(id, name, arguments)
-
-
 def _older_request(call: Any) -> ToolExecutionRequest | None:
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping):
         return None
-    return _request(_text(call.get("id")), _text(function.get("name")), function.get("arguments"))
+    return request_of(_text(call.get("id")), _text(function.get("name")), function.get("arguments"))
 
 
 def _message(role: li.MessageRole, blocks: Iterable[Any], **kwargs: str | None) -> li.ChatMessage:
@@ -271,14 +266,11 @@ def _block(content: Content) -> Any:
 
 
 def _made(content: Content, medium: Media, kind: Callable[..., Any], field: str, **more: str | None) -> Any:
-    data = None if medium.base64_data is None else medium.base64_data.encode()
-    if data is None and isinstance(medium, Audio) and medium.binary_data is not None:
-        data = base64.b64encode(medium.binary_data)
-    data = data or None
+    data = data_of(medium)
     if data is None and not medium.url:
         return _stand_in(content)
     try:
-        return kind(**{field: data}, url=medium.url, **more)
+        return kind(**{field: None if data is None else data.base64.encode()}, url=medium.url, **more)
     except ValueError:  # LlamaIndex takes no relative URLs
         return _stand_in(content)
 

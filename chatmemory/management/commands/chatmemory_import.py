@@ -88,8 +88,9 @@ class Command(BaseCommand):
 
     def handle(self, *, files: list[str], verbosity: int, dry_run: bool, strict: bool, **options: Any) -> None:
         _check(files, options)
-        self._database, self._dry_run = chosen_database(options["database"]), DryRun() if dry_run else None
-        self._owners = _owners(options, self._database)
+        database = chosen_database(options["database"])
+        self._where: dict[str, Any] = {"database": database, "dry_run": DryRun() if dry_run else None}
+        self._owners = _owners(options, database)
         self._settings = _settings(options)
         self._reports = Reports(say=self._say, strict=strict)
         self._progress = Progress(self.stderr, lambda: _account(self._reports), quiet=verbosity == 0)
@@ -119,8 +120,7 @@ class Command(BaseCommand):
 
     def _steps(self, source: Source, format: str, memory_id: str) -> Iterator[None]:
         if format == _LINES:
-            lines = numbered_lines(source)
-            return restore(lines, self._reports, self._owners, database=self._database, dry_run=self._dry_run)
+            return restore(numbered_lines(source), self._reports, self._owners, **self._where)
         return self._import(format, _FILES[format](source, memory_id))
 
     def _read_tables(self, format: str, database: str, table: str | None) -> None:
@@ -132,15 +132,7 @@ class Command(BaseCommand):
             self._reports.bad(error)
 
     def _import(self, format: str, found: Found) -> Iterator[None]:
-        return import_all(
-            format,
-            found,
-            self._reports,
-            self._owners,
-            database=self._database,
-            settings=self._settings,
-            dry_run=self._dry_run,
-        )
+        return import_all(format, found, self._reports, self._owners, settings=self._settings, **self._where)
 
     def _say(self, problem: str) -> None:
         self._progress.clear()
