@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator,
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import unwrap
-from typing import Any, ParamSpec, TypeVar, Unpack, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
 from django.db import connections, router
 from django.db.models import F, Q
@@ -192,14 +192,14 @@ def left_as_found() -> Iterator[None]:
             connection.close()
 
 
-def async_change(method: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+def async_change(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
     """Return an async twin of a method that changes a memory, without :func:`left_as_found`."""
-    return as_async_change(cast(Callable[P, T], unwrap(method)))
+    return as_async_change(unwrap(method))
 
 
-def async_read(method: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+def async_read(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
     """Return an async twin of a method that reads, without :func:`left_as_found`."""
-    return as_async_read(cast(Callable[P, T], unwrap(method)))
+    return as_async_read(unwrap(method))
 
 
 class NativeMessages:
