@@ -21,6 +21,7 @@ from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecu
 from chatmemory.models import Conversation
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.translations import APP, CATALOGUES, LOCALES, Catalogue, Key, marked_in_python, marked_in_template
+from tests.tools.write_translations import updated
 
 
 @dataclass
@@ -116,9 +117,6 @@ def test_no_string_is_there_with_and_without_a_plural(catalogue: Catalogue) -> N
 
 
 def test_the_files_are_as_the_tool_writes_them(folder: Path, catalogue: Catalogue) -> None:
-    pytest.importorskip("polib", reason="it is in the extra dev")
-    from tests.tools.write_translations import updated
-
     file = folder / "django.po"
     written = str(updated(catalogue, file))
     assert written.strip() == file.read_text(encoding="utf-8").strip(), "run python -m tests.tools.write_translations"
