@@ -8,10 +8,10 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import re
 import sys
 import types
-import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
@@ -72,8 +72,6 @@ class ToolContext:
     """The ``context`` that ``chat()`` was given; over REST the request."""
 
 
-_Place: TypeAlias = "tuple[int | str, ...]"
-
 # The problems that are told at once, and the characters of each.
 _MOST_PROBLEMS = 5
 _MOST_CHARS = 500
@@ -112,7 +110,14 @@ class Arguments:
         try:
             adapter = _adapter(parameters)
             self._validator = SchemaValidator(_with_items_at_once(adapter.core_schema))
-            self.schema = self._described(plain(adapter), parameters)
+            schema = plain(adapter)
+            self.schema: Schema = {
+                "type": "object",
+                "properties": schema.get("properties", {}),
+                "required": list(parameters.required),
+                "additionalProperties": False,
+                **({"$defs": schema["$defs"]} if "$defs" in schema else {}),
+            }
         except (
             pydantic.PydanticUserError,
             pydantic.PydanticUndefinedAnnotation,
@@ -136,15 +141,6 @@ class Arguments:
         except self._error as error:
             raise self._problem(error) from None
         return read
-
-    def _described(self, schema: Schema, parameters: Parameters) -> Schema:
-        return {
-            "type": "object",
-            "properties": schema.get("properties", {}),
-            "required": list(parameters.required),
-            "additionalProperties": False,
-            **({"$defs": schema["$defs"]} if "$defs" in schema else {}),
-        }
 
     def _problem(self, error: ValidationError) -> Exception:
         """Return the exception to raise: that of a check of the project's own if it failed, with its text."""
@@ -271,12 +267,8 @@ def _culprit(parameters: Parameters) -> str:
     return "a parameter"
 
 
-def _named(place: _Place) -> str:
-    def parts() -> Iterator[str]:
-        for index, part in enumerate(place):
-            yield f"[{part}]" if isinstance(part, int) else f".{part:.100}" if index else f"{part:.100}"
-
-    return "".join(parts())
+def _named(place: Sequence[int | str]) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part:.100}" for part in place).removeprefix(".")
 
 
 def _with_whole_numbers(value: Any) -> Any:
@@ -323,7 +315,6 @@ def parameters_of(function: Callable[..., Any], name: str, *, is_typed: bool) ->
         TypeError: a parameter cannot be passed by name; or must have a type, and has none that can be read.
     """
     filled = set(_filled(function))
-    hints = _Hints(function_within(function))
     kinds: dict[str, Any] = {}
     of_context, required = [], []
     for parameter in inspect.signature(function).parameters.values():
@@ -331,7 +322,7 @@ def parameters_of(function: Callable[..., Any], name: str, *, is_typed: bool) ->
             continue
         place = f"parameter {parameter.name} of tool {name}"
         try:
-            kind = hints.of(parameter.name)
+            kind = _hint(function_within(function), parameter.name)
         except NameError as error:
             if is_typed:
                 raise TypeError(
@@ -352,24 +343,20 @@ def parameters_of(function: Callable[..., Any], name: str, *, is_typed: bool) ->
     return Parameters(kinds, tuple(required), tuple(of_context))
 
 
-class _Hints:
-    """The types of a function's parameters. The result's is not read: it may be for type checkers only."""
+def _hint(function: Callable[..., Any], name: str) -> Any:
+    """Return the type of one parameter; ``inspect.Parameter.empty`` if it has none.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        hinted = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
-        self._given = inspect.get_annotations(hinted)
-        self._names = getattr(inspect.unwrap(hinted), "__globals__", {})
+    The others, and the result's, are not read: they may be for type checkers only.
 
-    def of(self, name: str) -> Any:
-        """Return the type of one parameter; ``inspect.Parameter.empty`` if it has none.
-
-        Raises:
-            NameError: it is written as text, and names what is not there.
-        """
-        if name not in self._given:
-            return inspect.Parameter.empty
-        one = types.SimpleNamespace(__annotations__={name: self._given[name]})
-        return typing.get_type_hints(one, globalns=self._names, include_extras=True)[name]
+    Raises:
+        NameError: it is written as text, and names what is not there.
+    """
+    hinted = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
+    given = inspect.get_annotations(hinted)
+    if name not in given:
+        return inspect.Parameter.empty
+    one = types.SimpleNamespace(__annotations__={name: given[name]})
+    return get_type_hints(one, globalns=getattr(inspect.unwrap(hinted), "__globals__", {}), include_extras=True)[name]
 
 
 def _filled(function: Callable[..., Any]) -> Iterator[str]:
@@ -381,14 +368,14 @@ def _filled(function: Callable[..., Any]) -> Iterator[str]:
 def _is_context(kind: Any) -> bool:
     if get_origin(kind) is Annotated:
         return _is_context(get_args(kind)[0])
-    if get_origin(kind) in (Union, types.UnionType):
+    if get_origin(kind) in (Union, UnionType):
         return any(map(_is_context, get_args(kind)))
     return kind is ToolContext
 
 
 Schema: TypeAlias = dict[str, Any]
 
-_REFERENCE = "#/$defs/"
+_REFERENCE = re.compile(r'"\$ref": "#/\$defs/([^"]*)"')
 
 # The keys of a schema that hold one schema, several, and several by names.
 _ONE = ("items", "additionalProperties", "not", "contains", "propertyNames")
@@ -417,7 +404,7 @@ def plain(adapter: TypeAdapter[Any]) -> Schema:
 def _in_place(schema: Any, definitions: dict[str, Any], endless: set[str]) -> Any:
     if not isinstance(schema, dict):
         return schema  # "additionalProperties": false
-    name = _referred(schema)
+    name = schema["$ref"].rpartition("/")[2] if isinstance(schema.get("$ref"), str) else None
     if name is not None and name not in endless:
         beside = {key: value for key, value in schema.items() if key != "$ref"}
         return _in_place(definitions[name] | beside, definitions, endless)
@@ -432,33 +419,15 @@ def _in_place(schema: Any, definitions: dict[str, Any], endless: set[str]) -> An
     return found
 
 
-def _referred(schema: dict[str, Any]) -> str | None:
-    reference = schema.get("$ref")
-    return reference.removeprefix(_REFERENCE) if isinstance(reference, str) else None
-
-
 def _reached(schema: Any, definitions: dict[str, Any]) -> set[str]:
     """Return the names of the definitions that a schema refers to, in however many steps."""
     reached: set[str] = set()
-    left = list(_references(schema))
+    left = [schema]
     while left:
-        name = left.pop()
-        if name not in reached:
-            reached.add(name)
-            left.extend(_references(definitions[name]))
+        new = (definitions.keys() & _REFERENCE.findall(json.dumps(left.pop()))) - reached
+        reached |= new
+        left += [definitions[name] for name in new]
     return reached
-
-
-def _references(schema: Any) -> Iterator[str]:
-    if not isinstance(schema, dict):
-        return
-    name = _referred(schema)
-    if name is not None:
-        yield name
-    for key, value in schema.items():
-        within = [value] if key in _ONE else value if key in _SEVERAL else value.values() if key in _NAMED else ()
-        for one in within:
-            yield from _references(one)
 
 
 @cache
@@ -487,11 +456,11 @@ def _described(schema: Schema, kind: Any, core: Any) -> Schema:
     if core.get("config", {}).get("extra_fields_behavior") == "forbid":  # before 2.12 pydantic leaves it out
         schema["additionalProperties"] = False
     try:
-        hints = {} if kind is None else typing.get_type_hints(kind, include_extras=True)
+        hints = {} if kind is None else get_type_hints(kind, include_extras=True)
     except NameError:  # pydantic looks in more places
         return schema
     for name, annotation in hints.items():
-        if get_origin(annotation) in (typing.Required, typing.NotRequired):
+        if get_origin(annotation) in (Required, NotRequired):
             [annotation] = get_args(annotation)
         said = [note for note in get_args(annotation)[1:] if isinstance(note, str)]
         if get_origin(annotation) is Annotated and said and name in schema.get("properties", {}):

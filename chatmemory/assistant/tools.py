@@ -8,7 +8,7 @@ import json
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -373,10 +373,8 @@ def bounded(result: ToolExecutionResultMessage, most: int) -> ToolExecutionResul
         return result
     note = f"[The result was cut here: it had {len(text)} characters.]"
     if len(result.contents) == 1:
-        cut = f"{text[:most]}\n{note}"
-        return ToolExecutionResultMessage(result.id, result.tool_name, cut, is_error=result.is_error)
-    contents = [*_cut(result.contents, most), TextContent(note)]
-    return ToolExecutionResultMessage(result.id, result.tool_name, contents=contents, is_error=result.is_error)
+        return replace(result, contents=(TextContent(f"{text[:most]}\n{note}"),))
+    return replace(result, contents=(*_cut(result.contents, most), TextContent(note)))
 
 
 def _cut(contents: tuple[Content, ...], left: int) -> Iterator[Content]:

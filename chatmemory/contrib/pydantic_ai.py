@@ -54,7 +54,7 @@ with extra("pydantic-ai"):
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
     from pydantic_core import PydanticSerializationError
 
-    from chatmemory.formats.pydantic_ai.parts import FRAMEWORK, answer, model_message, said_in
+    from chatmemory.formats.pydantic_ai import FRAMEWORK, answer, model_message, said_in
 
 __all__ = ["DjangoMessageHistory"]
 

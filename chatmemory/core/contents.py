@@ -200,6 +200,11 @@ class Content(ShortRepr):
 
     type: ClassVar[ContentType]
 
+    @property
+    def media(self) -> Media | None:
+        """The image, audio, video or PDF file; None if there is none."""
+        return None
+
 
 @dataclass(frozen=True, repr=False)
 class TextContent(Content):
@@ -257,8 +262,11 @@ class ImageContent(Content):
             raise InvalidValueError("image cannot be null", code="null")
         if detail_level is None:
             raise InvalidValueError("detail_level cannot be null", code="null")
-        object.__setattr__(self, "image", found)
-        object.__setattr__(self, "detail_level", DetailLevel(detail_level))
+        vars(self).update(image=found, detail_level=DetailLevel(detail_level))
+
+    @property
+    def media(self) -> Image:
+        return self.image
 
 
 class _MediaContent(Content):
@@ -277,7 +285,12 @@ class _MediaContent(Content):
         given = media.pop(self._field, None)
         if media:
             raise TypeError(f"{type(self).__name__} got an unexpected keyword argument {next(iter(media))!r}")
-        object.__setattr__(self, self._field, _media(self._kind, given, url, base64_data, mime_type))
+        vars(self)[self._field] = _media(self._kind, given, url, base64_data, mime_type)
+
+    @property
+    def media(self) -> Media | None:
+        found: Media | None = getattr(self, self._field)
+        return found
 
 
 @dataclass(frozen=True, repr=False, init=False)

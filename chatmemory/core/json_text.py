@@ -127,14 +127,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _integer(digits: str) -> int:
-    return int(_short_number(digits))
-
-
-def _float(digits: str) -> float:
-    return float(_short_number(digits))
-
-
 def _short_number(digits: str) -> str:
     if len(digits) > _MAX_NUMBER_CHARS:
         raise InvalidValueError(
@@ -150,7 +142,12 @@ def _constant(name: str) -> NoReturn:
     raise InvalidValueError("%(name)s is not JSON; write it as a string", name=name)
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_int=lambda digits: int(_short_number(digits)),
+    parse_float=lambda digits: float(_short_number(digits)),
+    parse_constant=_constant,
+)
 
 
 def loads(text: str) -> Any:

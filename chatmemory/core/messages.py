@@ -209,11 +209,10 @@ class ToolExecutionResultMessage(_MessageWithContents):
             raise InvalidValueError("Either text or contents must be provided, not both", code="repeated")
         if text is None and not found:
             raise InvalidValueError("Either text or contents must be provided", code="required")
-        object.__setattr__(self, "id", id)
-        object.__setattr__(self, "tool_name", tool_name)
-        object.__setattr__(self, "contents", found or (TextContent(text or ""),))
-        object.__setattr__(self, "is_error", is_error)
-        object.__setattr__(self, "attributes", _attributes(attributes))
+        contents = found or (TextContent(text or ""),)
+        vars(self).update(
+            id=id, tool_name=tool_name, contents=contents, is_error=is_error, attributes=_attributes(attributes)
+        )
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -224,7 +223,7 @@ class CustomMessage(ChatMessage):
     type: ClassVar[ChatMessageType] = ChatMessageType.CUSTOM
 
     def __init__(self, attributes: Mapping[str, Any] | None = None) -> None:
-        object.__setattr__(self, "attributes", _attributes(attributes))
+        vars(self).update(attributes=_attributes(attributes))
 
     @property
     def text(self) -> None:

@@ -41,6 +41,7 @@ from chatmemory.core.messages import (
 )
 
 __all__ = [
+    "MEDIA_FIELDS",
     "Fields",
     "expected",
     "message_from_json",
@@ -51,6 +52,9 @@ __all__ = [
     "read_message",
     "read_messages",
 ]
+
+MEDIA_FIELDS = {"IMAGE": "image", "AUDIO": "audio", "VIDEO": "video", "PDF": "pdfFile"}
+"""The field of a content with its media, by the type of the content."""
 
 
 def message_to_json(message: ChatMessage | None) -> str:
@@ -154,6 +158,15 @@ class Fields:
         """Take out a text; return None for one that is missing or null."""
         return self.text(key) if self.has(key) else None
 
+    def optional(self, key: str, kind: type | tuple[type, ...], what: str) -> Any:
+        """Take out a value of one kind; return None for one that is missing or null."""
+        return self.value(key, kind, what) if self.has(key) else None
+
+    def flag(self, key: str) -> bool | None:
+        """Take out true or false; return None for a value that is missing or null."""
+        found: bool | None = self.optional(key, bool, "true or false")
+        return found
+
     def choice(self, key: str, choices: Iterable[str], refused: Mapping[str, str] | None = None) -> str:
         """Take out one of ``choices``. ``refused`` has an error message for each other value that is known."""
         value = self._data.pop(key, _MISSING)
@@ -173,6 +186,10 @@ class Fields:
     def object(self, key: str, read: Callable[[Self], T]) -> T:
         """Take out an object, and return what ``read`` makes of its fields."""
         return self._within(self._data.pop(key, _MISSING), self.at(key)).build(read)
+
+    def optional_object(self, key: str, read: Callable[[Self], T]) -> T | None:
+        """Take out an object; return None for one that is missing or null."""
+        return self.object(key, read) if self.has(key) else None
 
     def items(self, key: str, read: Callable[[Self], T]) -> list[T]:
         """Take out a list of objects, which may be missing, and return what ``read`` makes of each."""
@@ -287,9 +304,6 @@ class _Fields(Fields):
             raise InvalidMessageError("given twice", self.at("type"), code="repeated")
         return kinds(self.choice("type", kinds.__members__))
 
-    def flag(self, key: str) -> bool | None:
-        return self.value(key, bool, "true or false") if self.has(key) else None
-
     def bytes(self, key: str) -> bytes | None:
         value = self.optional_text(key)
         try:
@@ -298,14 +312,9 @@ class _Fields(Fields):
             raise InvalidMessageError("expected Base64: %(error)s", self.at(key), error=str(error)) from error
 
     def attributes(self) -> Mapping[str, Any] | None:
-        if not self.has("attributes"):
-            return None
-        value: Mapping[str, Any] = self.value("attributes", Mapping, "an object")
+        value: Mapping[str, Any] | None = self.optional("attributes", Mapping, "an object")
         require_json(value, self.at("attributes"), 1)
         return value
-
-    def optional_object(self, key: str, read: Callable[[Self], T]) -> T | None:
-        return self.object(key, read) if self.has(key) else None
 
     def refuse_others(self, *known: str) -> None:
         if self._strict:
@@ -313,10 +322,6 @@ class _Fields(Fields):
 
     def _within(self, data: Any, place: str) -> Self:
         return type(self)(data, place, self._strict)
-
-
-def _system(fields: _Fields) -> SystemMessage:
-    return SystemMessage(fields.optional_text("text"))  # type: ignore[arg-type]  # the constructor refuses None
 
 
 def _user(fields: _Fields) -> UserMessage:
@@ -345,16 +350,13 @@ def _tool_result(fields: _Fields) -> ToolExecutionResultMessage:
     )
 
 
-def _custom(fields: _Fields) -> CustomMessage:
-    return CustomMessage(fields.attributes())
-
-
 _MESSAGES: dict[ChatMessageType, Callable[[_Fields], ChatMessage]] = {
-    ChatMessageType.SYSTEM: _system,
+    # The constructor refuses None.
+    ChatMessageType.SYSTEM: lambda fields: SystemMessage(fields.optional_text("text")),  # type: ignore[arg-type]
     ChatMessageType.USER: _user,
     ChatMessageType.AI: _ai,
     ChatMessageType.TOOL_EXECUTION_RESULT: _tool_result,
-    ChatMessageType.CUSTOM: _custom,
+    ChatMessageType.CUSTOM: lambda fields: CustomMessage(fields.attributes()),
 }
 
 
@@ -369,13 +371,20 @@ def _content(fields: _Fields) -> Content:
         case ContentType.TEXT:
             return TextContent(fields.optional_text("text"))  # type: ignore[arg-type]  # the constructor refuses None
         case ContentType.IMAGE:
-            return ImageContent(image=fields.optional_object("image", _image), detail_level=_detail_level(fields))
+            image = fields.optional_object(
+                "image", lambda its: Image(**_media(its), revised_prompt=its.optional_text("revisedPrompt"))
+            )
+            return ImageContent(image=image, detail_level=_detail_level(fields))
         case ContentType.AUDIO:
-            return AudioContent(audio=fields.optional_object("audio", _audio))
+            return AudioContent(
+                audio=fields.optional_object(
+                    "audio", lambda its: Audio(**_media(its), binary_data=its.bytes("binaryData"))
+                )
+            )
         case ContentType.VIDEO:
-            return VideoContent(video=fields.optional_object("video", _video))
+            return VideoContent(video=fields.optional_object("video", lambda its: Video(**_media(its))))
         case _:
-            return PdfFileContent(pdf_file=fields.optional_object("pdfFile", _pdf_file))
+            return PdfFileContent(pdf_file=fields.optional_object("pdfFile", lambda its: PdfFile(**_media(its))))
 
 
 def _detail_level(fields: _Fields) -> DetailLevel:
@@ -396,22 +405,6 @@ def _media(fields: _Fields) -> dict[str, str | None]:
         "base64_data": fields.optional_text("base64Data"),
         "mime_type": fields.optional_text("mimeType"),
     }
-
-
-def _image(fields: _Fields) -> Image:
-    return Image(**_media(fields), revised_prompt=fields.optional_text("revisedPrompt"))
-
-
-def _audio(fields: _Fields) -> Audio:
-    return Audio(**_media(fields), binary_data=fields.bytes("binaryData"))
-
-
-def _video(fields: _Fields) -> Video:
-    return Video(**_media(fields))
-
-
-def _pdf_file(fields: _Fields) -> PdfFile:
-    return PdfFile(**_media(fields))
 
 
 def message_to_data(message: ChatMessage) -> dict[str, Any]:
@@ -461,17 +454,12 @@ def _request_to_data(request: ToolExecutionRequest) -> dict[str, Any]:
 
 def _content_to_data(content: Content) -> dict[str, Any]:
     data: dict[str, Any] = {}
-    match content:
-        case TextContent():
-            data["text"] = content.text
-        case ImageContent():
-            data["image"] = _media_to_data(content.image)
-            data["detailLevel"] = str(content.detail_level)
-        case _:
-            field = {"AUDIO": "audio", "VIDEO": "video", "PDF": "pdf_file"}[content.type]
-            media = getattr(content, field)
-            if media is not None:
-                data["pdfFile" if field == "pdf_file" else field] = _media_to_data(media)
+    if isinstance(content, TextContent):
+        data["text"] = content.text
+    elif content.media is not None:
+        data[MEDIA_FIELDS[content.type]] = _media_to_data(content.media)
+    if isinstance(content, ImageContent):
+        data["detailLevel"] = str(content.detail_level)
     data["type"] = str(content.type)
     return data
 

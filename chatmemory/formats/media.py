@@ -7,19 +7,30 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from chatmemory.core.contents import Audio, DetailLevel, ImageContent, Media, PdfFileContent
+from chatmemory.core.contents import (
+    Audio,
+    AudioContent,
+    Content,
+    DetailLevel,
+    ImageContent,
+    Media,
+    PdfFileContent,
+    VideoContent,
+)
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.serialization import Fields
 from chatmemory.formats import CannotExpressError
 
 __all__ = [
     "IMAGE_TYPES",
+    "OPENAI_DETAILS",
     "PDF_TYPES",
     "WEB",
     "Data",
     "MediaRule",
+    "content_of_type",
     "data_of",
     "data_uri",
     "is_at",
@@ -49,6 +60,16 @@ _DETAIL_LEVELS = {
     "high": DetailLevel.HIGH,
     "original": DetailLevel.ULTRA_HIGH,
 }
+
+
+OPENAI_DETAILS = {
+    DetailLevel.LOW: "low",
+    DetailLevel.MEDIUM: "auto",
+    DetailLevel.HIGH: "high",
+    DetailLevel.ULTRA_HIGH: "high",
+    DetailLevel.AUTO: "auto",
+}
+"""How closely to look at an image, as every model of OpenAI's understands it."""
 
 
 class Data(NamedTuple):
@@ -191,6 +212,18 @@ def is_at(url: str, schemes: tuple[str, ...]) -> bool:
 def is_base64(data: str) -> bool:
     """Return whether ``data`` is Base64 of either alphabet."""
     return len(data) % 4 == 0 and _BASE64.fullmatch(data) is not None
+
+
+def content_of_type(mime_type: str, /, **media: Any) -> Content | None:
+    """Return the content for media, which are the other arguments, of a MIME type; None for one of another kind."""
+    match mime_type.partition("/")[0].lower():
+        case "image":
+            return ImageContent(**media, detail_level=DetailLevel.AUTO)  # nobody says how closely to look
+        case "audio":
+            return AudioContent(**media)
+        case "video":
+            return VideoContent(**media)
+    return PdfFileContent(**media) if mime_type.lower() in PDF_TYPES else None
 
 
 def require_base64(data: str, api: str, kind: str) -> None:

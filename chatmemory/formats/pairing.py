@@ -7,14 +7,16 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from chatmemory.core.json_text import dumps, loads
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.formats import CannotExpressError
 from chatmemory.formats.rules import Repair, RepairReason, Rules
 
-__all__ = ["CallIds", "arguments_object", "arguments_text", "paired", "unused_ids", "used_ids"]
+__all__ = ["CallIds", "Waiting", "arguments_object", "arguments_text", "paired", "unused_ids", "used_ids"]
+
+C = TypeVar("C")
 
 
 _NO_RESULT = "(No result: this tool call was not completed.)"
@@ -80,20 +82,22 @@ class _Ids:
         return ids
 
 
-class _Waiting:
-    """The calls without a result, by their IDs before any were changed."""
+class Waiting(Generic[C]):
+    """The calls without a result, by their IDs before any were changed. What stands for a call is the user's."""
 
     def __init__(self) -> None:
-        self._calls: defaultdict[str, list[deque[_Call]]] = defaultdict(list)
+        self._calls: defaultdict[str, list[deque[C]]] = defaultdict(list)
 
-    def add(self, requests: Sequence[ToolExecutionRequest], calls: Sequence[_Call]) -> None:
-        groups: defaultdict[str, deque[_Call]] = defaultdict(deque)
+    def add(self, requests: Sequence[ToolExecutionRequest], calls: Sequence[C]) -> None:
+        """Add the calls of an answer."""
+        groups: defaultdict[str, deque[C]] = defaultdict(deque)
         for request, call in zip(requests, calls, strict=True):
             groups[request.id or ""].append(call)
         for id, group in groups.items():
             self._calls[id].append(group)
 
-    def take(self, id: str | None) -> _Call | None:
+    def take(self, id: str | None) -> C | None:
+        """Take the call that a result with this ID answers; None if there is none."""
         groups = self._calls.get(id or "")
         if not groups:
             return None
@@ -106,7 +110,7 @@ class _Waiting:
 def paired(given: Sequence[ChatMessage], rules: Rules, repairs: list[Repair]) -> Iterator[tuple[int, ChatMessage]]:
     """Yield the messages with every call directly followed by its results, and no other results."""
     ids = _Ids(rules)
-    waiting = _Waiting()
+    waiting: Waiting[_Call] = Waiting()
     calls: dict[int, list[_Call]] = {}
     results: defaultdict[int, list[tuple[int, ChatMessage]]] = defaultdict(list)
     before = -1  # the latest message that is no result

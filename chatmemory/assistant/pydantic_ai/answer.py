@@ -26,8 +26,7 @@ from chatmemory.assistant.provider import Answer, Tools, described
 from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.messages import AiMessage
 from chatmemory.formats.kept_parts import with_attributes
-from chatmemory.formats.pydantic_ai.parts import answer
-from chatmemory.formats.pydantic_ai.writer import kept_beside
+from chatmemory.formats.pydantic_ai import answer, kept_beside
 
 __all__ = ["PydanticAiAnswer"]
 

@@ -21,7 +21,7 @@ with extra("pydantic-ai"):
     from pydantic_ai.tools import ToolDefinition
 
     from chatmemory.assistant.pydantic_ai.answer import PydanticAiAnswer
-    from chatmemory.formats.pydantic_ai.writer import PREFIX, to_pydantic_ai
+    from chatmemory.formats.pydantic_ai import PREFIX, to_pydantic_ai
 
 __all__ = ["PydanticAiChatModel"]
 

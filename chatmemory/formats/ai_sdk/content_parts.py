@@ -6,27 +6,62 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from chatmemory.core.contents import (
-    AudioContent,
-    Content,
-    DetailLevel,
-    ImageContent,
-    Media,
-    PdfFileContent,
-    TextContent,
-    VideoContent,
-)
+from chatmemory.core.contents import Content, Media, TextContent
 from chatmemory.core.exceptions import InvalidMessageError
-from chatmemory.core.json_text import dumps, loads, require_json
-from chatmemory.core.messages import UserMessage
-from chatmemory.core.serialization import Fields, expected, message_to_data, read_message
-from chatmemory.formats.ai_sdk.rest import KEY, kept, rest_of
-from chatmemory.formats.media import WEB, data_of, data_uri, is_at, is_base64
+from chatmemory.core.json_text import MAX_NESTING, dumps, loads, require_json
+from chatmemory.core.messages import ChatMessage, UserMessage
+from chatmemory.core.serialization import MEDIA_FIELDS, Fields, expected, message_to_data, read_message
+from chatmemory.formats.media import WEB, content_of_type, data_of, data_uri, is_at, is_base64
 
-__all__ = ["content_part", "read_file", "read_text", "text_of", "value_of"]
+__all__ = [
+    "KEY",
+    "attributes_in",
+    "attributes_of",
+    "content_part",
+    "kept",
+    "read_file",
+    "read_text",
+    "rest_of",
+    "text_of",
+    "value_of",
+]
+
+# UI messages have no place for some facts, which are kept in their metadata, and in that of their parts, under one key.
+KEY = "chatmemory"
+"""The key in ``metadata``, ``providerMetadata``, ``callProviderMetadata`` and ``resultProviderMetadata``."""
+
+_ABOVE_ATTRIBUTES = 3  # {"steps": {"0": {"attributes": …}}}
 
 
-_FIELDS = {"IMAGE": "image", "AUDIO": "audio", "VIDEO": "video", "PDF": "pdfFile"}
+def kept(rest: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata that keep ``rest``."""
+    return {KEY: rest}
+
+
+def rest_of(fields: Fields, key: str) -> Mapping[str, Any] | None:
+    """Take out metadata, and return what is kept in them; None if nothing is."""
+    metadata = fields.optional(key, (Mapping, list, tuple, str, int, float), "metadata")
+    rest = metadata.get(KEY) if isinstance(metadata, Mapping) else None
+    if rest is None:
+        return None
+    place = f"{fields.at(key)}.{KEY}"
+    if not isinstance(rest, Mapping):
+        raise expected("an object", rest, place)
+    require_json(rest, place, deepest=MAX_NESTING + _ABOVE_ATTRIBUTES)
+    return rest
+
+
+def attributes_of(message: ChatMessage) -> dict[str, Any]:
+    """Return the attributes of a message as JSON has them; an empty dict for a message without any."""
+    return message_to_data(message).get("attributes") or {}
+
+
+def attributes_in(rest: Mapping[str, Any] | None, place: str) -> Mapping[str, Any] | None:
+    """Return the attributes that are kept; None if there are none."""
+    found: Mapping[str, Any] | None = Fields(rest or {}, place).optional("attributes", Mapping, "an object")
+    return found
+
+
 _ANY_OF = {"IMAGE": "image", "AUDIO": "audio", "VIDEO": "video", "PDF": "application/pdf"}
 """The media type of media that do not say theirs."""
 
@@ -39,8 +74,8 @@ def content_part(content: Content) -> dict[str, Any]:
     if isinstance(content, TextContent):
         return {"type": "text", "text": content.text}
     data = _data(content)
-    media: Mapping[str, Any] | None = data.get(_FIELDS[content.type])
-    part = {"type": "file", **_address(content, _media_of(content) or Media())}
+    media: Mapping[str, Any] | None = data.get(MEDIA_FIELDS[content.type])
+    part = {"type": "file", **_address(content, content.media or Media())}
     try:
         says_all = _data(_file(part["mediaType"], part["url"], "")) == data
     except ValueError:
@@ -79,10 +114,6 @@ def _data(content: Content) -> dict[str, Any]:
     return data
 
 
-def _media_of(content: Content) -> Media | None:
-    return cast("Media | None", getattr(content, {"PDF": "pdf_file"}.get(content.type, content.type.lower())))
-
-
 def _address(content: Content, media: Media) -> dict[str, str]:
     data = data_of(media)
     url = media.url or _NOTHING
@@ -100,7 +131,6 @@ def _there(url: str) -> dict[str, Any]:
 
 def _file(media_type: str, url: str, place: str) -> Content:
     """Return the content of a file part that somebody else has written."""
-    kind = media_type.partition("/")[0].strip().lower()
     mime_type = media_type if "/" in media_type and not media_type.endswith("/*") else None
     in_url, data = data_uri(url)
     if data is not None:
@@ -111,16 +141,9 @@ def _file(media_type: str, url: str, place: str) -> Content:
         media = {"url": url, "mime_type": mime_type}
     else:
         raise InvalidMessageError("expected a URL of http or https, or data:…;base64,…", place)
-    match kind:
-        case "image":
-            # The AI SDK does not say how closely to look.
-            return ImageContent(**media, detail_level=DetailLevel.AUTO)
-        case "audio":
-            return AudioContent(**media)
-        case "video":
-            return VideoContent(**media)
-    if media_type.partition(";")[0].strip().lower() == "application/pdf":
-        return PdfFileContent(**media)
+    content = content_of_type(media_type.partition(";")[0].strip(), **media)
+    if content is not None:
+        return content
     raise InvalidMessageError(
         "a file of the type %(type)s cannot be kept, only images, audio, video and PDF files; "
         "give its text as a text part",
@@ -137,7 +160,7 @@ def _remembered(rest: Mapping[str, Any], url: str, place: str) -> Content:
         if not isinstance(rest["media"], Mapping):
             raise expected("an object", rest["media"], f"{place}.media")
         there = _there(url)
-        field = _FIELDS.get(str(data.get("type")), "media")
+        field = MEDIA_FIELDS.get(str(data.get("type")), "media")
         data[field] = {key: there.get(key) if value is True else value for key, value in rest["media"].items()}
     message = read_message({"type": "USER", "contents": [data]}, place)
     return cast(UserMessage, message).contents[0]

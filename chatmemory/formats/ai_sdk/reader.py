@@ -19,12 +19,10 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.core.serialization import Fields, expected
-from chatmemory.formats.ai_sdk.content_parts import read_file, read_text, text_of
-from chatmemory.formats.ai_sdk.rest import KEY, attributes_in, rest_of
+from chatmemory.formats.ai_sdk.content_parts import KEY, attributes_in, read_file, read_text, rest_of, text_of
 from chatmemory.formats.anthropic.block_writer import REDACTED_THINKING, THINKING_SIGNATURE
 
 __all__ = ["from_ai_sdk"]
-
 
 _PARTS = {"text": read_text, "file": read_file}
 _SYSTEM_PARTS = {"text": read_text}
@@ -280,8 +278,8 @@ def read_tool(fields: Fields) -> tuple[ToolExecutionRequest | None, Result | Non
 
 
 def _arguments(fields: Fields, rest: Mapping[str, Any], place: str) -> str | None:
-    raw = _any(fields, "rawInput")
-    input = _any(fields, "input")
+    raw = fields.optional("rawInput", object, "anything")
+    input = fields.optional("input", object, "anything")
     if input is None:
         input = raw
     if input is None or rest.get("arguments", "") is None:
@@ -294,7 +292,8 @@ def _arguments(fields: Fields, rest: Mapping[str, Any], place: str) -> str | Non
 def _result(fields: Fields, state: str, call: ToolExecutionRequest) -> Result | None:
     rest = rest_of(fields, "resultProviderMetadata") or {}
     place = f"{fields.at('resultProviderMetadata')}.{KEY}"
-    output, preliminary = _any(fields, "output"), _any(fields, "preliminary")
+    output = fields.optional("output", object, "anything")
+    preliminary = fields.optional("preliminary", object, "anything")
     is_error: bool | None = True
     match state:
         case "output-available" if preliminary is not True:
@@ -304,7 +303,7 @@ def _result(fields: Fields, state: str, call: ToolExecutionRequest) -> Result | 
         case "output-error":
             text = fields.text("errorText")
         case "output-denied":
-            approval = _any(fields, "approval")
+            approval = fields.optional("approval", object, "anything")
             text = (Fields(approval, fields.at("approval")).optional_text("reason") if approval else None) or _DENIED
         case _:
             return None
@@ -335,11 +334,6 @@ def _parts_of_result(rest: Mapping[str, Any], output: Any, at_output: str, at_re
         Fields(part, f"{place}[{index}]").build(lambda fields: _PARTS[fields.choice("type", _PARTS)](fields))
         for index, part in enumerate(contents)
     ]
-
-
-def _any(fields: Fields, key: str) -> Any:
-    """Take out a value of any kind; return None for one that is missing."""
-    return fields.value(key, object, "anything") if fields.has(key) else None
 
 
 def _replaced(rest: Mapping[str, Any], key: str, default: str | None, place: str) -> str | None:

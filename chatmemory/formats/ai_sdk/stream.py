@@ -7,7 +7,6 @@ stored messages. Text and thinking come in deltas before that; what the deltas d
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +20,8 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.formats.ai_sdk.content_parts import content_part, value_of
-from chatmemory.formats.ai_sdk.rest import attributes_of, kept
-from chatmemory.formats.pairing import unused_ids
+from chatmemory.formats.ai_sdk.content_parts import attributes_of, content_part, kept, value_of
+from chatmemory.formats.pairing import Waiting, unused_ids
 
 __all__ = ["DONE", "HEADERS", "Chunk", "UIMessageStream", "sse"]
 
@@ -245,30 +243,18 @@ class Calls:
         self._taken: set[str | None] = set()
         self._new = unused_ids(self._taken)
         self._count = 0
-        self._waiting: defaultdict[str, list[list[Call]]] = defaultdict(list)
+        self._waiting: Waiting[Call] = Waiting()
         self._latest_answered = -1
 
     def of(self, requests: Sequence[ToolExecutionRequest], step: int) -> list[Call]:
         """Return the calls that an answer makes."""
-        calls = []
-        groups: defaultdict[str, list[Call]] = defaultdict(list)
-        for request in requests:
-            call = self._call(request.id, request.name, step)
-            calls.append(call)
-            groups[request.id or ""].append(call)
-        for id, group in groups.items():
-            self._waiting[id].append(group)
+        calls = [self._call(request.id, request.name, step) for request in requests]
+        self._waiting.add(requests, calls)
         return calls
 
     def answered_by(self, result: ToolExecutionResultMessage) -> Call | None:
         """Return the call that a result answers; None if there is none."""
-        groups = self._waiting.get(result.id or "")
-        if not groups:
-            return None
-        call = groups[-1].pop(0)
-        if not groups[-1]:
-            groups.pop()
-        return call
+        return self._waiting.take(result.id)
 
     def alone(self, result: ToolExecutionResultMessage, step: int) -> Call:
         """Return a place for a result that answers no call."""

@@ -7,8 +7,7 @@ from typing import Any
 
 from chatmemory.core.arguments import tuple_of
 from chatmemory.core.messages import AiMessage, ChatMessage, CustomMessage, ToolExecutionResultMessage, UserMessage
-from chatmemory.formats.ai_sdk.content_parts import content_part
-from chatmemory.formats.ai_sdk.rest import attributes_of, kept
+from chatmemory.formats.ai_sdk.content_parts import attributes_of, content_part, kept
 from chatmemory.formats.ai_sdk.stream import Chunk, UIMessageStream
 from chatmemory.formats.rules import Repair
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 from chatmemory.core.arguments import is_blank
@@ -14,7 +14,6 @@ from chatmemory.core.json_text import dumps, require_json
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
-    SystemMessage,
     ToolExecutionRequest,
     ToolExecutionResultMessage,
     UserMessage,
@@ -28,6 +27,7 @@ from chatmemory.formats.anthropic.block_writer import (
     answer_blocks,
     content_block,
 )
+from chatmemory.formats.kept_parts import read_system, with_attributes, with_tool_names
 from chatmemory.formats.media import IMAGE_TYPES, is_at
 
 __all__ = ["ATTRIBUTE", "clean_blocks", "clean_contents", "from_anthropic", "read_answer", "read_contents"]
@@ -37,16 +37,8 @@ ATTRIBUTE = "anthropic"
 """The attribute under which the blocks that messages here cannot express are kept, as ``content``."""
 
 _OF_THE_ANSWER = (
-    "id",
-    "type",
-    "model",
-    "usage",
-    "stop_reason",
-    "stop_sequence",
-    "stop_details",
-    "container",
-    "context_management",
-    "diagnostics",
+    *("id", "type", "model", "usage", "stop_reason", "stop_sequence", "stop_details"),
+    *("container", "context_management", "diagnostics"),
 )
 
 
@@ -77,23 +69,13 @@ def from_anthropic(data: Any, place: str = "") -> list[ChatMessage]:
     if data.get("system") is not None:
         require_json(data["system"], at("system"))
         text = _system_text(data["system"], at("system"))
-        system = [_system(text, at("system"))] if text else []
+        system = [read_system(text, at("system"))] if text else []
     return system + _messages(data["messages"], at("messages"))
 
 
 def _messages(data: Iterable[Any], place: str) -> list[ChatMessage]:
-    messages: list[ChatMessage] = []
-    tools: dict[str | None, str | None] = {}
-    for index, item in enumerate(data):
-        for message in Fields(item, f"{place}[{index}]").build(_message):
-            if isinstance(message, AiMessage):
-                tools.update({request.id: request.name for request in message.tool_execution_requests})
-            elif isinstance(message, ToolExecutionResultMessage):
-                message = ToolExecutionResultMessage(
-                    message.id, tools.get(message.id), contents=message.contents, is_error=message.is_error
-                )
-            messages.append(message)
-    return messages
+    read = (Fields(item, f"{place}[{index}]").build(_message) for index, item in enumerate(data))
+    return list(with_tool_names(chain.from_iterable(read)))
 
 
 def _message(fields: Fields) -> list[ChatMessage]:
@@ -101,24 +83,17 @@ def _message(fields: Fields) -> list[ChatMessage]:
     place = fields.at("content")
     content = read_content(fields)
     if role == "system":
-        return [_system(_system_text(content, place), place)]
+        return [read_system(_system_text(content, place), place)]
     if role == "user":
         return _user(content, place)
     fields.leave(*_OF_THE_ANSWER)
     return [_kept_beside(read_answer(content, place), clean_blocks(content))]
 
 
-def _system(text: str, place: str) -> SystemMessage:
-    try:
-        return SystemMessage(text)
-    except ValueError as error:
-        raise InvalidMessageError(error, place) from error
-
-
 def _system_text(content: Any, place: str) -> str:
     if not isinstance(content, (str, list, tuple)):
         raise expected("a string or a list of blocks", content, place)
-    return "\n\n".join(part.text for part in read_parts(content, place, SYSTEM_BLOCKS))
+    return "\n\n".join(part.text for part in read_parts(content, place, _SYSTEM_BLOCKS))
 
 
 def _user(content: Any, place: str) -> list[ChatMessage]:
@@ -157,13 +132,13 @@ def clean_contents(blocks: list[Any]) -> list[dict[str, Any]]:
 
 
 def _user_part(block: Any, place: str) -> list[Content]:
-    contents: list[Content] = read_parts([block], place, USER_BLOCKS, at=place)[0]
+    contents: list[Content] = read_parts([block], place, _USER_BLOCKS, at=place)[0]
     return contents
 
 
 def read_answer(content: Any, place: str = "") -> AiMessage:
     """Read the blocks of an answer, without what a message here has no place for."""
-    parts = read_parts(content, place, ANSWER_BLOCKS)
+    parts = read_parts(content, place, _ANSWER_BLOCKS)
     texts = [part.text for part in parts if isinstance(part, TextContent)]
     thoughts = [part for part in parts if isinstance(part, Thought)]
     signature = "\n".join(thought.signature for thought in thoughts)
@@ -186,8 +161,7 @@ def _kept_beside(answer: AiMessage, blocks: list[dict[str, Any]]) -> AiMessage:
     with suppress(CannotExpressError):  # the name of a tool that is empty
         if answer_blocks(answer) == blocks:
             return answer
-    attributes = {**answer.attributes, ATTRIBUTE: {"content": blocks}}
-    return AiMessage(answer.text, answer.tool_execution_requests, thinking=answer.thinking, attributes=attributes)
+    return with_attributes(answer, {**answer.attributes, ATTRIBUTE: {"content": blocks}})
 
 
 def clean_blocks(content: Any) -> list[dict[str, Any]]:
@@ -248,17 +222,8 @@ def read_parts(content: Any, place: str, readers: Mapping[str, Callable[[Fields]
 
 
 def _text(fields: Fields) -> TextContent:
-    if fields.has("citations"):
-        fields.value("citations", (list, tuple), "a list")
+    fields.optional("citations", (list, tuple), "a list")
     return TextContent(fields.text("text"))
-
-
-def _thinking(fields: Fields) -> Thought:
-    return Thought(fields.text("thinking"), fields.text("signature"))
-
-
-def _redacted(fields: Fields) -> Redacted:
-    return Redacted(fields.text("data"))
 
 
 def _tool_use(fields: Fields) -> ToolExecutionRequest:
@@ -274,16 +239,12 @@ def _compaction(fields: Fields) -> None:
     fields.leave_all()
 
 
-def _whole(fields: Fields) -> None:
-    fields.leave_all()
-
-
 def read_tool_result(fields: Fields) -> ToolExecutionResultMessage:
     """Read a tool result, whose tool has no name in it."""
     fields.choice("type", ["tool_result"])
     fields.leave("cache_control")
     id = fields.text("tool_use_id")
-    is_error = fields.value("is_error", bool, "true or false") if fields.has("is_error") else None
+    is_error = fields.flag("is_error")
     place = fields.at("content")
     content = read_content(fields) if fields.has("content") else ""
     contents = read_parts(content, place, _RESULT_BLOCKS)
@@ -294,13 +255,8 @@ def _image(fields: Fields) -> ImageContent:
     return fields.object("source", _image_source)
 
 
-def _user_text(fields: Fields) -> list[Content]:
-    return [_text(fields)]
-
-
 def _user_image(fields: Fields) -> list[Content]:
-    if fields.has("transformations"):
-        fields.object("transformations", _transformations)
+    fields.optional_object("transformations", _transformations)
     return [_image(fields)]
 
 
@@ -331,14 +287,8 @@ def _document(fields: Fields) -> Content:
 def _user_document(fields: Fields) -> list[Content]:
     # The model reads them, so they are part of what the user says.
     said = [fields.optional_text(key) for key in ("title", "context")]
-    if fields.has("citations"):
-        fields.object("citations", _citations)
+    fields.optional_object("citations", lambda citations: citations.flag("enabled"))
     return [*(TextContent(text) for text in said if text and not is_blank(text)), _document(fields)]
-
-
-def _citations(fields: Fields) -> None:
-    if fields.has("enabled"):
-        fields.value("enabled", bool, "true or false")
 
 
 def _document_source(fields: Fields) -> Content:
@@ -352,30 +302,24 @@ def _document_source(fields: Fields) -> Content:
     return PdfFileContent(base64_data=fields.text("data"))
 
 
-SYSTEM_BLOCKS: dict[str, Callable[[Fields], Any]] = {"text": _text}
-USER_BLOCKS: dict[str, Callable[[Fields], list[Content]]] = {
-    "text": _user_text,
+_SYSTEM_BLOCKS: dict[str, Callable[[Fields], Any]] = {"text": _text}
+_USER_BLOCKS: dict[str, Callable[[Fields], list[Content]]] = {
+    "text": lambda fields: [_text(fields)],
     "image": _user_image,
     "document": _user_document,
 }
 _RESULT_BLOCKS: dict[str, Callable[[Fields], Any]] = {"text": _text, "image": _image, "document": _document}
-ANSWER_BLOCKS: dict[str, Callable[[Fields], Any]] = {
+# What ran at Anthropic needs no answer from here, and is of use only unchanged.
+_RAN = (
+    *("server_tool_use", "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result"),
+    *("bash_code_execution_tool_result", "text_editor_code_execution_tool_result", "tool_search_tool_result"),
+    *("advisor_tool_result", "mcp_tool_use", "mcp_tool_result", "mcp_tool_listing", "container_upload"),
+)
+_ANSWER_BLOCKS: dict[str, Callable[[Fields], Any]] = {
     "text": _text,
-    "thinking": _thinking,
-    "redacted_thinking": _redacted,
+    "thinking": lambda fields: Thought(fields.text("thinking"), fields.text("signature")),
+    "redacted_thinking": lambda fields: Redacted(fields.text("data")),
     "tool_use": _tool_use,
-    # What ran at Anthropic needs no answer from here, and is of use only unchanged.
-    "server_tool_use": _whole,
-    "web_search_tool_result": _whole,
-    "web_fetch_tool_result": _whole,
-    "code_execution_tool_result": _whole,
-    "bash_code_execution_tool_result": _whole,
-    "text_editor_code_execution_tool_result": _whole,
-    "tool_search_tool_result": _whole,
-    "advisor_tool_result": _whole,
-    "mcp_tool_use": _whole,
-    "mcp_tool_result": _whole,
-    "mcp_tool_listing": _whole,
-    "container_upload": _whole,
+    **dict.fromkeys(_RAN, Fields.leave_all),
     "compaction": _compaction,
 }

@@ -27,11 +27,18 @@ from chatmemory.formats.anthropic.reader import (
     read_answer,
     read_contents,
 )
-from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces, with_attributes, without_refused
+from chatmemory.formats.kept_parts import (
+    Half,
+    given_up,
+    is_same_answer,
+    kept_pieces,
+    with_attributes,
+    without_lone_halves,
+    without_refused,
+    write_transcript,
+)
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell
-from chatmemory.formats.server_tools import Half, without_lone_halves
 from chatmemory.formats.thinking import Thinking, without_stale_thinking
-from chatmemory.formats.transcript import write_transcript
 from chatmemory.formats.validity import Valid, make_valid
 
 __all__ = ["to_anthropic"]
@@ -91,19 +98,19 @@ def to_anthropic(
     valid, later = _without_later_thinking(valid, given, repairs)
     valid = without_stale_thinking(valid, given, thinking, _without_thinking, repairs, lost, {*lost, *behind, *later})
     thinks_last: list[AiMessage] = []
-    transcript = write_transcript(valid, given, lambda message: _blocks(message, thinks_last))
+    texts, turns = write_transcript(valid, given, lambda message: _blocks(message, thinks_last))
     repairs += [
         Repair(position, RepairReason.REASONING, _LEADS_NOWHERE)
         for position, message in zip(valid.positions, valid.messages, strict=True)
         if any(message is answer for answer in thinks_last)
     ]
-    role, blocks = transcript.turns[-1]
+    role, blocks = turns[-1]
     if role == "assistant":
         repairs += _strip_end(blocks, valid)
     tell(repairs, on_repair)
-    system = [{"type": "text", "text": text} for text in transcript.system]
-    turns = [{"role": role, "content": _content(blocks)} for role, blocks in transcript.turns]
-    return ({"system": _content(system)} if system else {}) | {"messages": turns}
+    system = [{"type": "text", "text": text} for text in texts]
+    written = [{"role": role, "content": _content(blocks)} for role, blocks in turns]
+    return ({"system": _content(system)} if system else {}) | {"messages": written}
 
 
 def _blocks(message: ChatMessage, thinks_last: list[AiMessage]) -> tuple[str, list[dict[str, Any]]]:
@@ -160,8 +167,7 @@ def _half(block: dict[str, Any]) -> Half:
 
 def _with_blocks(message: AiMessage, blocks: list[dict[str, Any]]) -> AiMessage | None:
     """Return an answer with other blocks, which say the same; None if Anthropic would get none of them."""
-    attributes = {**message.attributes, ATTRIBUTE: {"content": blocks}}
-    rest = with_attributes(message, attributes)
+    rest = with_attributes(message, {**message.attributes, ATTRIBUTE: {"content": blocks}})
     return rest if _answer_blocks(rest) else None
 
 

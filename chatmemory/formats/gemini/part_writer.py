@@ -5,15 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from chatmemory.core.contents import (
-    AudioContent,
-    Content,
-    ImageContent,
-    Media,
-    PdfFileContent,
-    TextContent,
-    VideoContent,
-)
+from chatmemory.core.contents import Content, ContentType, TextContent
 from chatmemory.core.messages import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.formats import CannotExpressError
 from chatmemory.formats.media import PDF_TYPES, WEB, MediaRule, sendable
@@ -29,10 +21,12 @@ def _rule(kind: str, *types: str) -> MediaRule:
     return MediaRule(api="Gemini", kind=kind, types=types, schemes=SCHEMES, data_first=True)
 
 
-_IMAGES = _rule("an image", "image/*")
-_AUDIO = _rule("audio", "audio/*")
-_VIDEOS = _rule("a video", "video/*")
-_PDF_FILES = _rule("a PDF file", *PDF_TYPES)
+_RULES = {
+    ContentType.IMAGE: _rule("an image", "image/*"),
+    ContentType.AUDIO: _rule("audio", "audio/*"),
+    ContentType.VIDEO: _rule("a video", "video/*"),
+    ContentType.PDF: _rule("a PDF file", *PDF_TYPES),
+}
 
 # By what the path of a URL ends with. A fixed list, so that the same memory is written the same everywhere.
 _MIME_TYPES = {
@@ -80,21 +74,9 @@ def function_response(message: ToolExecutionResultMessage) -> dict[str, Any]:
 
 def content_part(content: Content) -> dict[str, Any]:
     """Return the part for one content of a user message or a tool result."""
-    match content:
-        case TextContent():
-            return {"text": content.text}
-        case ImageContent():
-            return _media_part(content.image, _IMAGES)
-        case AudioContent():
-            return _media_part(content.audio, _AUDIO)
-        case VideoContent():
-            return _media_part(content.video, _VIDEOS)
-        case PdfFileContent():
-            return _media_part(content.pdf_file, _PDF_FILES)
-    raise CannotExpressError("%(api)s takes no %(content)s", api="Gemini", content=content.type.value)
-
-
-def _media_part(media: Media | None, rule: MediaRule) -> dict[str, Any]:
+    if isinstance(content, TextContent):
+        return {"text": content.text}
+    media, rule = content.media, _RULES[content.type]
     found = sendable(media, rule)
     if not isinstance(found, str):
         return {"inlineData": {"mimeType": found.mime_type, "data": found.base64}}
@@ -103,7 +85,7 @@ def _media_part(media: Media | None, rule: MediaRule) -> dict[str, Any]:
     if mime_type:
         rule.require_type(mime_type)
         return {"fileData": {"fileUri": found, "mimeType": mime_type}}
-    if rule is _VIDEOS:  # of YouTube, which have none
+    if content.type is ContentType.VIDEO:  # of YouTube, which have none
         return {"fileData": {"fileUri": found}}
     raise CannotExpressError(
         "%(api)s needs the MIME type of %(kind)s, and the ending of its URL names none", api=rule.api, kind=rule.kind

@@ -12,21 +12,12 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from chatmemory.core.arguments import is_blank
-from chatmemory.core.contents import (
-    AudioContent,
-    Content,
-    DetailLevel,
-    ImageContent,
-    PdfFileContent,
-    TextContent,
-    VideoContent,
-)
+from chatmemory.core.contents import Content, TextContent, VideoContent
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps, require_json
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
-    SystemMessage,
     ToolExecutionRequest,
     ToolExecutionResultMessage,
     UserMessage,
@@ -34,7 +25,8 @@ from chatmemory.core.messages import (
 from chatmemory.core.serialization import Fields, expected
 from chatmemory.formats import CannotExpressError
 from chatmemory.formats.gemini.part_writer import SCHEMES, answer_parts, content_part, function_response
-from chatmemory.formats.media import is_at, is_base64
+from chatmemory.formats.kept_parts import read_system, with_attributes
+from chatmemory.formats.media import content_of_type, is_at, is_base64
 
 __all__ = [
     "ATTRIBUTE",
@@ -111,10 +103,7 @@ def _system(data: Any, place: str) -> list[ChatMessage]:
         data = {"parts": [{"text": data}]}
     _, parts, place = _parts(data, place)
     texts = [text.text for index, part in enumerate(parts) for text in read_part(part, f"{place}[{index}]", _SYSTEM)]
-    try:
-        return [SystemMessage("\n\n".join(texts))] if texts else []
-    except ValueError as error:
-        raise InvalidMessageError(error, place) from error
+    return [read_system("\n\n".join(texts), place)] if texts else []
 
 
 class _Calls:
@@ -164,8 +153,7 @@ def _content(data: Any, place: str, calls: _Calls) -> list[ChatMessage]:
         answer = read_answer(parts, place)
         if _is_written_so(lambda: answer_parts(answer), parts):
             return [answer]
-        kept = {ATTRIBUTE: {"parts": parts}}
-        return [AiMessage(answer.text, answer.tool_execution_requests, thinking=answer.thinking, attributes=kept)]
+        return [with_attributes(answer, {ATTRIBUTE: {"parts": parts}})]
     if not parts:
         raise InvalidMessageError("expected at least one part, got none", place, code="empty")
     messages: list[ChatMessage] = []
@@ -185,7 +173,7 @@ def _parts(data: Any, place: str) -> tuple[str, list[Any], str]:
 
     def read(fields: Fields) -> tuple[str, Any]:
         role = fields.choice("role", ("user", "model", "function", "system")) if fields.has("role") else "user"
-        return role, fields.value("parts", (list, tuple), "a list of parts") if fields.has("parts") else []
+        return role, fields.optional("parts", (list, tuple), "a list of parts") or []
 
     role, parts = fields.build(read)
     at = fields.at("parts")
@@ -237,10 +225,7 @@ def read_result(part: Any, place: str = "") -> ToolExecutionResultMessage:
     said = {key: value for key, value in given.items() if key not in ("id", "name")}
     if _is_written_so(lambda: function_response(result), said):
         return result
-    kept = {ATTRIBUTE: {"parts": [clean_said(part)]}}
-    return ToolExecutionResultMessage(
-        result.id, result.tool_name, contents=result.contents, is_error=result.is_error, attributes=kept
-    )
+    return with_attributes(result, {ATTRIBUTE: {"parts": [clean_said(part)]}})
 
 
 def read_answer(parts: Sequence[Any], place: str = "") -> AiMessage:
@@ -321,13 +306,10 @@ def _in_camel_case(data: Mapping[str, Any], place: str) -> dict[str, Any]:
         if name in result:
             raise InvalidMessageError("given twice", f"{place}.{name[:100]}", code="repeated")
         if isinstance(value, bytes):
-            value = base64.urlsafe_b64encode(value).decode() if name == "thoughtSignature" else _base64(value)
+            encode = base64.urlsafe_b64encode if name == "thoughtSignature" else base64.b64encode
+            value = encode(value).decode()
         result[name] = value.value if isinstance(value, Enum) else value
     return result
-
-
-def _base64(value: bytes) -> str:
-    return base64.b64encode(value).decode()
 
 
 def read_part(part: Any, place: str, readers: Mapping[str, Callable[[Fields], Any]]) -> Any:
@@ -336,11 +318,9 @@ def read_part(part: Any, place: str, readers: Mapping[str, Callable[[Fields], An
     def read(fields: Fields) -> Any:
         if fields.has("thoughtSignature"):
             _base64_text(fields, "thoughtSignature")
-        if fields.has("partMetadata"):
-            fields.value("partMetadata", Mapping, "an object")
+        fields.optional("partMetadata", Mapping, "an object")
         for key, read_object in _OF_MEDIA.items():
-            if fields.has(key):
-                fields.object(key, read_object)
+            fields.optional_object(key, read_object)
         kind = next((key for key in readers if fields.has(key)), None)
         if kind is None:
             raise InvalidMessageError("expected one of %(choices)s", place, code="required", choices=[*readers])
@@ -353,15 +333,13 @@ def _video_metadata(fields: Fields) -> None:
     for key in ("startOffset", "endOffset"):
         if fields.has(key) and not _SECONDS.fullmatch(fields.text(key)):
             raise InvalidMessageError("expected seconds, such as 1.5s", fields.at(key))
-    if fields.has("fps"):
-        fields.value("fps", (int, float), "a number")
+    fields.optional("fps", (int, float), "a number")
 
 
 def _media_resolution(fields: Fields) -> None:
     if fields.has("level"):
         _constant(fields, "level")
-    if fields.has("numTokens"):
-        fields.value("numTokens", int, "a whole number")
+    fields.optional("numTokens", int, "a whole number")
 
 
 def _constant(fields: Fields, key: str) -> None:
@@ -377,12 +355,8 @@ def _base64_text(fields: Fields, key: str) -> str:
     return text
 
 
-def _text(fields: Fields) -> list[Content]:
-    return [TextContent(fields.text("text"))]
-
-
 def _text_or_thought(fields: Fields) -> TextContent | Thought:
-    is_thought = fields.has("thought") and fields.value("thought", bool, "true or false")
+    is_thought = fields.flag("thought")
     text = fields.text("text")
     return Thought(text) if is_thought else TextContent(text)
 
@@ -395,24 +369,17 @@ def _function_call(fields: Fields) -> ToolExecutionRequest:
 def _call(fields: Fields) -> ToolExecutionRequest:
     fields.leave("partialArgs", "willContinue")
     id, name = fields.optional_text("id"), fields.text("name")
-    return ToolExecutionRequest(
-        id, name, dumps(fields.value("args", Mapping, "an object") if fields.has("args") else {})
-    )
-
-
-def _function_response(fields: Fields) -> ToolExecutionResultMessage:
-    return fields.object("functionResponse", _result)
+    return ToolExecutionRequest(id, name, dumps(fields.optional("args", Mapping, "an object") or {}))
 
 
 def _result(fields: Fields) -> ToolExecutionResultMessage:
-    if fields.has("willContinue"):
-        fields.value("willContinue", bool, "true or false")
+    fields.flag("willContinue")
     if fields.has("scheduling"):
         _constant(fields, "scheduling")
     id, name = fields.optional_text("id"), fields.text("name")
-    response = fields.value("response", Mapping, "an object") if fields.has("response") else {}
+    response = fields.optional("response", Mapping, "an object") or {}
     place = fields.at("parts")
-    parts = fields.value("parts", (list, tuple), "a list") if fields.has("parts") else []
+    parts = fields.optional("parts", (list, tuple), "a list") or []
     media = [found for index, part in enumerate(parts) for found in read_part(part, f"{place}[{index}]", _MEDIA)]
     texts, is_error = _said(response)
     contents: list[Content] = [*map(TextContent, texts), *media]
@@ -433,10 +400,6 @@ def _said(response: Mapping[str, Any]) -> tuple[list[str], bool | None]:
     return [dumps(response)], True if "error" in response and "output" not in response else None
 
 
-def _inline_data(fields: Fields) -> list[Content]:
-    return fields.object("inlineData", lambda inline: _named(inline, _inline))
-
-
 def _named(fields: Fields, read: Callable[[Fields], Content]) -> list[Content]:
     # The model reads the name, so it is part of what is said.
     name = fields.optional_text("displayName")
@@ -446,10 +409,6 @@ def _named(fields: Fields, read: Callable[[Fields], Content]) -> list[Content]:
 def _inline(fields: Fields) -> Content:
     mime_type, data = fields.text("mimeType"), _base64_text(fields, "data")
     return _media(fields, mime_type, {"base64_data": data, "mime_type": mime_type})
-
-
-def _file_data(fields: Fields) -> list[Content]:
-    return fields.object("fileData", lambda file: _named(file, _file))
 
 
 def _file(fields: Fields) -> Content:
@@ -463,18 +422,12 @@ def _file(fields: Fields) -> Content:
 
 
 def _media(fields: Fields, mime_type: str, media: dict[str, Any]) -> Content:
-    kind = mime_type.partition("/")[0].lower()
-    if kind == "image":
-        return ImageContent(**media, detail_level=DetailLevel.AUTO)  # Gemini does not say how closely to look
-    if kind == "audio":
-        return AudioContent(**media)
-    if kind == "video":
-        return VideoContent(**media)
-    if mime_type.lower() == "application/pdf":
-        return PdfFileContent(**media)
-    raise InvalidMessageError(
-        "expected the type of an image, audio, a video or a PDF file", fields.at("mimeType"), code="not_supported"
-    )
+    content = content_of_type(mime_type, **media)
+    if content is None:
+        raise InvalidMessageError(
+            "expected the type of an image, audio, a video or a PDF file", fields.at("mimeType"), code="not_supported"
+        )
+    return content
 
 
 def _whole(key: str) -> Callable[[Fields], None]:
@@ -486,11 +439,14 @@ def _whole(key: str) -> Callable[[Fields], None]:
 
 
 _OF_MEDIA = {"videoMetadata": _video_metadata, "mediaResolution": _media_resolution}
-_MEDIA: dict[str, Callable[[Fields], Any]] = {"inlineData": _inline_data, "fileData": _file_data}
+_MEDIA: dict[str, Callable[[Fields], Any]] = {
+    "inlineData": lambda fields: fields.object("inlineData", lambda inline: _named(inline, _inline)),
+    "fileData": lambda fields: fields.object("fileData", lambda file: _named(file, _file)),
+}
 USER_PARTS: dict[str, Callable[[Fields], Any]] = {
-    "text": _text,
+    "text": lambda fields: [TextContent(fields.text("text"))],
     **_MEDIA,
-    "functionResponse": _function_response,
+    "functionResponse": lambda fields: fields.object("functionResponse", _result),
 }
 ANSWER_PARTS: dict[str, Callable[[Fields], Any]] = {
     "text": _text_or_thought,

@@ -25,10 +25,16 @@ from chatmemory.formats.gemini.reader import (
     read_contents,
     read_result,
 )
-from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces, with_attributes
+from chatmemory.formats.kept_parts import (
+    Half,
+    given_up,
+    is_same_answer,
+    kept_pieces,
+    with_attributes,
+    without_lone_halves,
+    write_transcript,
+)
 from chatmemory.formats.rules import Names, Repair, Rules, tell
-from chatmemory.formats.server_tools import Half, without_lone_halves
-from chatmemory.formats.transcript import write_transcript
 from chatmemory.formats.validity import make_valid
 
 __all__ = ["to_gemini"]
@@ -67,12 +73,10 @@ def to_gemini(messages: Iterable[ChatMessage], on_repair: Callable[[Repair], obj
     valid = make_valid(given, _RULES)
     repairs = [*valid.repairs, *given_up(given, valid, _kept_parts)]
     valid, _ = without_lone_halves(valid, _kept_parts, _half, _with_parts, repairs)
-    transcript = write_transcript(valid, given, _Writer().speaker_and_parts)
+    texts, turns = write_transcript(valid, given, _Writer().speaker_and_parts)
     tell(repairs, on_repair)
-    system = [{"text": text} for text in transcript.system]
-    contents = [
-        {"role": "model" if speaker == "model" else "user", "parts": parts} for speaker, parts in transcript.turns
-    ]
+    system = [{"text": text} for text in texts]
+    contents = [{"role": "model" if speaker == "model" else "user", "parts": parts} for speaker, parts in turns]
     return ({"system_instruction": {"parts": system}} if system else {}) | {"contents": contents}
 
 
@@ -125,8 +129,7 @@ def _half(part: dict[str, Any]) -> Half:
 
 def _with_parts(message: AiMessage, parts: list[dict[str, Any]]) -> AiMessage | None:
     """Return an answer with other parts, which say the same; None if Gemini would get none of them."""
-    attributes = {**message.attributes, ATTRIBUTE: {"parts": parts}}
-    rest = with_attributes(message, attributes)
+    rest = with_attributes(message, {**message.attributes, ATTRIBUTE: {"parts": parts}})
     return rest if _answer_parts(rest) else None
 
 

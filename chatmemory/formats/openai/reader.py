@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from chatmemory.core.contents import AudioContent, Content, ImageContent, PdfFileContent, TextContent
+from chatmemory.core.contents import AudioContent, Content, PdfFileContent, TextContent
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import require_json, require_storable
 from chatmemory.core.messages import (
@@ -18,6 +18,7 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.core.serialization import Fields, expected
+from chatmemory.formats.kept_parts import with_tool_names
 from chatmemory.formats.media import openai_image, openai_pdf_file
 
 __all__ = ["ATTRIBUTE", "OF_ANSWER", "OF_CALL", "from_openai"]
@@ -66,42 +67,29 @@ def from_openai(data: Any, place: str = "") -> list[ChatMessage]:
     """
     if not isinstance(data, (list, tuple)):
         raise expected("a list of messages", data, place)
-    messages: list[ChatMessage] = []
-    tools: dict[str | None, str | None] = {}
-    for index, item in enumerate(data):
-        fields = Fields(item, f"{place}[{index}]")
-        role = fields.choice("role", _ROLES, _REFUSED_ROLES)
-        message = fields.build(_ROLES[role])
-        if isinstance(message, AiMessage):
-            tools.update({request.id: request.name for request in message.tool_execution_requests})
-        elif isinstance(message, ToolExecutionResultMessage):
-            name = message.tool_name or tools.get(message.id)
-            message = ToolExecutionResultMessage(message.id, name, contents=message.contents)
-        messages.append(message)
-    return messages
+    return list(with_tool_names(_message(Fields(item, f"{place}[{index}]")) for index, item in enumerate(data)))
+
+
+def _message(fields: Fields) -> ChatMessage:
+    return fields.build(_ROLES[fields.choice("role", _ROLES, _REFUSED_ROLES)])
 
 
 def _system(fields: Fields) -> SystemMessage:
     fields.refuse("name", "the name of a system message cannot be kept; leave it out")
-    content = fields.content(TEXT_PARTS)
+    content = fields.content(_TEXT_PARTS)
     return SystemMessage(content if isinstance(content, str) else _joined(content))
 
 
-def _user(fields: Fields) -> UserMessage:
-    return UserMessage(fields.content(USER_PARTS), name=fields.optional_text("name"))
-
-
 def _tool(fields: Fields) -> ToolExecutionResultMessage:
-    id, name = fields.text("tool_call_id"), fields.optional_text("name")
-    content = fields.content(TEXT_PARTS)
-    if isinstance(content, str):
-        return ToolExecutionResultMessage(id, name, content)
-    return ToolExecutionResultMessage(id, name, contents=content)
+    id, name = fields.text("tool_call_id"), fields.optional_text("name") or None
+    content = fields.content(_TEXT_PARTS)
+    contents = [TextContent(content)] if isinstance(content, str) else content
+    return ToolExecutionResultMessage(id, name, contents=contents)
 
 
 def _assistant(fields: Fields) -> AiMessage:
     fields.refuse("function_call", "function_call is deprecated; use tool_calls")
-    content = fields.content(ASSISTANT_PARTS) if fields.has("content") else None
+    content = fields.content(_ASSISTANT_PARTS) if fields.has("content") else None
     refusal = fields.optional_text("refusal")
     if isinstance(content, list):
         refused = [part for part in content if isinstance(part, str)]
@@ -147,9 +135,7 @@ def _others(fields: Fields, known: Iterable[str], depth: int) -> dict[str, Any]:
 
 def _kept(fields: Fields, key: str, kind: type | tuple[type, ...], what: str) -> Any:
     """Take out a value to keep it as it is; return None for one that is missing."""
-    if not fields.has(key):
-        return None
-    value = fields.value(key, kind, what)
+    value = fields.optional(key, kind, what)
     require_json(value, fields.at(key), 3)  # it becomes {"attributes": {"openai": {key: value}}}
     return value
 
@@ -177,7 +163,7 @@ def _tool_call(fields: Fields) -> tuple[ToolExecutionRequest, dict[str, Any]]:
 _ROLES: dict[str, Callable[[Fields], ChatMessage]] = {
     "system": _system,
     "developer": _system,
-    "user": _user,
+    "user": lambda fields: UserMessage(fields.content(_USER_PARTS), name=fields.optional_text("name")),
     "assistant": _assistant,
     "tool": _tool,
 }
@@ -187,42 +173,25 @@ def _text(fields: Fields) -> TextContent:
     return TextContent(fields.text("text"))
 
 
-def _refusal(fields: Fields) -> str:
-    return fields.text("refusal")
-
-
-def _image(fields: Fields) -> ImageContent:
-    return fields.object("image_url", _image_url)
-
-
-def _image_url(fields: Fields) -> ImageContent:
-    return openai_image(fields.text("url"), fields)
-
-
 def _audio(fields: Fields) -> AudioContent:
-    return fields.object("input_audio", _input_audio)
-
-
-def _input_audio(fields: Fields) -> AudioContent:
     format = fields.choice("format", ["wav", "mp3"])
     return AudioContent(base64_data=fields.text("data"), mime_type=f"audio/{format}")
 
 
 def _file(fields: Fields) -> PdfFileContent:
-    return fields.object("file", _file_file)
-
-
-def _file_file(fields: Fields) -> PdfFileContent:
     fields.refuse("file_id", "a file that OpenAI holds cannot be kept; give its file_data")
     fields.optional_text("filename")
     return openai_pdf_file(fields)
 
 
-TEXT_PARTS = {"text": _text}
-ASSISTANT_PARTS: dict[str, Callable[[Fields], TextContent | str]] = {"text": _text, "refusal": _refusal}
-USER_PARTS: dict[str, Callable[[Fields], Content]] = {
+_TEXT_PARTS = {"text": _text}
+_ASSISTANT_PARTS: dict[str, Callable[[Fields], TextContent | str]] = {
     "text": _text,
-    "image_url": _image,
-    "input_audio": _audio,
-    "file": _file,
+    "refusal": lambda fields: fields.text("refusal"),
+}
+_USER_PARTS: dict[str, Callable[[Fields], Content]] = {
+    "text": _text,
+    "image_url": lambda fields: fields.object("image_url", lambda image: openai_image(image.text("url"), image)),
+    "input_audio": lambda fields: fields.object("input_audio", _audio),
+    "file": lambda fields: fields.object("file", _file),
 }

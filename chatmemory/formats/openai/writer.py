@@ -11,7 +11,6 @@ from chatmemory.core.contents import (
     Audio,
     AudioContent,
     Content,
-    DetailLevel,
     ImageContent,
     PdfFileContent,
     TextContent,
@@ -26,6 +25,7 @@ from chatmemory.core.messages import (
 )
 from chatmemory.formats import CannotExpressError, naming_message
 from chatmemory.formats.media import (
+    OPENAI_DETAILS,
     PDF_TYPES,
     Data,
     MediaRule,
@@ -191,14 +191,6 @@ def _tool_call(request: ToolExecutionRequest, *, record: bool) -> dict[str, Any]
     return {"id": request.id, "type": "function", "function": function}
 
 
-_DETAILS = {
-    DetailLevel.LOW: "low",
-    DetailLevel.MEDIUM: "auto",
-    DetailLevel.HIGH: "high",
-    DetailLevel.ULTRA_HIGH: "high",
-    DetailLevel.AUTO: "auto",
-}
-
 _PDF_FILES = MediaRule(api="OpenAI", kind="a PDF file", types=PDF_TYPES, schemes=(), data_first=True)
 
 _AUDIO_FORMATS = {
@@ -221,7 +213,7 @@ def content_part(content: Content, *, record: bool) -> dict[str, Any]:
             return {"type": "text", "text": content.text}
         case ImageContent():
             url = openai_image_url(content, record=record)
-            return {"type": "image_url", "image_url": {"url": url, "detail": _DETAILS[content.detail_level]}}
+            return {"type": "image_url", "image_url": {"url": url, "detail": OPENAI_DETAILS[content.detail_level]}}
         case AudioContent():
             return {"type": "input_audio", "input_audio": _input_audio(content.audio or Audio(), record)}
         case PdfFileContent():

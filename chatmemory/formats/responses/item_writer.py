@@ -9,18 +9,12 @@ from typing import Any
 from chatmemory.core.contents import Content, DetailLevel, ImageContent, PdfFileContent, TextContent
 from chatmemory.core.messages import AiMessage
 from chatmemory.formats import CannotExpressError
-from chatmemory.formats.media import PDF_TYPES, MediaRule, openai_image_url, sendable
+from chatmemory.formats.media import OPENAI_DETAILS, PDF_TYPES, MediaRule, openai_image_url, sendable
 from chatmemory.formats.pairing import arguments_text
 
 __all__ = ["answer_items", "content_parts", "text_or_parts"]
 
-_DETAILS = {
-    DetailLevel.LOW: "low",
-    DetailLevel.MEDIUM: "auto",
-    DetailLevel.HIGH: "high",
-    DetailLevel.ULTRA_HIGH: "original",
-    DetailLevel.AUTO: "auto",
-}
+_DETAILS = {**OPENAI_DETAILS, DetailLevel.ULTRA_HIGH: "original"}
 
 
 _PDF_FILES = MediaRule(api="OpenAI", kind="a PDF file", types=PDF_TYPES, data_first=True)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from chatmemory.core.contents import Content, ImageContent, PdfFileContent, TextContent
-from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import require_json, require_storable
 from chatmemory.core.messages import (
     AiMessage,
@@ -17,6 +16,7 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.core.serialization import Fields, expected
+from chatmemory.formats.kept_parts import read_system, with_attributes, with_tool_names
 from chatmemory.formats.media import openai_image, openai_pdf_file
 from chatmemory.formats.responses.item_writer import answer_items
 
@@ -67,12 +67,7 @@ def _instructions(text: Any, place: str) -> list[ChatMessage]:
         return []
     if not isinstance(text, str):
         raise expected("a string", text, place)
-    try:
-        return [SystemMessage(require_storable(text, place))]
-    except InvalidMessageError:
-        raise
-    except ValueError as error:
-        raise InvalidMessageError(error, place) from error
+    return [read_system(require_storable(text, place), place)]
 
 
 def read_answer(items: Iterable[Any]) -> AiMessage:
@@ -92,7 +87,6 @@ def _items(data: Any, place: str, what: str) -> list[ChatMessage]:
         raise expected(what, data, place)
     messages: list[ChatMessage] = []
     answer = _Answer()
-    tools: dict[str | None, str | None] = {}
     for index, item in enumerate(data):
         at = f"{place}[{index}]"
         require_json(item, at, 4)  # it becomes {"attributes": {"openai_responses": {"items": [item]}}}
@@ -102,16 +96,12 @@ def _items(data: Any, place: str, what: str) -> list[ChatMessage]:
                 messages.append(answer.message())
                 answer = _Answer()
             answer.add(item, parts)
-            tools.update({part.id: part.name for part in parts if isinstance(part, ToolExecutionRequest)})
             continue
         if answer.items:
             messages.append(answer.message())
             answer = _Answer()
-        message = Fields(item, at).build(_other)
-        if isinstance(message, ToolExecutionResultMessage) and message.tool_name is None:
-            message = ToolExecutionResultMessage(message.id, tools.get(message.id), contents=message.contents)
-        messages.append(message)
-    return [*messages, answer.message()] if answer.items else messages
+        messages.append(Fields(item, at).build(_other))
+    return list(with_tool_names([*messages, answer.message()] if answer.items else messages))
 
 
 class _Answer:
@@ -133,8 +123,7 @@ class _Answer:
         answer = _answer(self._parts)
         if answer_items(answer, record=True) == self.items:
             return answer
-        kept = {ATTRIBUTE: {"items": self.items}}
-        return AiMessage(answer.text, answer.tool_execution_requests, thinking=answer.thinking, attributes=kept)
+        return with_attributes(answer, {ATTRIBUTE: {"items": self.items}})
 
 
 def _answer(parts: list[AnswerPart]) -> AiMessage:
@@ -154,13 +143,13 @@ def _is_of_an_answer(item: Any) -> bool:
     kind = item.get("type")
     if kind in (None, "message"):
         return item.get("role") == "assistant"
-    return isinstance(kind, str) and kind in ANSWER_ITEMS
+    return isinstance(kind, str) and kind in _ANSWER_ITEMS
 
 
 def _answer_parts(item: Any, place: str) -> list[AnswerPart]:
     fields = Fields(item, place)
-    kind = fields.choice("type", ANSWER_ITEMS) if fields.has("type") else "message"
-    return fields.build(ANSWER_ITEMS[kind])
+    kind = fields.choice("type", _ANSWER_ITEMS) if fields.has("type") else "message"
+    return fields.build(_ANSWER_ITEMS[kind])
 
 
 def _clean(value: Any, *, within: bool = False) -> Any:
@@ -190,7 +179,7 @@ def _other(fields: Fields) -> ChatMessage:
 
 
 def _system(fields: Fields) -> SystemMessage:
-    content = fields.content(TEXTS)
+    content = fields.content(_TEXTS)
     return SystemMessage(content if isinstance(content, str) else "".join(part.text for part in content))
 
 
@@ -198,9 +187,8 @@ def _tool_result(fields: Fields) -> ToolExecutionResultMessage:
     fields.leave("namespace")
     refuse_programs(fields)
     id, name, output = fields.text("call_id"), fields.optional_text("name"), fields.content(CONTENTS, "output")
-    if isinstance(output, str):
-        return ToolExecutionResultMessage(id, name, output)
-    return ToolExecutionResultMessage(id, name, contents=output)
+    contents = [TextContent(output)] if isinstance(output, str) else output
+    return ToolExecutionResultMessage(id, name, contents=contents)
 
 
 _PROGRAMS = {"program": "calls of programs cannot be kept, only those of the model"}
@@ -229,10 +217,6 @@ def _output_text(fields: Fields) -> TextContent:
     return TextContent(fields.text("text"))
 
 
-def _refusal(fields: Fields) -> Refusal:
-    return Refusal(fields.text("refusal"))
-
-
 def _reasoning(fields: Fields) -> list[AnswerPart]:
     fields.leave("id", "status", "encrypted_content")
     summary = fields.items("summary", lambda part: _thought(part, "summary_text"))
@@ -252,8 +236,7 @@ def _function_call(fields: Fields) -> list[AnswerPart]:
 
 def refuse_programs(fields: Fields) -> None:
     """Raise an error for a call by a program, or its result."""
-    if fields.has("caller"):
-        fields.object("caller", lambda caller: caller.choice("type", ["direct"], _PROGRAMS))
+    fields.optional_object("caller", lambda caller: caller.choice("type", ["direct"], _PROGRAMS))
 
 
 def _whole(fields: Fields) -> list[AnswerPart]:
@@ -281,23 +264,26 @@ def _input_file(fields: Fields) -> PdfFileContent:
     return openai_pdf_file(fields)
 
 
-TEXTS = {"input_text": _input_text}
+_TEXTS = {"input_text": _input_text}
 CONTENTS: dict[str, Callable[[Fields], Content]] = {
     "input_text": _input_text,
     "input_image": _input_image,
     "input_file": _input_file,
 }
-_ANSWER_CONTENTS: dict[str, Callable[[Fields], AnswerPart]] = {"output_text": _output_text, "refusal": _refusal}
-ANSWER_ITEMS: dict[str, Callable[[Fields], list[AnswerPart]]] = {
+_ANSWER_CONTENTS: dict[str, Callable[[Fields], AnswerPart]] = {
+    "output_text": _output_text,
+    "refusal": lambda fields: Refusal(fields.text("refusal")),
+}
+_ANSWER_ITEMS: dict[str, Callable[[Fields], list[AnswerPart]]] = {
     "message": _message,
     "reasoning": _reasoning,
     "function_call": _function_call,
     # What ran at OpenAI needs no answer from here, and is of use only unchanged.
-    "web_search_call": _whole,
-    "file_search_call": _whole,
-    "code_interpreter_call": _whole,
-    "image_generation_call": _whole,
-    "mcp_call": _whole,
-    "mcp_list_tools": _whole,
-    "compaction": _whole,
+    **dict.fromkeys(
+        (
+            *("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"),
+            *("mcp_call", "mcp_list_tools", "compaction"),
+        ),
+        _whole,
+    ),
 }

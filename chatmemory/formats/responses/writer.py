@@ -8,12 +8,11 @@ from typing import Any
 from chatmemory.core.arguments import tuple_of
 from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.formats import CannotExpressError, naming_message
-from chatmemory.formats.kept_parts import given_up, is_same_answer, kept_pieces, without_refused
+from chatmemory.formats.kept_parts import WITHOUT_RESULT, given_up, is_same_answer, kept_pieces, without_refused
 from chatmemory.formats.pairing import CallIds, arguments_text, unused_ids, used_ids
 from chatmemory.formats.responses.item_writer import answer_items, text_or_parts
 from chatmemory.formats.responses.reader import ATTRIBUTE, clean_items, read_answer
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell
-from chatmemory.formats.server_tools import WITHOUT_RESULT
 from chatmemory.formats.validity import make_valid
 
 __all__ = ["to_responses"]

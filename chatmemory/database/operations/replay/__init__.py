@@ -4,7 +4,13 @@ The walk needs the positions, types, tokens and versions of the history, and no 
 charges little for the part of a request that the request before began with; so the figures say what a window costs.
 """
 
-from chatmemory.database.operations.replay.figures import FIGURES, REPLAYED, Replay, RequestFigures
-from chatmemory.database.operations.replay.replay import check_variant, replay
+from chatmemory.database.operations.replay.memory_walks import (
+    FIGURES,
+    REPLAYED,
+    Replay,
+    RequestFigures,
+    check_variant,
+    replay,
+)
 
 __all__ = ["FIGURES", "REPLAYED", "Replay", "RequestFigures", "check_variant", "replay"]

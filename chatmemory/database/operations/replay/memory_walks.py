@@ -1,29 +1,140 @@
-"""Walks through the versions of a memory: as they were, and under another window, where past messages are its entries.
+"""The figures of a replay, which walks through the versions of a memory: as they were, and under another window.
 
-A walk looks only at what a version changes, so that a large memory takes hardly longer than a small one.
+There past messages are the entries of a memory. A walk looks only at what a version changes, so that a large memory
+takes hardly longer than a small one.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect, insort
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
 from operator import attrgetter
-from typing import Self
+from typing import Any, Self
+
+from django.db import router
 
 from chatmemory.core.entries import Cause, Entry, EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessageType, CustomMessage, ToolExecutionResultMessage
-from chatmemory.core.window import Window, WindowKind
-from chatmemory.database.operations.replay.figures import Meter
-from chatmemory.database.operations.replay.past import PastMessage, Version
+from chatmemory.core.window import RULES, Window, WindowKind, WindowRules
+from chatmemory.core.window_settings import SETTINGS
+from chatmemory.database.connections import retry
+from chatmemory.database.operations.replay.past import PastMessage, Version, versions_of
 from chatmemory.database.reading import requests_among
-from chatmemory.models import Origin
+from chatmemory.database.stored_windows import apply_window_settings, check_window_settings, window_of
+from chatmemory.models import Conversation, Origin, WindowSettings
 
-__all__ = ["RecordedWalk", "SimulatedWalk", "Walk"]
+__all__ = ["FIGURES", "REPLAYED", "Replay", "RequestFigures", "check_variant", "replay"]
+
+REPLAYED = tuple(name for name in SETTINGS if name == "window" or name in RULES)
+"""The names of the settings that a replay can vary."""
+
+FIGURES = {
+    "requests": "Requests to the model: one for each answer that was said.",
+    "input_tokens": "The tokens of all requests: those of their messages, as stored.",
+    "cacheable_tokens": "The tokens of the input with which the request before began, too.",
+    "full_price_tokens": "The other tokens of the input.",
+    "hit_share": "The part of the input that a provider's prompt cache may have had, from 0 to 1.",
+    "prefix_breaks": "Requests that do not begin with the whole request before.",
+    "evictions": "Messages that had no room, or gave way to a placeholder.",
+    "mean_fill": "The part of the limit that a request took, on average.",
+    "repairs": "Requests whose first message after the system message is not the user's, or with a tool result without "
+    "its call.",
+    "missing": "Messages that were deleted, so that nothing is known of them.",
+}
+"""What the figures of a :class:`Replay` say, by their names, in the order in which they are shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestFigures:
+    """Figures of requests; :data:`FIGURES` describes each."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    cacheable_tokens: int = 0
+    prefix_breaks: int = 0
+    evictions: int = 0
+    repairs: int = 0
+    missing: int = 0
+
+    @property
+    def hit_share(self) -> float:
+        return self.cacheable_tokens / self.input_tokens if self.input_tokens else 0.0
+
+    @property
+    def full_price_tokens(self) -> int:
+        return self.input_tokens - self.cacheable_tokens
+
+    @property
+    def break_share(self) -> float:
+        """The part of the requests that break their prefix, from 0 to 1."""
+        return self.prefix_breaks / self.requests if self.requests else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay(WindowRules, RequestFigures):
+    """The requests of a conversation under one window, in figures."""
+
+    window: str
+    """``"messages"`` or ``"tokens"``."""
+
+    mean_fill: float
+    """As :data:`FIGURES` says. It may exceed 1."""
+
+
+def check_variant(settings: WindowSettings) -> None:
+    """Raise if a history cannot be replayed with these settings.
+
+    Raises:
+        TypeError: a setting that does not exist; ``model``, for the tokens of a replay are those that are stored; or
+            ``compact_at``, for its summaries are those that were made.
+        ValueError: a setting has no meaning.
+    """
+    if "model" in settings:
+        raise TypeError("a replay takes no model: it uses the tokens that are stored; chatmemory_recount counts anew")
+    if "compact_at" in settings:
+        raise TypeError("a replay takes no compact_at: it repeats the summaries that were made, and makes no others")
+    check_window_settings(settings)
+
+
+def replay(conversation: Conversation, variants: Sequence[WindowSettings | None]) -> list[Replay]:
+    """Return the figures of each variant, in one walk through the history.
+
+    Args:
+        conversation: is read anew.
+        variants: settings that the window would have had from the start, the row's where they are missing; None for
+            what really happened.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation has been erased.
+        TypeError: a setting that does not exist, or ``model``.
+        ValueError: a setting has no meaning.
+    """
+    for settings in variants:
+        check_variant(settings or {})
+    # Never a replica, which may not have the latest messages yet.
+    database = router.db_for_write(Conversation, instance=conversation)
+    row = retry(database, lambda: Conversation.objects.using(database).get(pk=conversation.pk))
+    walks = [_walk(row, settings) for settings in variants]
+    for version in versions_of(row):
+        for walk in walks:
+            walk.go_to(version)
+    return [walk.figures(missing=row.purged_count) for walk in walks]
+
+
+def _walk(conversation: Conversation, settings: WindowSettings | None) -> Walk:
+    if settings is None:
+        return RecordedWalk(window_of(conversation))
+    variant = copy(conversation)
+    apply_window_settings(variant, settings)
+    return SimulatedWalk(window_of(variant))
+
 
 _UNREAD = CustomMessage({})
 
@@ -32,36 +143,22 @@ _UNREAD = CustomMessage({})
 class PastEntry(Entry):
     """A past message in a memory. Its ``message`` was not read, and stands for any."""
 
-    position: int = field(kw_only=True)
-
-    kind: ChatMessageType = field(kw_only=True)
-
-    tokens: int = field(kw_only=True)
-
-    memory_order: int = field(kw_only=True)
-
-    evicted_in: int | None = field(kw_only=True)
-    """The version in which the record evicted it; None if it never did."""
-
-    calls: bool = field(kw_only=True)
-
-    summarises: bool = field(default=False, kw_only=True)
-    """Whether a model's API put a summary into it."""
+    past: PastMessage = field(kw_only=True)
 
     is_stray: bool = field(default=False, kw_only=True)
     """Whether it is a tool result that did not follow its call."""
 
     @property
     def type(self) -> ChatMessageType:
-        return self.kind
+        return self.past.type
 
     @property
     def has_calls(self) -> bool:
-        return self.calls
+        return self.past.has_calls
 
     @property
     def holds_summary(self) -> bool:
-        return self.summarises
+        return self.past.holds_summary
 
     def says_the_same(self, other: Entry) -> bool:
         return False  # a system message that was there already got no row
@@ -73,12 +170,7 @@ class PastEntry(Entry):
             tokens,
             is_placeholder=True,
             replaces=self,
-            position=self.position,
-            kind=self.kind,
-            tokens=tokens,
-            memory_order=self.memory_order,
-            evicted_in=self.evicted_in,
-            calls=False,
+            past=self.past._replace(token_count=tokens, has_calls=False, holds_summary=False),
             is_stray=self.is_stray,
         )
 
@@ -90,26 +182,21 @@ def entry_of(past: PastMessage, window: Window) -> PastEntry:
         past.token_count if window.kind is WindowKind.TOKENS else 1,
         is_placeholder=past.origin == Origin.CLEARED,
         is_summary=past.origin == Origin.SUMMARY,
-        position=past.position,
-        kind=ChatMessageType(past.type),
-        tokens=past.token_count,
-        memory_order=past.memory_order,
-        evicted_in=past.evicted_in,
-        calls=past.has_calls,
-        summarises=past.holds_summary,
+        past=past,
     )
 
 
 _EVICTED = EvictionReason.of(Cause.ROOM, Cause.PLACEHOLDER)
 _ANOTHER_SYSTEM_MESSAGE = -1
-_memory_order = attrgetter("memory_order")
+_memory_order = attrgetter("past.memory_order")
 
 
 class Walk(ABC):
-    """A memory that goes from version to version, and the meter of its requests."""
+    """A memory that goes from version to version, and the figures of its requests."""
 
     def __init__(self, window: Window) -> None:
-        self.meter = Meter(window)
+        self._counts: Counter[str] = Counter()
+        self._fill = 0
         self._window = window
         self._by_position: dict[int, PastEntry] = {}
         self._tokens = self._strays = 0
@@ -132,17 +219,31 @@ class Walk(ABC):
         self._change(version)
         for joined in requests_among(version.added, self._kept):
             for entry in joined:
-                size, tokens, strays = size + 1, tokens + entry.tokens, strays + entry.is_stray
+                size, tokens, strays = size + 1, tokens + entry.past.token_count, strays + entry.is_stray
                 begins = entry if begins is None and entry.type is not ChatMessageType.SYSTEM else begins
-            self.meter.count_request(
-                size=size,
-                tokens=tokens,
-                cacheable=cacheable,
-                is_prefix=is_prefix,
-                needs_repair=bool(strays) or (begins is not None and begins.type is not ChatMessageType.USER),
+            needs_repair = bool(strays) or (begins is not None and begins.type is not ChatMessageType.USER)
+            self._counts.update(
+                requests=1,
+                input_tokens=tokens,
+                cacheable_tokens=cacheable,
+                prefix_breaks=int(not is_prefix),
+                repairs=int(needs_repair),
             )
+            self._fill += self._window.overhead + tokens if self._window.kind is WindowKind.TOKENS else size
             self._size_before, self._tokens_before = size, tokens
             cacheable, is_prefix = tokens, True  # for another answer of the same version
+
+    def figures(self, missing: int) -> Replay:
+        """Return the figures of the walk; ``missing`` is the number of messages that were deleted."""
+        window, requests = self._window, self._counts["requests"]
+        counts: dict[str, Any] = self._counts
+        return Replay(
+            window=window.kind.value,
+            **{name: getattr(window, name) for name in RULES},
+            **counts,
+            mean_fill=self._fill / (requests * window.limit) if requests else 0.0,
+            missing=missing,
+        )
 
     def _kept(self, past: PastMessage) -> PastEntry | None:
         """Return the entry of a message that just came; None if it is not here, or a placeholder is."""
@@ -179,14 +280,14 @@ class Walk(ABC):
         self._intact = min(self._intact, index)
 
     def _came(self, entry: PastEntry) -> None:
-        self._tokens += entry.tokens
+        self._tokens += entry.past.token_count
         self._strays += entry.is_stray
         if entry.type is ChatMessageType.SYSTEM:
             self._touch(_ANOTHER_SYSTEM_MESSAGE)
             self._system_messages.append(entry)
 
     def _left(self, entry: PastEntry) -> None:
-        self._tokens -= entry.tokens
+        self._tokens -= entry.past.token_count
         self._strays -= entry.is_stray
         if entry.type is ChatMessageType.SYSTEM:
             self._touch(_ANOTHER_SYSTEM_MESSAGE)
@@ -198,7 +299,7 @@ class Walk(ABC):
             return 0
         entries = list(islice(self._entries(), int(self._intact)))
         apart = [entry for entry in self._system_messages if entry not in entries]
-        return sum(entry.tokens for entry in entries + apart)
+        return sum(entry.past.token_count for entry in entries + apart)
 
     def _mark_strays(self, start: int) -> None:
         """Mark the tool results from the index ``start`` on that do not follow their calls."""
@@ -231,7 +332,7 @@ class RecordedWalk(Walk):
             entry = self._by_position[past.position] = entry_of(past, self._window)
             if past.covers_from in self._by_position and entry.is_placeholder:
                 entry.is_stray = self._by_position[past.covers_from].is_stray
-            index = bisect(self._memory, entry.memory_order, key=_memory_order)
+            index = bisect(self._memory, past.memory_order, key=_memory_order)
             if index < len(self._memory):
                 self._touch(index)
             self._memory.insert(index, entry)
@@ -242,7 +343,7 @@ class RecordedWalk(Walk):
             del self._memory[index]
             self._touch(index)
             self._left(entry)
-            self.meter.evictions += reason in _EVICTED
+            self._counts["evictions"] += reason in _EVICTED
 
 
 class SimulatedWalk(Walk):
@@ -294,10 +395,10 @@ class SimulatedWalk(Walk):
 
     def _rewrite(self, given: list[PastMessage], left_out: set[int], pinned: set[int]) -> None:
         gone = {self._original(position) for position in left_out}
-        entries = [entry for entry in self._retained.entries() if entry.position not in gone]
+        entries = [entry for entry in self._retained.entries() if entry.past.position not in gone]
         new = [entry_of(past, self._window) for past in given]
         for entry in new:
-            entry.pinned = entry.position in pinned  # it takes the place of a pinned message
+            entry.pinned = entry.past.position in pinned  # it takes the place of a pinned message
         self._replace(sorted(entries + new, key=_memory_order))
         self._retained.evict()
 
@@ -312,7 +413,7 @@ class SimulatedWalk(Walk):
         rest = [
             entry
             for entry in self._retained.entries()
-            if not (entry.position in leaves or _stood_for(entry, summary) or entry.is_summary)
+            if not (entry.past.position in leaves or _stood_for(entry, summary) or entry.is_summary)
         ]
         insort(rest, entry_of(summary, self._window), key=_memory_order)
         self._replace(rest)
@@ -324,9 +425,9 @@ class SimulatedWalk(Walk):
             entry = self._entry_at(past.position)
             if entry is not None and not entry.is_placeholder:
                 new = entry_of(past, self._window)
-                new.position, new.is_stray = entry.position, entry.is_stray
+                new.past, new.is_stray = past._replace(position=entry.past.position), entry.is_stray
                 entries[entries.index(entry)] = new
-                self.meter.evictions += 1
+                self._counts["evictions"] += 1
         self._replace(entries)
 
     def _replace(self, entries: list[PastEntry]) -> None:
@@ -338,10 +439,10 @@ class SimulatedWalk(Walk):
             self._touch(differs)
         here, there = set(before[differs:]), set(entries[differs:])
         for entry in here - there:
-            del self._by_position[entry.position]
+            del self._by_position[entry.past.position]
             self._left(entry)
         for entry in there - here:
-            self._by_position[entry.position] = entry
+            self._by_position[entry.past.position] = entry
             self._came(entry)
         self._retained = self._new(entries)
 
@@ -353,11 +454,11 @@ class SimulatedWalk(Walk):
         for entry in retained.placeholders:
             self._came(entry)
         for entry, reason in retained.evicted:
-            self._by_position.pop(entry.position)
+            self._by_position.pop(entry.past.position)
             self._left(entry)
-            self.meter.evictions += reason in _EVICTED
+            self._counts["evictions"] += reason in _EVICTED
         for entry in retained.placeholders:
-            self._by_position[entry.position] = entry
+            self._by_position[entry.past.position] = entry
             entry.replaces = None
         self._touch(retained.intact)
         retained.intact = inf
@@ -379,5 +480,5 @@ class SimulatedWalk(Walk):
 def _stood_for(entry: PastEntry, summary: PastMessage) -> bool:
     """Return whether a summary stands for a message that the record had evicted before."""
     assert summary.covers_to is not None
-    is_gone = entry.evicted_in is not None and entry.evicted_in < summary.added_in
-    return is_gone and entry.position <= summary.covers_to and entry.type is not ChatMessageType.SYSTEM
+    is_gone = entry.past.evicted_in is not None and entry.past.evicted_in < summary.added_in
+    return is_gone and entry.past.position <= summary.covers_to and entry.type is not ChatMessageType.SYSTEM

@@ -31,7 +31,7 @@ class PastMessage(NamedTuple):
     """A row of the history, without what it says."""
 
     position: int
-    type: str
+    type: ChatMessageType
     token_count: int
     origin: str
     memory_order: int
@@ -116,7 +116,7 @@ def _rows(conversation: Conversation) -> Iterator[tuple[PastMessage, str, str]]:
     after = -1
     while page := retry(rows.db, partial(_listed, columns.filter(position__gt=after)[:_ROWS])):
         for row in page:
-            yield PastMessage._make(row[:_SIZE]), *row[_SIZE:]
+            yield PastMessage(row[0], ChatMessageType(row[1]), *row[2:_SIZE]), *row[_SIZE:]
         after = page[-1][0]
 
 
