@@ -18,6 +18,7 @@ from chatmemory.admin.display.message import role_of, said_by
 from chatmemory.core.messages import ChatMessageType, UserMessage
 from chatmemory.core.summaries import summary_text
 from chatmemory.models import Conversation, Message, Origin
+from chatmemory.models.message import EVICTION_REASONS, TYPES
 
 __all__ = ["MOST_BARS", "Strip"]
 
@@ -34,6 +35,7 @@ MOST_READ = 120
 
 _MOST_WORDS = 80
 
+_REASONS = dict(EVICTION_REASONS)  # get_eviction_reason_display() translates all for one of them
 _ORIGINS = {Origin.SAID: "", Origin.CLEARED: _("placeholder"), Origin.SUMMARY: _("summary")}
 
 
@@ -48,6 +50,12 @@ class Bar:
 
     is_retained: bool
     """Whether the message is in the memory, or would stay there."""
+
+    role: str
+    """The role in words."""
+
+    name: str
+    """The message in words: its position, role and tokens."""
 
     words: str
     """The first words of the message; empty if this reader may not read them."""
@@ -78,15 +86,9 @@ class Bar:
         return role_of(self.row)
 
     @property
-    def name(self) -> str:
-        """The message in words: its position, role and tokens."""
-        message = gettext("Message %(position)s") % {"position": self.row.position}
-        return f"{message} · {self.row.get_type_display()} · {count_tokens(self.row.token_count)}"
-
-    @property
     def reason(self) -> str:
         """The reason in words why the message was evicted, or would be; empty if there is none."""
-        return "" if self.is_retained else self.row.get_eviction_reason_display()
+        return "" if self.is_retained else str(_REASONS.get(self.row.eviction_reason, self.row.eviction_reason))
 
     @property
     def notes(self) -> str:
@@ -112,12 +114,17 @@ def bars_of(rows: Sequence[Message], staying: Collection[int], *, with_text: boo
     """Return the bars of some messages, from the left to the right; those at the positions ``staying`` are retained."""
     # A square root, so that a short question can still be seen next to a long document.
     highest = max((row.token_count for row in rows), default=0) or 1
+    # Each is translated once, not for each bar.
+    message, roles = gettext("Message %(position)s"), {value: str(label) for value, label in TYPES}
+    tokens = {row.token_count: count_tokens(row.token_count) for row in rows}
     return [
         Bar(
             row=row,
             x=index * STEP + 1,
             height=max(3, round(sqrt(row.token_count / highest) * HEIGHT)),
             is_retained=row.position in staying,
+            role=(role := roles.get(row.type, row.type)),
+            name=" · ".join((message % {"position": row.position}, role, tokens[row.token_count])),
             words=first_words(row) if with_text else "",
         )
         for index, row in enumerate(rows)
@@ -193,7 +200,7 @@ class Strip:
     @property
     def roles(self) -> dict[str, str]:
         """The roles among the bars: their words, by the names that style sheets have for them."""
-        return {bar.role_class: bar.row.get_type_display() for bar in self.bars}
+        return {bar.role_class: bar.role for bar in self.bars}
 
     @cached_property
     def marks(self) -> set[str]:
