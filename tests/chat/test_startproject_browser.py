@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import Pages, axe_violations, browser_thread, chromium, expect, new_page  # noqa: F401
+from tests.support.browser import (  # noqa: F401
+    Pages,
+    axe_violations,
+    browser_thread,
+    chromium,
+    expect,
+    new_page,
+    wait_until,
+)
 from tests.support.new_project import PASSWORD, NewProject, new_project, project_site  # noqa: F401
 
 pytestmark = pytest.mark.browser
@@ -30,7 +38,7 @@ STORAGES = {
 
 # The button says so for two seconds; the test may be slower.
 NOTE_COPIED = """() => {
-    const note = () => { window.hasCopied ||= document.querySelector(".chatmemory-copy").textContent === "Copied"; };
+    const note = () => { window.hasCopied ||= document.querySelector(".chatmemory-copy")?.textContent === "Copied"; };
     new MutationObserver(note).observe(document.body, { childList: true, characterData: true, subtree: true });
 }"""
 
@@ -129,7 +137,7 @@ def test_code_is_copied_while_the_answer_grows(
     page.evaluate(NOTE_COPIED)
     # Held for a while, as a hand does: the button must be the same one at the end.
     growing.get_by_role("button", name="Copy").click(delay=300)
-    page.wait_for_function("window.hasCopied")
+    wait_until(page, "() => window.hasCopied")
     expect(growing).to_contain_text("20 21")
     assert page.evaluate("navigator.clipboard.readText()") == "1, 2"
     (new_project.folder / "shop/enough").touch()

@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 from tests.demo.test_command import Demo
-from tests.support.browser import Pages, browser_thread, chromium, expect, new_page, time_stands_still  # noqa: F401
+from tests.support.browser import (  # noqa: F401
+    Pages,
+    browser_thread,
+    chromium,
+    expect,
+    new_page,
+    time_stands_still,
+    wait_until,
+)
 from tests.support.demo_browser import (  # noqa: F401
     PHONE,
     answered,
@@ -160,10 +168,10 @@ def test_who_reads_is_left_where_they_are(open_chat: Callable[..., Any]) -> None
     expect(page.locator(".is-leaving")).to_have_count(0)
     scrollers = [page.locator("[data-part='scroller']"), page.locator("[data-part='memory-scroller']")]
     for name in ["scroller", "memory-scroller"]:
-        page.wait_for_function(AT_THE_END, arg=name)
+        wait_until(page, AT_THE_END, name)
     page.get_by_label("Message", exact=True).fill("help")
     page.get_by_role("button", name="Send").click()
-    page.wait_for_function(TO_THE_TOP_WHILE_ANSWERING)
+    wait_until(page, TO_THE_TOP_WHILE_ANSWERING)
     answered(page, 10)
     expect(page.locator(".is-leaving")).to_have_count(0)
     page.evaluate(TWO_FRAMES)
@@ -251,8 +259,8 @@ def test_the_memory_tab_opens_at_its_newest(open_chat: Callable[..., Any]) -> No
         say(page, text)
     page.get_by_role("tab", name="Memory").click()
     expect(cards(page).last).to_be_in_viewport()
-    page.wait_for_function(AT_THE_END, arg="memory-scroller")
-    page.wait_for_function(f"() => {ANIMATIONS} === 0")
+    wait_until(page, AT_THE_END, "memory-scroller")
+    wait_until(page, f"() => {ANIMATIONS} === 0")
     page.get_by_role("tab", name="Chat").click()
     page.get_by_role("tab", name="Memory").click()
     assert page.evaluate(ANIMATIONS) == 0

@@ -19,8 +19,15 @@ from playwright.sync_api import expect as playwright_expect
 from playwright.sync_api import sync_playwright
 
 __all__ = [
-    *["Pages", "axe_violations", "browser_thread", "chromium", "expect", "new_page", "no_double_click"],
+    "Pages",
+    "axe_violations",
+    "browser_thread",
+    "chromium",
+    "expect",
+    "new_page",
+    "no_double_click",
     "time_stands_still",
+    "wait_until",
 ]
 
 _AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
@@ -135,10 +142,29 @@ def axe_violations(page: Any, **options: Any) -> list[str]:
     return [*found, *(f"dark: {violation}" for violation in dark)]
 
 
+def wait_until(page: Any, holds: str, arg: Any = None) -> None:
+    """Wait until a function of JavaScript is true. It is asked in each frame.
+
+    Playwright's own ``wait_for_function`` evaluates a text again and again, which a strict policy of the page refuses
+    unless the first answer is true.
+    """
+    page.evaluate(
+        f"""arg => new Promise((done, fail) => {{
+            const holds = {holds}, until = performance.now() + {_SECONDS * 1000};
+            const look = () => {{
+                if (holds(arg)) done();
+                else if (performance.now() > until) fail(new Error("it never held"));
+                else requestAnimationFrame(look);
+            }};
+            look();
+        }})""",
+        arg,
+    )
+
+
 def no_double_click(page: Any) -> None:
     """Wait until a click is no part of a double click any more, by the page's clock."""
-    now = page.evaluate("performance.now()")
-    page.wait_for_function("now => performance.now() - now > 500", arg=now)
+    wait_until(page, "now => performance.now() - now > 500", page.evaluate("performance.now()"))
 
 
 @pytest.fixture(scope="session")
