@@ -38,7 +38,8 @@ STORAGES = {
 
 # The button says so for two seconds; the test may be slower.
 NOTE_COPIED = """() => {
-    const note = () => { window.hasCopied ||= document.querySelector(".chatmemory-copy")?.textContent === "Copied"; };
+    const button = () => document.querySelector("[data-part='answering'] .chatmemory-copy");
+    const note = () => { window.hasCopied ||= button()?.textContent === "Copied"; };
     new MutationObserver(note).observe(document.body, { childList: true, characterData: true, subtree: true });
 }"""
 
