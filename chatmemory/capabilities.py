@@ -1,4 +1,4 @@
-"""What an app adds to chatmemory: a capability, registered in ``AppConfig.ready()``.
+"""Capabilities: additions of other apps to chatmemory, registered in ``AppConfig.ready()``.
 
 An app that keeps more of a conversation in tables of its own, or shows more of it, fills the methods that it needs. The
 others cost nothing. docs/development.md has an example.
@@ -47,7 +47,7 @@ class AdminPage:
 
 
 class Capability:
-    """What one app adds. Each method is a hook, which does nothing until a subclass fills it.
+    """The additions of one app. Each method is a hook, which does nothing until a subclass fills it.
 
     An exception in a hook ends the work that calls it. Rows of the app's own tables are erased with their conversation
     or message by the ``on_delete`` of their foreign keys.

@@ -147,7 +147,7 @@ def _unimportable(path: str) -> str | None:
         part = ".".join(parts[:end])
         try:
             found = import_module(part)
-        except Exception as error:  # whatever the module does when it is imported
+        except Exception as error:  # the module may do anything when it is imported
             return f"{part!r} raises {type(error).__name__}: {error}"
     if hasattr(found, name):
         return None

@@ -67,7 +67,7 @@ class Call:
 
 
 def _has_receivers() -> bool:
-    signals = sys.modules.get("chatmemory.signals")  # whoever receives the signal has imported it
+    signals = sys.modules.get("chatmemory.signals")  # a receiver has imported it
     return signals is not None and bool(signals.model_called.has_listeners(_sender()))
 
 

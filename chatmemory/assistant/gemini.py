@@ -24,7 +24,7 @@ __all__ = ["GeminiChatModel"]
 
 _WHOLE = ("STOP", "FINISH_REASON_UNSPECIFIED")
 _FILTERS = ("SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "MODEL_ARMOR")
-"""Those of images have the same names behind ``IMAGE_``."""
+"""Reasons of a blocked answer. For images each has the prefix ``IMAGE_``."""
 
 
 @dataclass(eq=False)

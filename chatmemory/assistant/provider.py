@@ -79,7 +79,7 @@ class Answer(ABC):
     """The name of the model, for errors."""
 
     messages: Messages
-    """What is answered."""
+    """The messages that the model answers."""
 
     request: dict[str, Any]
     """The request with them."""
@@ -126,7 +126,7 @@ class Answer(ABC):
     def _count(self, *path: str) -> int | None:
         """Return a figure of the server's by its name, behind those of the objects that it is in.
 
-        Whatever is missing, or no number of tokens, is not known.
+        A figure that is missing, or no number of tokens, is unknown.
         """
         value: Any = self.used
         for key in path:

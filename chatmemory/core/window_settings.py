@@ -37,10 +37,10 @@ class Setting:
     """The value in a conversation for which neither it nor a default of the project is given."""
 
     label: str
-    """What people call it, in small letters."""
+    """The name for people, in small letters."""
 
     help: str
-    """What it does. It does not name the value None, which each reader knows by another name."""
+    """The effect. It does not name the value None, which each reader knows by another name."""
 
     least: int = 1
     """The smallest number."""

@@ -354,7 +354,7 @@ def _summarise(
     except Conversation.DoesNotExist:
         raise
     except Exception as error:
-        # Whatever a project's function raises is its own affair: here it is told, and there it is found.
+        # A project's function may raise any exception: it is told here, and mended there.
         _logger.exception("No summary was made of conversation %s", conversation.pk)
         kind = type(error).__name__
         log(lambda: _("No summary was made: %(error)s.") % {"error": kind})

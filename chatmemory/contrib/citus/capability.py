@@ -1,4 +1,4 @@
-"""What this app adds to chatmemory: a table of the names of conversations, kept, released and verified."""
+"""The capability of this app: a table of the names of conversations, kept, released and verified."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CitusCapability(Capability):
 
 _CLAIM = (
     "INSERT INTO {table} (digest, conversation_id) VALUES (%s, %s) "
-    # An update that changes nothing locks the row, and returns it whatever it has.
+    # An update that changes nothing locks the row, and returns it with any value.
     "ON CONFLICT (digest) DO UPDATE SET conversation_id = {table}.conversation_id RETURNING conversation_id"
 )
 
