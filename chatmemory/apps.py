@@ -6,8 +6,6 @@ from django.apps import AppConfig
 from django.core.checks import register
 from django.utils.translation import gettext_lazy as _
 
-__all__ = ["ChatmemoryConfig"]
-
 
 class ChatmemoryConfig(AppConfig):
     """The app: ``"chatmemory"`` in ``INSTALLED_APPS``."""

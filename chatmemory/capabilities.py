@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from chatmemory.transfer.json_lines.lines import Line
     from chatmemory.verification import Finding
 
-__all__ = ["AdminPage", "Capability", "capabilities", "filled", "hooks", "register"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AdminPage:

@@ -31,9 +31,6 @@ from chatmemory.formats.registry import MessageFormat
 from chatmemory.models.conversation_names import kept_names
 from chatmemory.models.window_settings import check_stored
 
-__all__ = ["check_apps", "check_databases", "check_settings"]
-
-
 _NAME = re.compile("[a-z0-9]+([-_][a-z0-9]+)*")
 _RATE = re.compile("[1-9][0-9]*/(s|sec|second|m|min|minute|h|hour|d|day)")
 

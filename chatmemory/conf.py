@@ -14,16 +14,6 @@ from django.utils.module_loading import import_string
 from chatmemory.core.window import USUAL_LIMITS, WindowKind
 from chatmemory.core.window_settings import SETTINGS
 
-__all__ = [
-    "DEFAULTS",
-    "default_limit",
-    "is_assistant",
-    "is_assistant_or_function",
-    "problem_of_path",
-    "setting",
-    "window_default",
-]
-
 DEFAULTS: dict[str, Any] = {
     # The settings of the window of a new conversation. Those that the project leaves out have these values, too.
     "WINDOW": {name: declared.default for name, declared in SETTINGS.items()},

@@ -31,8 +31,6 @@ from chatmemory.models.message import ERASED_TEXT
 from chatmemory.retention import Erased
 from chatmemory.transfer.json_lines.write import conversation_lines, key_line
 
-__all__ = ["ERASED_TEXT", "aerase_user", "aexport_user", "erase_user", "export_user"]
-
 
 def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
     """Return an iterator of JSON lines with everything of one user, each ending in a newline.

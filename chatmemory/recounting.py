@@ -17,8 +17,6 @@ from chatmemory.database.stored_windows import CUSTOM, estimator_for
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
 
-__all__ = ["Recounted", "arecount", "recount"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Recounted:

@@ -33,16 +33,6 @@ from chatmemory.models import (
     Origin,
 )
 
-__all__ = [
-    "Erased",
-    "apurge_conversations",
-    "apurge_evicted",
-    "apurge_keys",
-    "purge_conversations",
-    "purge_evicted",
-    "purge_keys",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Erased:

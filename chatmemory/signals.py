@@ -7,16 +7,6 @@ logged and does not reach the caller. Apps that keep more of a conversation in t
 
 from django.dispatch import Signal
 
-__all__ = [
-    "compaction_failed",
-    "memory_cleared",
-    "memory_repaired",
-    "memory_rewritten",
-    "messages_added",
-    "messages_evicted",
-    "model_called",
-]
-
 messages_added = Signal()
 """``conversation`` and ``messages``, the new rows. Some of them may be evicted already."""
 

@@ -21,8 +21,6 @@ from chatmemory.conf import setting
 from chatmemory.database.connections import retry
 from chatmemory.models import Conversation
 
-__all__ = ["READ_TEXT", "SUMMARIZE", "WRITE_TEXT", "Act", "may", "permission", "reachable", "record"]
-
 if TYPE_CHECKING:
     from typing import TypeVar
 

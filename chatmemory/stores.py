@@ -25,8 +25,6 @@ from chatmemory.models import Conversation, require_owner
 from chatmemory.models.fields import memory_id_text
 from chatmemory.models.message import from_columns
 
-__all__ = ["DjangoChatMemoryStore"]
-
 
 class DjangoChatMemoryStore(WindowedChatMemoryStore):
     """A store of one owner's memories. Each is a conversation, made when something is first written to it.

@@ -26,8 +26,6 @@ from chatmemory.database.target import Target
 from chatmemory.models import EVICTION_REASONS, OWNER_SCOPE, STAND_INS, Conversation, IdempotencyKey, Message, Origin
 from chatmemory.models.message import last_pin_change, problem_of_pins
 
-__all__ = ["Finding", "averify", "verify"]
-
 _RETAINED = Q(evicted_in__isnull=True)
 _WHOLE = Q(evicted_in__isnull=True, evicted_at__isnull=True, eviction_reason="") | Q(
     evicted_in__gte=F("added_in"),

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command, load_command_class
+from django.dispatch import Signal
 from django.test import Client
 
 from chatmemory import signals
@@ -108,9 +109,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 @pytest.fixture
 def receivers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is connected to the signals is disconnected after the test."""
-    for name in signals.__all__:
-        signal = getattr(signals, name)
-        monkeypatch.setattr(signal, "receivers", list(signal.receivers))
+    for signal in vars(signals).values():
+        if isinstance(signal, Signal):
+            monkeypatch.setattr(signal, "receivers", list(signal.receivers))
 
 
 def check_readme(namespace: dict[str, Any], printed: str, asked: list[Any]) -> None:

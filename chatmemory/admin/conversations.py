@@ -30,7 +30,6 @@ from chatmemory.admin.lists import (
     FullnessFilter,
     HasEvictedFilter,
     OwnerFilter,
-    conversation_admin,
     searched,
     unquoted,
     words,
@@ -41,8 +40,6 @@ from chatmemory.admin.views.staff_pages import record_list
 from chatmemory.capabilities import filled
 from chatmemory.formats.registry import known_names
 from chatmemory.models import Conversation, Message
-
-__all__ = ["ConversationAdmin", "conversation_admin"]
 
 _MOST_COUNTED = 10
 _MOST_SHOWN = 2

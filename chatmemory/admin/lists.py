@@ -38,23 +38,6 @@ else:
     ModelAdmin = admin.ModelAdmin
     Pages = Paginator
 
-__all__ = [
-    "MOST_SORTED",
-    "SCRIPTS",
-    "STYLES",
-    "CappedList",
-    "FullnessFilter",
-    "HasEvictedFilter",
-    "MessageOwnerFilter",
-    "OwnerFilter",
-    "ReadOnlyAdmin",
-    "YesNoFilter",
-    "conversation_admin",
-    "searched",
-    "unquoted",
-    "words",
-]
-
 _DRAWN = (
     "stock",
     "page",

@@ -35,8 +35,6 @@ from chatmemory.admin.views.staff_pages import record_list
 from chatmemory.database.operations.compaction import UNCOVERED
 from chatmemory.models import PINNED, Conversation, Message, MessageQuerySet
 
-__all__ = ["MessageAdmin", "PinnedFilter", "StateFilter"]
-
 # Longer payloads hold media; the list does not read them to show what they are.
 _LONGEST_READ = 10_000
 

@@ -26,8 +26,6 @@ with extra("anthropic"):
     import anthropic
     from anthropic import Anthropic, AsyncAnthropic, default_credentials
 
-__all__ = ["AnthropicChatModel"]
-
 _PREFIX = "anthropic_prefix"
 """The attribute of an answer with the digest of what stood before it."""
 

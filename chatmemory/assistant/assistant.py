@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from chatmemory.database.reading import MemoryBound
     from chatmemory.models import Conversation
 
-__all__ = ["Assistant", "running_turn"]
-
 
 class Assistant:
     """A model with a memory, as LangChain4j's AI Services have it.

@@ -14,8 +14,6 @@ from functools import partial
 from chatmemory.assistant.lease import Lease
 from chatmemory.core.summaries import Summarizer
 
-__all__ = ["BackgroundTask", "BackgroundTasks", "Summaries"]
-
 _logger = logging.getLogger("chatmemory.assistant")
 
 _MOST_THREADS = 4

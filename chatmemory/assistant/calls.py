@@ -12,8 +12,6 @@ from chatmemory.assistant.lease import Lease
 from chatmemory.assistant.model import ChatModel, name_of
 from chatmemory.core.asynchronous import run_to_the_end
 
-__all__ = ["Call"]
-
 _logger = logging.getLogger("chatmemory.assistant")
 
 

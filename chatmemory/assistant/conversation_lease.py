@@ -27,8 +27,6 @@ from chatmemory.database.reading import MemoryBound, pages, rows_of
 from chatmemory.models import Conversation, Origin
 from chatmemory.stores import DjangoChatMemoryStore
 
-__all__ = ["ConversationLease"]
-
 # The messages, from the first on, that a title is made of.
 _TITLED_BY = 6
 

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 
 from chatmemory.core.messages import AiMessage
 
-__all__ = ["Answered", "Thinking", "Usage", "as_answered", "told_by_errors", "usage_told_by"]
-
 _ATTRIBUTE = "usage"
 
 

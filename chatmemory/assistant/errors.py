@@ -7,18 +7,6 @@ from typing import Any
 from chatmemory.assistant.deltas import Usage
 from chatmemory.core.exceptions import CodedError
 
-__all__ = [
-    "AnswerDeletedError",
-    "AssistantError",
-    "ConversationBusyError",
-    "ModelError",
-    "NothingSaidError",
-    "TooManyToolInvocationsError",
-    "ToolError",
-    "TurnLostError",
-    "WindowTooSmallError",
-]
-
 
 class AssistantError(Exception):
     """A turn that ended without an answer. What was said so far is kept, and the conversation can go on."""

@@ -20,8 +20,6 @@ with extra("gemini"):
     from google.genai.types import GenerateContentConfig
     from pydantic import ValidationError
 
-__all__ = ["GeminiChatModel"]
-
 _WHOLE = ("STOP", "FINISH_REASON_UNSPECIFIED")
 _FILTERS = ("SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "MODEL_ARMOR")
 """Reasons of a blocked answer. For images each has the prefix ``IMAGE_``."""

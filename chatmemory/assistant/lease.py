@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from chatmemory.database.reading import MemoryBound
     from chatmemory.models import Conversation
 
-__all__ = ["Added", "Lease", "LocalLease"]
-
 
 @dataclass(frozen=True)
 class Added:

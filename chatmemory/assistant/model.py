@@ -16,8 +16,6 @@ from chatmemory.assistant.tools import ToolSpecification
 from chatmemory.core.asynchronous import in_thread_for_functions
 from chatmemory.core.messages import AiMessage, ChatMessage
 
-__all__ = ["ChatModel", "ModelFunction", "as_chat_model", "name_of", "unset_key"]
-
 ModelFunction: TypeAlias = Callable[
     [Sequence[ChatMessage], Sequence[ToolSpecification]], "AiMessage | Answered | Awaitable[AiMessage | Answered]"
 ]

@@ -25,8 +25,6 @@ with extra("openai"):
     import openai
     from openai import AsyncOpenAI, OpenAI
 
-__all__ = ["OpenAiChatModel"]
-
 _REFUSING = (".openai.com", ".azure.com")
 """The ends of the names of hosts that refuse the fields of other servers."""
 

@@ -10,8 +10,6 @@ from django.utils.module_loading import import_string
 from chatmemory.assistant.assistant import Assistant
 from chatmemory.conf import is_assistant_or_function, problem_of_path, setting
 
-__all__ = ["has_assistant", "project_assistant"]
-
 
 def has_assistant() -> bool:
     """Return whether the project names an assistant. It is not imported.

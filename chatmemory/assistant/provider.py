@@ -24,8 +24,6 @@ from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.messages import AiMessage, ChatMessage
 from chatmemory.formats.kept_parts import with_attributes
 
-__all__ = ["Answer", "LoopClients", "Messages", "ProviderChatModel", "Tools", "described", "fields_of"]
-
 Messages: TypeAlias = Sequence[ChatMessage]
 Tools: TypeAlias = Sequence[ToolSpecification]
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from chatmemory.database.change import Change
     from chatmemory.database.reading import MemoryBound
 
-__all__ = ["Ask", "Do", "Pause", "Plan", "RunTools", "Steps", "ToolCall", "turn_steps"]
-
 # Between tries to have the turn, in seconds.
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.5

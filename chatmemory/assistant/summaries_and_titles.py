@@ -19,8 +19,6 @@ from chatmemory.core.json_text import with_replacements
 from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, UserMessage
 from chatmemory.core.tokens import OpenAiTokenCountEstimator, TokenCountEstimator
 
-__all__ = ["SUMMARY_PROMPT", "ChatModelSummarizer", "Titles"]
-
 SUMMARY_PROMPT = """\
 You write summaries of conversations. An assistant continues the conversation, and has your summary in place of what \
 was said before.

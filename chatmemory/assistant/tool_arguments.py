@@ -39,18 +39,6 @@ if TYPE_CHECKING:
 
     from chatmemory.models import Conversation
 
-__all__ = [
-    "ArgumentError",
-    "Arguments",
-    "Parameters",
-    "Schema",
-    "ToolContext",
-    "function_within",
-    "parameters_of",
-    "plain",
-    "read_json",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:

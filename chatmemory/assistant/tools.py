@@ -31,9 +31,6 @@ from chatmemory.core.json_text import require_json, require_storable
 from chatmemory.core.messages import ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.core.serialization import message_to_json
 
-__all__ = ["OnToolError", "Tool", "ToolSpecification", "Toolbox"]
-
-
 OnToolError: TypeAlias = Callable[[Exception], str]
 """A function of what a tool raised, which returns the text for the model."""
 

@@ -18,8 +18,6 @@ from chatmemory.core.messages import (
 )
 from chatmemory.core.serialization import message_to_json
 
-__all__ = ["SO_FAR", "TRANSCRIPT", "framed", "transcripts"]
-
 TRANSCRIPT, SO_FAR = "transcript", "summary_so_far"
 """The tags around the transcript, and around the summary of what was said before it."""
 

@@ -24,8 +24,6 @@ from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResult
 if TYPE_CHECKING:
     from chatmemory.database.change import Change
 
-__all__ = ["Turn", "TurnEvent"]
-
 TurnEvent: TypeAlias = "str | Thinking | Added | AiMessage"
 """A delta of text or thinking, what was stored, or at last the answer."""
 

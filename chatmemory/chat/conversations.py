@@ -14,8 +14,6 @@ from django.utils.translation import ngettext, pgettext
 from chatmemory.chat.page import api_address, page_context, request_of
 from chatmemory.chat.words import connection_words
 
-__all__ = ["conversations_context"]
-
 _PLACEHOLDER = str(UUID(int=0))
 """Stands in the address of a page for the primary key, which the script puts there."""
 

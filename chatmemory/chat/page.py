@@ -12,8 +12,6 @@ from django.shortcuts import resolve_url
 from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 from django.utils.translation import get_language
 
-__all__ = ["api_address", "page_context", "request_of"]
-
 
 def request_of(context: Any, tag: str) -> HttpRequest:
     """Return the request for which the page is made.

@@ -12,8 +12,6 @@ from chatmemory.chat.page import api_address, page_context, request_of
 from chatmemory.chat.words import words
 from chatmemory.models import Conversation
 
-__all__ = ["panel_context"]
-
 
 def panel_context(context: Any, conversation: Any, *, memory: bool = False) -> dict[str, Any]:
     """Return the context of the template ``chatmemory/chat/panel.html``.

@@ -7,8 +7,6 @@ from django.utils.translation import ngettext, pgettext
 
 from chatmemory.core.entries import EvictionReason
 
-__all__ = ["connection_words", "words"]
-
 _ONE_AND_MANY = (1, 2)
 
 

@@ -37,21 +37,6 @@ from chatmemory.models.conversation_names import named_rows
 from chatmemory.models.fields import memory_id_text
 from chatmemory.signals import memory_repaired
 
-__all__ = [
-    "ConversationSettings",
-    "NativeMemory",
-    "NativeMessages",
-    "async_change",
-    "async_read",
-    "left_as_found",
-    "request_of",
-    "settings_of_new",
-    "valid_among",
-    "valid_message",
-    "valid_rows",
-    "without_stale_thinking",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -69,8 +69,6 @@ with extra("openai-agents"):
         messages_of,
     )
 
-__all__ = ["DjangoSession"]
-
 
 class DjangoSession:
     """The session of ``session_id``, for ``Runner.run(…, session=…)``. The first item creates its conversation."""

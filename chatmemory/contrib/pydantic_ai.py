@@ -56,8 +56,6 @@ with extra("pydantic-ai"):
 
     from chatmemory.formats.pydantic_ai import FRAMEWORK, answer, model_message, said_in
 
-__all__ = ["DjangoMessageHistory"]
-
 _ANTHROPIC = ("anthropic", "bedrock")
 
 

@@ -8,18 +8,6 @@ from typing import Any
 
 from chatmemory.core.exceptions import InvalidValueError
 
-__all__ = [
-    "is_blank",
-    "require_list",
-    "require_not_blank",
-    "require_optional_str",
-    "require_str",
-    "require_url",
-    "tuple_of",
-    "whole_number",
-]
-
-
 # Java's String.trim(): everything up to U+0020 is blank, and a no-break space is not.
 _BLANK = "".join(map(chr, range(0x21)))
 

@@ -13,20 +13,6 @@ from typing import Any, ParamSpec, TypeVar
 
 from asgiref.sync import AsyncToSync, SyncToAsync, async_to_sync, sync_to_async
 
-__all__ = [
-    "ThreadNeeds",
-    "as_async_change",
-    "as_async_iterator",
-    "as_async_read",
-    "has_thread_of_caller",
-    "in_thread_for_functions",
-    "in_thread_for_seconds",
-    "iterate_in_thread",
-    "run_to_the_end",
-    "set_thread_needs",
-    "start_task",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

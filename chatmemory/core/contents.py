@@ -16,25 +16,6 @@ from chatmemory.core.arguments import require_not_blank, require_optional_str, r
 from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.json_text import MAX_NESTING, TOO_DEEP
 
-__all__ = [
-    "Audio",
-    "AudioContent",
-    "Content",
-    "ContentType",
-    "DetailLevel",
-    "FrozenDict",
-    "Image",
-    "ImageContent",
-    "Media",
-    "PdfFile",
-    "PdfFileContent",
-    "ShortRepr",
-    "TextContent",
-    "Video",
-    "VideoContent",
-    "freeze",
-]
-
 _MAX_SHOWN_CHARS = 120
 
 

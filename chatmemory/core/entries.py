@@ -11,8 +11,6 @@ from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.messages import AiMessage, ChatMessage, ChatMessageType, ToolExecutionResultMessage
 from chatmemory.core.window import Window
 
-__all__ = ["RESULTS_KEPT", "RESULT_CLEARED", "Cause", "Entry", "EvictionReason"]
-
 RESULT_CLEARED = "[Old tool result cleared]"
 """The text of the placeholder to which an old tool result gives way."""
 

@@ -15,8 +15,6 @@ from chatmemory.core.entries import RESULT_CLEARED, Entry, EvictionReason
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import Window
 
-__all__ = ["Retained"]
-
 E = TypeVar("E", bound=Entry)
 
 

@@ -6,20 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = [
-    "CODES",
-    "CodedError",
-    "IdempotencyConflictError",
-    "InvalidMessageError",
-    "InvalidValueError",
-    "MemoryTooLargeError",
-    "NotRetainedError",
-    "PinnedTooMuchError",
-    "UnusableSummaryError",
-    "extra",
-    "gettext_noop",
-]
-
 CODES = {
     "invalid": "the value is not acceptable for another reason",
     "required": "a value is missing",

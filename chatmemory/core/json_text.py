@@ -17,20 +17,6 @@ from uuid import UUID
 
 from chatmemory.core.exceptions import InvalidMessageError, InvalidValueError
 
-__all__ = [
-    "MAX_DOCUMENT_CHARS",
-    "MAX_NESTING",
-    "TOO_DEEP",
-    "TypedTwice",
-    "dumps",
-    "java_map_order",
-    "levels",
-    "loads",
-    "require_json",
-    "require_storable",
-    "with_replacements",
-]
-
 MAX_NESTING = 500
 """The most levels of arrays and objects in a document."""
 

@@ -19,9 +19,6 @@ from chatmemory.core.tokens import TokenCountEstimator, stored_count
 from chatmemory.core.window import RULES, USUAL_LIMITS, Window, WindowKind, WindowOptions
 from chatmemory.core.window_settings import check
 
-__all__ = ["ChatMemory", "MessageWindowChatMemory", "TokenWindowChatMemory", "WindowChatMemory"]
-
-
 _REQUIRED: Any = object()
 
 

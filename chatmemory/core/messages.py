@@ -14,18 +14,6 @@ from chatmemory.core.arguments import require_list, require_not_blank, require_o
 from chatmemory.core.contents import Content, FrozenDict, ShortRepr, TextContent, freeze
 from chatmemory.core.exceptions import InvalidValueError
 
-__all__ = [
-    "AiMessage",
-    "ChatMessage",
-    "ChatMessageType",
-    "CustomMessage",
-    "SystemMessage",
-    "ToolExecutionRequest",
-    "ToolExecutionResultMessage",
-    "UserMessage",
-    "require_messages",
-]
-
 # One for all messages without attributes: it cannot change.
 _NO_ATTRIBUTES = FrozenDict()
 

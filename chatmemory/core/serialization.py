@@ -40,19 +40,6 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 
-__all__ = [
-    "MEDIA_FIELDS",
-    "Fields",
-    "expected",
-    "message_from_json",
-    "message_to_data",
-    "message_to_json",
-    "messages_from_json",
-    "messages_to_json",
-    "read_message",
-    "read_messages",
-]
-
 MEDIA_FIELDS = {"IMAGE": "image", "AUDIO": "audio", "VIDEO": "video", "PDF": "pdfFile"}
 """The field of a content with its media, by the type of the content."""
 

@@ -10,8 +10,6 @@ from chatmemory.core.arguments import require_list
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.window import Window
 
-__all__ = ["ChatMemoryStore", "InMemoryChatMemoryStore", "SingleSlotChatMemoryStore", "WindowedChatMemoryStore"]
-
 
 class ChatMemoryStore(Protocol):
     """A store: any object with these three methods.

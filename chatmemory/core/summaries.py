@@ -11,17 +11,6 @@ from chatmemory.core.exceptions import InvalidMessageError, UnusableSummaryError
 from chatmemory.core.json_text import require_storable
 from chatmemory.core.messages import ChatMessage, UserMessage
 
-__all__ = [
-    "USUAL_SUMMARY_TOKENS",
-    "Summarizer",
-    "check_keep",
-    "check_summary",
-    "first_kept",
-    "is_summary_text",
-    "summary_message",
-    "summary_text",
-]
-
 Summarizer: TypeAlias = Callable[[Sequence[ChatMessage], "str | None"], "str | Awaitable[str]"]
 """A function, sync or async, of messages, and of the summary before them or None. It returns one summary of both."""
 

@@ -9,8 +9,6 @@ from typing import TypedDict
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens.estimators import TokenCountEstimator, tokens_of, tokens_of_request
 
-__all__ = ["RULES", "USUAL_LIMITS", "Window", "WindowKind", "WindowOptions", "WindowRules"]
-
 
 class WindowKind(StrEnum):
     """The unit that a window counts."""

@@ -12,8 +12,6 @@ from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.json_text import require_storable
 from chatmemory.core.window import WindowKind
 
-__all__ = ["SETTINGS", "Kind", "Setting", "WindowSettings", "check"]
-
 
 class Kind(StrEnum):
     """The kind of a setting's values."""

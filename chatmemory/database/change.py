@@ -23,22 +23,6 @@ from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.registry import MessageFormat, message_format, one_for_one
 from chatmemory.models import Conversation, Message, Origin
 
-__all__ = [
-    "MESSAGE_FIELDS",
-    "Change",
-    "Gone",
-    "MemorySize",
-    "WindowTrial",
-    "after_commit",
-    "already_stored",
-    "mark_evicted",
-    "messages_to_data",
-    "send_signals",
-    "update_counters",
-    "write",
-    "write_columns",
-]
-
 Gone = tuple[Row | Message, EvictionReason]
 """A row that left the memory, and the reason."""
 

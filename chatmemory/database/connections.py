@@ -29,23 +29,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.functions import Now
 from django.db.transaction import TransactionManagementError
 
-__all__ = [
-    "UtcNow",
-    "beside_callers_transaction",
-    "close_all",
-    "close_broken",
-    "close_if_dead",
-    "give_back",
-    "has_collided",
-    "is_in_transaction",
-    "is_unavailable",
-    "lacks_migration",
-    "require_no_transaction",
-    "retry",
-    "without_dead_connection",
-    "without_endless_wait",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -38,8 +38,6 @@ from chatmemory.database.sql.reads import read_size
 from chatmemory.database.target import Target, Terms
 from chatmemory.models import Conversation, WindowSettings
 
-__all__ = ["ConversationMemory"]
-
 
 class ConversationMemory(ChatMemory):
     """The memory of a conversation, ``conversation.memory``. Its window is the row's, as it is when a change happens.

@@ -23,22 +23,6 @@ from chatmemory.models import OWNER_SCOPE, Conversation, IdempotencyKey, Message
 from chatmemory.models.conversation_names import NOBODY, kept_names, key_name
 from chatmemory.models.message import pins_until
 
-__all__ = [
-    "check_key",
-    "find_key",
-    "fingerprint",
-    "keys_of",
-    "keys_of_owner",
-    "made_by",
-    "make_conversation",
-    "note_answer",
-    "places",
-    "recall",
-    "remember",
-    "scope_of",
-    "scope_of_owner",
-]
-
 
 def check_key(key: str) -> None:
     """Raise if ``key`` cannot be stored.

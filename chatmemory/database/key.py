@@ -11,8 +11,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from chatmemory.models import Conversation
 from chatmemory.models.conversation_names import NOBODY, kept_names, located
 
-__all__ = ["Key", "connection_of", "prepared_id"]
-
 
 @dataclass(frozen=True)
 class Key:

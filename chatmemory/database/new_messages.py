@@ -19,8 +19,6 @@ from chatmemory.database.stored_windows import model_name_of
 from chatmemory.models import Message, Origin
 from chatmemory.models.message import to_columns
 
-__all__ = ["NativeForms", "NewMessages"]
-
 
 @dataclass(frozen=True)
 class NativeForms:

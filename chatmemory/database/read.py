@@ -13,8 +13,6 @@ from chatmemory.database.stored_windows import model_name_of, window_with
 from chatmemory.models import WINDOW_SETTINGS, Origin
 from chatmemory.models.message import from_columns, is_pin_open
 
-__all__ = ["read_fresh_window", "read_window"]
-
 # In a row of Statements.memory.
 _MESSAGE = slice(0, 3)
 _TOKENS, _ADDED_IN, _ORIGIN, _PINS, _PREFIX_VERSION = range(3, 8)

@@ -29,31 +29,6 @@ from chatmemory.models import ORDER_STEP, Conversation, ConversationQuerySet, Me
 from chatmemory.models.conversation import alias_for_writes
 from chatmemory.signals import memory_repaired
 
-__all__ = [
-    "ANSWERS",
-    "CHARS",
-    "NOT_AT_THE_END",
-    "ROWS_AT_ONCE",
-    "MemoryBound",
-    "chunks",
-    "fresh_rows",
-    "fresh_rows_of_request",
-    "in_parts",
-    "is_answer",
-    "is_at_the_end",
-    "lost_with_answer",
-    "on_primary",
-    "pages",
-    "prefix_version_at",
-    "read_in_parts",
-    "read_rows",
-    "request_before",
-    "request_bound",
-    "requests_among",
-    "rows_of",
-    "written_memory",
-]
-
 ROWS_AT_ONCE = 500
 """The most rows that one statement names: SQLite bounds its parameters, MariaDB its bytes."""
 

@@ -11,18 +11,6 @@ from chatmemory.core.window import RULES, Window, WindowKind
 from chatmemory.models import MAX_LIMIT, WINDOW_SETTINGS, Conversation, WindowSettings
 from chatmemory.models.window_settings import NULLABLE, check_stored
 
-__all__ = [
-    "CUSTOM",
-    "apply_window_settings",
-    "check_window_settings",
-    "estimator_for",
-    "estimator_of",
-    "model_name_of",
-    "settings_of",
-    "window_of",
-    "window_with",
-]
-
 
 def check_window_settings(settings: WindowSettings) -> None:
     """Raise if a conversation cannot have these settings.

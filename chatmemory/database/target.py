@@ -24,8 +24,6 @@ from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation
 from chatmemory.models.conversation import restore_on_rollback
 from chatmemory.models.conversation_names import kept_names
 
-__all__ = ["Target", "Terms"]
-
 
 class Terms(TypedDict, total=False):
     """What a caller demands of a change, and does in the same transaction."""

@@ -13,8 +13,6 @@ from chatmemory.core.asynchronous import ThreadNeeds
 from chatmemory.database.connections import beside_callers_transaction, close_all
 from chatmemory.models import Conversation
 
-__all__ = ["ConnectionNeeds"]
-
 T = TypeVar("T")
 
 

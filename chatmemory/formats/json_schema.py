@@ -4,19 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "NOT_BLANK",
-    "URL",
-    "Schema",
-    "closed",
-    "constant",
-    "list_of",
-    "one_of",
-    "or_null",
-    "ref",
-    "text",
-]
-
 Schema = dict[str, Any]
 
 NOT_BLANK = r"[^\x00-\x20]"

@@ -21,20 +21,6 @@ from chatmemory.formats import naming_message
 from chatmemory.formats.rules import Repair, RepairReason
 from chatmemory.formats.validity import Valid
 
-__all__ = [
-    "WITHOUT_RESULT",
-    "Half",
-    "given_up",
-    "is_same_answer",
-    "kept_pieces",
-    "read_system",
-    "with_attributes",
-    "with_tool_names",
-    "without_lone_halves",
-    "without_refused",
-    "write_transcript",
-]
-
 A = TypeVar("A", bound=UserMessage | AiMessage | ToolExecutionResultMessage)
 
 _GIVEN_UP = "Thoughts, and what else only this API has, were left out of an answer whose calls were changed."

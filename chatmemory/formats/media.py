@@ -23,25 +23,6 @@ from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.serialization import Fields
 from chatmemory.formats import CannotExpressError
 
-__all__ = [
-    "IMAGE_TYPES",
-    "OPENAI_DETAILS",
-    "PDF_TYPES",
-    "WEB",
-    "Data",
-    "MediaRule",
-    "content_of_type",
-    "data_of",
-    "data_uri",
-    "is_at",
-    "is_base64",
-    "openai_image",
-    "openai_image_url",
-    "openai_pdf_file",
-    "require_base64",
-    "sendable",
-]
-
 WEB = ("http", "https")
 """The schemes of addresses on the web."""
 

@@ -14,8 +14,6 @@ from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionReques
 from chatmemory.formats import CannotExpressError
 from chatmemory.formats.rules import Repair, RepairReason, Rules
 
-__all__ = ["CallIds", "Waiting", "arguments_object", "arguments_text", "paired", "unused_ids", "used_ids"]
-
 C = TypeVar("C")
 
 

@@ -70,8 +70,6 @@ from chatmemory.formats.rules import Names, Repair, Rules
 from chatmemory.formats.thinking import Thinking, bound, without_stale_thinking
 from chatmemory.formats.validity import make_valid
 
-__all__ = ["FRAMEWORK", "PREFIX", "answer", "item_of", "kept_beside", "model_message", "said_in", "to_pydantic_ai"]
-
 FRAMEWORK = "pydantic_ai"
 """The framework of the native forms."""
 

@@ -30,15 +30,6 @@ from chatmemory.formats.responses import from_responses, to_responses
 from chatmemory.formats.responses import reader as responses
 from chatmemory.formats.rules import Repair
 
-__all__ = [
-    "BUILT_IN",
-    "MessageFormat",
-    "known_names",
-    "message_format",
-    "message_formats",
-    "one_for_one",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class MessageFormat:

@@ -9,8 +9,6 @@ from enum import StrEnum
 
 from chatmemory.core.messages import AiMessage
 
-__all__ = ["Names", "Repair", "RepairReason", "Rules", "tell"]
-
 
 class RepairReason(StrEnum):
     """The reason why a memory was changed before it was sent, or a message before it was stored."""

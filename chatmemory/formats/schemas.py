@@ -8,8 +8,6 @@ from __future__ import annotations
 from chatmemory.core.contents import DetailLevel
 from chatmemory.formats.json_schema import NOT_BLANK, URL, Schema, closed, constant, list_of, one_of, or_null, ref, text
 
-__all__ = ["AI_SDK", "ANTHROPIC", "GEMINI", "LANGCHAIN4J", "OPENAI", "RESPONSES"]
-
 _URL = text("A URL or another URI.", pattern=f"^{URL}$")
 _BYTES = text(
     "The bytes, in Base64.", pattern="^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$", format="byte"

@@ -26,8 +26,6 @@ from chatmemory.formats.kept_parts import with_attributes
 from chatmemory.formats.rules import Repair, RepairReason
 from chatmemory.formats.validity import Valid
 
-__all__ = ["Thinking", "bound", "fresh_answers", "stale_answers", "without_stale_thinking"]
-
 T = TypeVar("T")
 
 _DIGITS = 32

@@ -53,9 +53,7 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.formats.pairing import paired
-from chatmemory.formats.rules import Names, Repair, RepairReason, Rules
-
-__all__ = ["Names", "Repair", "RepairReason", "Rules", "Valid", "make_valid"]
+from chatmemory.formats.rules import Repair, RepairReason, Rules
 
 _NO_OUTPUT = "(no output)"
 _EMPTY = "(empty)"

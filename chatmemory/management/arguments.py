@@ -17,17 +17,6 @@ from django.db.models import QuerySet
 from chatmemory.core.window_settings import SETTINGS, Kind
 from chatmemory.models import Conversation
 
-__all__ = [
-    "add_choice",
-    "add_window_settings",
-    "chosen_conversations",
-    "chosen_database",
-    "chosen_user",
-    "option_of",
-    "percentage",
-    "positive",
-]
-
 
 def positive(text: str) -> int:
     """Return ``text`` as a whole number above zero, of at most 18 digits.

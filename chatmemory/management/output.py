@@ -12,8 +12,6 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-__all__ = ["Progress", "output"]
-
 
 @contextmanager
 def output(path: str | Path | None, stdout: Any) -> Iterator[Any]:

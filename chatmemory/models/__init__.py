@@ -1,5 +1,6 @@
 """The tables."""
 
+from chatmemory.core.window_settings import WindowSettings
 from chatmemory.models.compaction import Compaction
 from chatmemory.models.conversation import COUNTERS, DESCRIBED, Conversation, ConversationQuerySet, require_owner
 from chatmemory.models.idempotency_key import OWNER_SCOPE, IdempotencyKey
@@ -14,7 +15,7 @@ from chatmemory.models.message import (
     MessageQuerySet,
     Origin,
 )
-from chatmemory.models.window_settings import MAX_LIMIT, WINDOW_SETTINGS, WINDOWS, WindowSettings
+from chatmemory.models.window_settings import MAX_LIMIT, WINDOW_SETTINGS, WINDOWS
 
 __all__ = [
     "COUNTERS",

@@ -10,8 +10,6 @@ from django.utils.translation import gettext_lazy as _
 from chatmemory.models.conversation import Conversation
 from chatmemory.models.deletion import cascade
 
-__all__ = ["LONGEST_ERROR", "Compaction"]
-
 LONGEST_ERROR = 500
 """The most characters of an error that are kept."""
 

@@ -25,16 +25,6 @@ from chatmemory.models.window_settings import WINDOW_SETTINGS, WINDOWS, DefaultL
 if TYPE_CHECKING:
     from chatmemory.database.conversation_memory import ConversationMemory
 
-__all__ = [
-    "COUNTERS",
-    "DESCRIBED",
-    "Conversation",
-    "ConversationQuerySet",
-    "alias_for_writes",
-    "require_owner",
-    "restore_on_rollback",
-]
-
 
 def require_owner(owner: Any) -> Any:
     """Return ``owner`` if it is a saved user, or None.

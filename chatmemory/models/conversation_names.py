@@ -17,20 +17,6 @@ from django.db.models import Field
 if TYPE_CHECKING:
     from chatmemory.models.conversation import Conversation
 
-__all__ = [
-    "NOBODY",
-    "NameTexts",
-    "Names",
-    "claiming_names",
-    "exchanging_name",
-    "kept_names",
-    "key_name",
-    "located",
-    "memory_name",
-    "named_rows",
-    "set_names",
-]
-
 NameTexts: TypeAlias = tuple[str, ...]
 """The texts that name a conversation; none has a NUL."""
 

@@ -8,8 +8,6 @@ from django.db.models import DO_NOTHING, Count, ForeignKey, Model
 from django.db.models.deletion import Collector, get_candidate_relations_to_delete
 from django.utils.formats import number_format
 
-__all__ = ["cascade"]
-
 
 def cascade(collector: Collector, field: ForeignKey[Any, Any], rows: Any, using: str) -> None:
     """Delete the rows as ``CASCADE`` does, but never set the column to null first, and never list millions of rows.

@@ -13,8 +13,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.json_text import require_storable
 
-__all__ = ["MEMORY_ID_CHARS", "ExactCharField", "exact_collation", "memory_id_text", "new_memory_id", "uuid7"]
-
 MEMORY_ID_CHARS = 255
 
 

@@ -12,8 +12,6 @@ from chatmemory.models.conversation_names import kept_names, key_name
 from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import ExactCharField
 
-__all__ = ["OWNER_SCOPE", "IdempotencyKey", "IdempotencyKeyQuerySet"]
-
 OWNER_SCOPE = "owner "
 """The beginning of the scope of keys that made conversations; the owner's primary key follows."""
 

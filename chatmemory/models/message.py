@@ -30,28 +30,6 @@ from chatmemory.core.serialization import message_to_data, read_message
 from chatmemory.models.conversation import Conversation
 from chatmemory.models.deletion import cascade
 
-__all__ = [
-    "ERASED_TEXT",
-    "EVICTION_REASONS",
-    "LONGEST_SEARCH",
-    "OPEN",
-    "ORDER_STEP",
-    "PINNED",
-    "STAND_INS",
-    "TYPES",
-    "Message",
-    "MessageQuerySet",
-    "Origin",
-    "close_pin",
-    "from_columns",
-    "is_pin_open",
-    "last_pin_change",
-    "open_pin",
-    "pins_until",
-    "problem_of_pins",
-    "to_columns",
-]
-
 OPEN = "-"
 """The end of the text if the last pin holds."""
 

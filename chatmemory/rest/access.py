@@ -14,17 +14,6 @@ from chatmemory.models import Conversation, ConversationQuerySet
 from chatmemory.rest.problems import NotFound, invalid
 from chatmemory.staff import Act
 
-__all__ = [
-    "EVERYBODY",
-    "is_for_others",
-    "may_read_text",
-    "one_owner",
-    "reachable_conversations",
-    "require",
-    "require_reachable",
-    "single_owner",
-]
-
 EVERYBODY = "*"
 
 

@@ -41,15 +41,6 @@ from chatmemory.models.conversation_names import kept_names
 from chatmemory.rest.access import one_owner
 from chatmemory.rest.problems import invalid
 
-__all__ = [
-    "TEXT_FILTERS",
-    "ConversationFilter",
-    "ConversationPagination",
-    "MessageFilter",
-    "MessagePagination",
-    "StrictOrderingFilter",
-]
-
 TEXT_FILTERS = ("search", "metadata_key")
 """The filters whose results tell what messages or metadata say."""
 

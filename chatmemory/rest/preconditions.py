@@ -22,8 +22,6 @@ from chatmemory.database.idempotency import keys_of
 from chatmemory.models import WINDOW_SETTINGS, Conversation
 from chatmemory.rest.problems import PreconditionFailed, invalid
 
-__all__ = ["conversation_tag", "memory_tag", "not_modified", "precondition"]
-
 
 def _tag(version: int, *state: Any) -> str:
     text = json.dumps([chatmemory.__version__, *state], sort_keys=True, default=str)

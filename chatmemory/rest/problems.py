@@ -37,32 +37,6 @@ from chatmemory.database.operations.compaction import CoveredError
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.models import Conversation
 
-__all__ = [
-    "PROBLEM_JSON",
-    "TITLES",
-    "Conflict",
-    "Covered",
-    "IdempotencyConflict",
-    "InUse",
-    "LengthRequired",
-    "MemoryTooLarge",
-    "NoSummarizer",
-    "NotExpressible",
-    "NotFound",
-    "NotMigrated",
-    "NotRetained",
-    "PinnedTooMuch",
-    "PreconditionFailed",
-    "Problem",
-    "SummarizerFailed",
-    "TooLarge",
-    "Unavailable",
-    "as_api_exception",
-    "invalid",
-    "problem_body",
-    "problem_response",
-]
-
 PROBLEM_JSON = "application/problem+json"
 
 _TYPE = "urn:chatmemory:problem:"

@@ -27,17 +27,6 @@ from chatmemory.formats.registry import message_formats, one_for_one
 from chatmemory.models import Conversation
 from chatmemory.rest.problems import MemoryTooLarge, TooLarge, invalid
 
-__all__ = [
-    "DEFAULT_FORMAT",
-    "MessageFormatNegotiation",
-    "StrictJSONParser",
-    "asked_format",
-    "require_bounded",
-    "require_summarizable",
-    "throttles",
-]
-
-
 _MOST_VALUES = 200_000
 
 # It matches a string that does not end, too: otherwise the search would begin again at each quotation mark in it.

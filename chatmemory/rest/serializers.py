@@ -28,35 +28,6 @@ from chatmemory.formats.registry import BUILT_IN, MessageFormat, message_formats
 from chatmemory.models import DESCRIBED, EVICTION_REASONS, MAX_LIMIT, WINDOW_SETTINGS, WINDOWS, Conversation, Message
 from chatmemory.rest.problems import TooLarge, invalid
 
-__all__ = [
-    "EXAMPLE",
-    "ChangeSerializer",
-    "ConversationChangeSerializer",
-    "ConversationSerializer",
-    "CountField",
-    "HistoryItemSerializer",
-    "MemoryMessagesField",
-    "MemorySerializer",
-    "MemorySizeSerializer",
-    "MessageField",
-    "MessagesField",
-    "NewConversationSerializer",
-    "NewMessagesSerializer",
-    "PageSerializer",
-    "StrictSerializer",
-    "TokensField",
-    "WholeNumberField",
-    "WholeSerializer",
-    "WindowSerializer",
-    "change_to_data",
-    "changed_memory_to_data",
-    "memory_to_data",
-    "message_items",
-    "read_list",
-    "read_one",
-    "require_length",
-]
-
 EXAMPLE = {"type": "USER", "contents": [{"type": "TEXT", "text": "Hello! My name is Ann."}]}
 """The message of all examples."""
 

@@ -15,8 +15,6 @@ from chatmemory.rest.views.messages import MessageViewSet
 from chatmemory.rest.views.stores import StoreViewSet
 from chatmemory.rest.views.viewset import ChatMemoryViewSet
 
-__all__ = ["api_urlpatterns"]
-
 
 class _MemoryIdConverter(StringConverter):
     """Any text: a memory ID may hold slashes and line breaks."""

@@ -9,8 +9,6 @@ from django import template
 from chatmemory.chat.conversations import conversations_context
 from chatmemory.chat.panel import panel_context
 
-__all__ = ["chatmemory_chat", "chatmemory_conversations"]
-
 register = template.Library()
 
 

@@ -15,8 +15,6 @@ from django.utils.safestring import SafeString, mark_safe
 
 from chatmemory.models import Message
 
-__all__ = ["breadcrumbs_to", "chatmemory_dashboard", "chatmemory_media", "hidden_fields"]
-
 register = template.Library()
 
 # The words before the end of the list: <li>Words</li></ol> or &rsaquo; Words</div>.
@@ -27,8 +25,8 @@ _LAST_CRUMB = re.compile(r"[^<>;]+(?=(?:</li>\s*)?</(?:ol|div)>\s*$)")
 def chatmemory_dashboard(context: Any) -> dict[str, Any]:
     """Draw the dashboard of the conversations that this admin site shows; nothing for staff who may not see them."""
     # Not above: Django imports this module wherever it has templates, and these register models with the admin.
-    from chatmemory.admin.conversations import conversation_admin
     from chatmemory.admin.display.dashboard import PERIODS, Dashboard, Period
+    from chatmemory.admin.lists import conversation_admin
 
     request = context["request"]
     site = getattr(request.resolver_match.func, "admin_site", None)

@@ -16,18 +16,6 @@ from typing import IO, Any, TextIO, TypeVar
 
 from chatmemory.transfer.records import BadRecordError
 
-__all__ = [
-    "MAX_RECORD_CHARS",
-    "MAX_UNPACKED_BYTES",
-    "TOO_LONG",
-    "Source",
-    "items",
-    "numbered_lines",
-    "open_sources",
-    "read_items",
-    "read_json",
-]
-
 MAX_RECORD_CHARS = 100_000_000
 """The most characters of a line, of an item of an array, or of a document that is read as a whole."""
 

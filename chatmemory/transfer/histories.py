@@ -19,13 +19,6 @@ from chatmemory.models import Conversation, Message
 from chatmemory.transfer.json_lines.write import message_or_problem
 from chatmemory.transfer.records import BadRecordError
 
-__all__ = [
-    "NotExportableError",
-    "history_text",
-    "langchain4j_lines",
-    "openai_line",
-]
-
 WriteEach = Callable[[list[ChatMessage]], list[Any]]
 """A format's ``write_each``: one JSON value for each message."""
 

@@ -35,8 +35,6 @@ from chatmemory.transfer.moments import as_stored
 from chatmemory.transfer.owners import Owners
 from chatmemory.transfer.records import BadRecordError, DryRun, Found, FoundConversation, FoundMessage, Reports
 
-__all__ = ["IMPORTED", "import_all"]
-
 IMPORTED = "imported"
 """The key of a conversation's metadata that records what was imported."""
 

@@ -9,8 +9,6 @@ from django.conf import settings
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-__all__ = ["as_stored", "from_column", "from_seconds"]
-
 
 def from_seconds(value: Any) -> datetime | None:
     """Return the time of a number of seconds since 1970; None for anything else."""

@@ -11,8 +11,6 @@ from django.contrib.auth import get_user_model
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import require_storable
 
-__all__ = ["Owners"]
-
 
 class Owners:
     """The users by the names that a source has for them."""

@@ -10,18 +10,6 @@ from uuid import UUID
 
 from chatmemory.core.messages import ChatMessage
 
-__all__ = [
-    "MAX_PROBLEMS",
-    "BadRecordError",
-    "DryRun",
-    "Found",
-    "FoundConversation",
-    "FoundMessage",
-    "Reports",
-    "StoppedError",
-]
-
-
 MAX_PROBLEMS = 1000
 """The most problems that are printed; the others are only counted."""
 

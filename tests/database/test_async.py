@@ -77,7 +77,11 @@ WITHOUT_IN: dict[type, set[str]] = {Assistant: {"memory", "forget", "missing_key
 
 @pytest.mark.parametrize("module", [personal_data, recounting, replaying, retention, verification])
 def test_every_function_has_a_twin_with_the_same_arguments(module: ModuleType) -> None:
-    functions = {name for name in module.__all__ if inspect.isfunction(getattr(module, name))}
+    functions = {
+        name
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__module__ == module.__name__ and not name.startswith("_")
+    }
     twins = {name for name in functions if name.startswith("a") and name[1:] in functions}
     assert twins
     assert {name[1:] for name in twins} == functions - twins

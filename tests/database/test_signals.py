@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.db import transaction
+from django.dispatch import Signal
 
 from chatmemory import AiMessage, UserMessage, signals
 from chatmemory.models import Conversation, Message
@@ -23,15 +24,17 @@ def heard() -> Iterator[list[Any]]:
     """Signal names with the positions and reasons of their messages, in the order received."""
     received: list[Any] = []
     receivers = []
-    for name in signals.__all__:
+    for name, signal in vars(signals).items():
+        if not isinstance(signal, Signal):
+            continue
 
         def receive(sender: Any, signal: Any, conversation: Any, _name: str = name, **kwargs: Any) -> None:
             assert sender is Conversation
             rows = kwargs.get("messages", [])
             received.append((_name, [(row.position, row.eviction_reason) for row in rows]))
 
-        getattr(signals, name).connect(receive)
-        receivers.append((getattr(signals, name), receive))
+        signal.connect(receive)
+        receivers.append((signal, receive))
     yield received
     for signal, receiver in receivers:
         signal.disconnect(receiver)

@@ -13,8 +13,6 @@ from chatmemory.conf import setting
 from chatmemory.database.reading import CHARS
 from chatmemory.models import Message
 
-__all__ = ["are_too_long", "position_ranges", "read_bounded", "without_text"]
-
 _MOST_RANGES = 4
 
 

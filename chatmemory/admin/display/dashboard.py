@@ -22,8 +22,6 @@ from chatmemory.models import EVICTION_REASONS, Conversation, Message, Origin
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-__all__ = ["MONTHS", "PERIODS", "Chart", "Dashboard", "Period", "Reason", "Step"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Period:

@@ -14,8 +14,6 @@ from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.stored_windows import estimator_for, window_of
 from chatmemory.models import Conversation
 
-__all__ = ["Gauge", "count_messages", "count_tokens", "grouped", "used_in_window"]
-
 
 def used_in_window() -> Case:
     """Return the expression for the messages or tokens that a conversation's window counts.

@@ -9,8 +9,6 @@ from types import MappingProxyType
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.models import STAND_INS, Conversation
 
-__all__ = ["MemoryMap"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryMap:

@@ -23,8 +23,6 @@ from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.models import Conversation, Message
 
-__all__ = ["MemoryView", "with_brief_front"]
-
 _MOST_READ = 60
 _MOST_GROUPS = 4
 

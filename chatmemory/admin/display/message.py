@@ -45,19 +45,6 @@ from chatmemory.models import Message, Origin
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-__all__ = [
-    "LONGEST_SHOWN",
-    "UNREADABLE",
-    "MediaPlaceholder",
-    "ShownMessage",
-    "call_line",
-    "lay_out",
-    "most_chars",
-    "parts_of",
-    "shown",
-    "unreadable",
-]
-
 # An object in a thousand levels of lists must not become a megabyte of indentation.
 _LONGEST_LAID_OUT = 20_000
 _DEEPEST = 12

@@ -10,8 +10,6 @@ from django.utils.formats import date_format, get_format, time_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-__all__ = ["local_time", "short_day", "short_moment"]
-
 
 def local_time(moment: datetime) -> datetime:
     """Return a moment in the time zone of the page; without time zones, as it is."""

@@ -17,8 +17,6 @@ from django.utils.safestring import SafeString
 
 from chatmemory.models import Message
 
-__all__ = ["marked", "passage", "with_passages"]
-
 _BEFORE = 30
 _LENGTH = 200
 _LONGEST_PART_OF_WORD = 15

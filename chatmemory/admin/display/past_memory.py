@@ -37,21 +37,6 @@ from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.registry import message_formats
 from chatmemory.models import MAX_LIMIT, ORDER_STEP, Conversation, Message, MessageQuerySet, Origin
 
-__all__ = [
-    "AskedMemory",
-    "Gap",
-    "Gaps",
-    "PastRows",
-    "answers_around",
-    "asked_version",
-    "difference",
-    "found_once",
-    "json_texts",
-    "newest_missing",
-    "shown_difference",
-    "shown_memory",
-]
-
 _NO_VERSION = _("Version: there is no version {asked}. The versions are 0 to {last}.")
 _AGAINST_NO_VERSION = _("Compare with version: there is no version {asked}. The versions are 0 to {last}.")
 _NO_MESSAGE = _("After message #: there is no message {asked}. The messages are 0 to {last}.")

@@ -20,8 +20,6 @@ from chatmemory.core.summaries import summary_text
 from chatmemory.models import Conversation, Message, Origin
 from chatmemory.models.message import EVICTION_REASONS, TYPES
 
-__all__ = ["MOST_BARS", "Strip"]
-
 STEP = 8
 """The distance of two bars in the strip's own units."""
 

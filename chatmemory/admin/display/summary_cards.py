@@ -20,16 +20,6 @@ from chatmemory.database.operations.compaction import COVERABLE, EVICTED, TAKEN_
 from chatmemory.database.reading import CHARS
 from chatmemory.models import STAND_INS, Compaction, Conversation, Message, Origin
 
-__all__ = [
-    "MOST_COUNTED",
-    "CompactionStatus",
-    "SummaryCard",
-    "is_uncovered",
-    "standing_for",
-    "summary_cards",
-    "uses_summaries",
-]
-
 MOST_COUNTED = 10_000
 """The most messages among which those that a summary stands for are counted."""
 

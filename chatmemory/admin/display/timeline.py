@@ -18,8 +18,6 @@ from chatmemory.core.messages import ChatMessageType
 from chatmemory.database.operations.compaction import uncovered
 from chatmemory.models import MAX_LIMIT, Conversation
 
-__all__ = ["MOST_SHOWN", "PER_PAGE", "Timeline", "beginning", "place_to_go"]
-
 PER_PAGE = 50
 """The number of messages on a page, unless a call is moved to its results."""
 

@@ -33,17 +33,6 @@ from chatmemory.core.window import WindowKind
 from chatmemory.database.reading import is_answer
 from chatmemory.models import Conversation, Message, Origin
 
-__all__ = [
-    "Arrival",
-    "TimelineEntry",
-    "arrivals",
-    "history_entries",
-    "last_position",
-    "memory_entries",
-    "pushed_out",
-    "summarized_by",
-]
-
 # Reasons of messages that made room for another message, or were evicted together with one that did.
 _PUSHED_OUT = EvictionReason.of(Cause.ROOM, Cause.PLACEHOLDER, Cause.SUCCESSOR)
 

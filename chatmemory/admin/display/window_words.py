@@ -23,22 +23,6 @@ from chatmemory.database.stored_windows import window_of
 from chatmemory.models import MAX_LIMIT, Conversation, Message
 from chatmemory.replaying import MOST_AT_ONCE, REPLAYED, Replay
 
-__all__ = [
-    "BOUND",
-    "SHOWN",
-    "WAY",
-    "ComparedWindow",
-    "Outcome",
-    "bound_words",
-    "pins_problem",
-    "present_settings",
-    "presets",
-    "replayed",
-    "setting_words",
-    "way_words",
-    "window_words",
-]
-
 BOUND = ("window", "limit")
 """The names of the settings that say how much fits."""
 

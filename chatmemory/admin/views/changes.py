@@ -47,8 +47,6 @@ from chatmemory.database.change import Change
 from chatmemory.database.operations.compaction import USUAL_KEEP, CompactionPlan, error_text, is_summarizable, uncovered
 from chatmemory.models import MAX_LIMIT, Conversation
 
-__all__ = ["change_pin", "clear_memories", "clear_memory", "clear_tool_results"]
-
 
 def clear_memory(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:
     """Show how many messages will be evicted, and clear the memory once confirmed."""

@@ -20,8 +20,6 @@ from chatmemory.capabilities import filled, hooks
 from chatmemory.formats.registry import message_format, one_for_one
 from chatmemory.models import Conversation
 
-__all__ = ["context", "redirect"]
-
 
 def tools(model_admin: Any, request: HttpRequest, conversation: Conversation) -> dict[str, list[tuple[str, Any]]]:
     """Return the addresses and the words of the links that the admin allows this member of staff, by what they do."""

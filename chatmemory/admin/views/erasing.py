@@ -22,8 +22,6 @@ from chatmemory.admin.views.selection import MOST_LISTED, Selection
 from chatmemory.database.connections import retry
 from chatmemory.models import Conversation, Message
 
-__all__ = ["Erasing", "delete_selected"]
-
 
 class Erasing(ReadOnlyAdmin):
     """The part of the admin that deletes conversations."""

@@ -24,8 +24,6 @@ from chatmemory.models import Conversation
 from chatmemory.transfer.histories import NotExportableError, history_text
 from chatmemory.transfer.json_lines.write import conversation_lines
 
-__all__ = ["export_selected", "in_format", "json_lines"]
-
 _AS_JSON_LINES = gettext_lazy("Exported as JSON lines.")
 
 

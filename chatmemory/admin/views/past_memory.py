@@ -27,8 +27,6 @@ from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.registry import message_format, message_formats
 from chatmemory.models import Conversation
 
-__all__ = ["show"]
-
 _EXPORTED = _("Exported the memory at version {version} for {format}.")
 _EXPORTED_BEFORE = _("Exported what the model had when it wrote message {position}, for {format}.")
 _READ = _("Read the memory at version {version}.")

@@ -16,8 +16,6 @@ from chatmemory.admin.views.staff_pages import admin_page
 from chatmemory.database.reading import chunks
 from chatmemory.models import Conversation
 
-__all__ = ["MOST_LISTED", "Selection"]
-
 MOST_LISTED = 20
 
 Result = TypeVar("Result")

@@ -23,20 +23,6 @@ from chatmemory import staff
 from chatmemory.database.change import Change
 from chatmemory.models import WINDOW_SETTINGS, Conversation
 
-__all__ = [
-    "ChangedMeanwhileError",
-    "act",
-    "admin_page",
-    "as_seen",
-    "back_to_timeline",
-    "conversation_or_404",
-    "conversation_page",
-    "logged",
-    "record_list",
-    "record_read",
-    "state_of",
-]
-
 _READ = _("Read what its messages say.")
 
 

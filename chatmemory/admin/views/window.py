@@ -47,8 +47,6 @@ from chatmemory.database.operations.try_window import MemoryToTry
 from chatmemory.models import MAX_LIMIT, Conversation, WindowSettings
 from chatmemory.replaying import MOST_AT_ONCE
 
-__all__ = ["show", "window_forms"]
-
 _MOST_WINDOWS = 3
 
 

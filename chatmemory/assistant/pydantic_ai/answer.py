@@ -28,8 +28,6 @@ from chatmemory.core.messages import AiMessage
 from chatmemory.formats.kept_parts import with_attributes
 from chatmemory.formats.pydantic_ai import answer, kept_beside
 
-__all__ = ["PydanticAiAnswer"]
-
 _MOST_PAUSES = 10
 
 _ERRORS: dict[type[Exception], str] = {

@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
 
-__all__ = ["read_in_loop", "start_in_loop"]
-
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 

@@ -23,8 +23,6 @@ with extra("pydantic-ai"):
     from chatmemory.assistant.pydantic_ai.answer import PydanticAiAnswer
     from chatmemory.formats.pydantic_ai import PREFIX, to_pydantic_ai
 
-__all__ = ["PydanticAiChatModel"]
-
 
 class PydanticAiChatModel(ChatModel):
     """A model of any provider that Pydantic AI knows.

@@ -18,8 +18,6 @@ from chatmemory.models import Conversation, IdempotencyKey
 from chatmemory.models.conversation_names import NameTexts, kept_names, memory_name
 from chatmemory.verification import Finding
 
-__all__ = ["CitusCapability", "NameTable", "connect_receiver"]
-
 
 class CitusCapability(Capability):
     """The names of conversations are compared with these."""

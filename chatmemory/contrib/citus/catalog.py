@@ -6,8 +6,6 @@ from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-__all__ = ["Catalog"]
-
 _COLUMNS = (
     "ARRAY(SELECT attname::text FROM unnest(conkey) WITH ORDINALITY AS part (number, place) "
     "JOIN pg_attribute ON attrelid = conrelid AND attnum = number ORDER BY place)"

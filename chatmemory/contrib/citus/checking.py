@@ -18,8 +18,6 @@ from chatmemory.models import Conversation, IdempotencyKey
 from chatmemory.models.conversation_names import NameTexts, key_name, memory_name
 from chatmemory.verification import Finding
 
-__all__ = ["wrong_names"]
-
 
 def wrong_names(conversations: QuerySet[Conversation], *, repair: bool) -> Iterator[Finding]:
     """Yield the names that conversations should have and have not; if these are all, also names of nothing.

@@ -14,8 +14,6 @@ from chatmemory.contrib.citus.catalog import Catalog
 from chatmemory.contrib.citus.models import Name
 from chatmemory.models import OWNER_SCOPE, Conversation, IdempotencyKey
 
-__all__ = ["CONVERSATIONS", "NAMES", "Reference", "Step", "constraint_steps", "tables_of_rows"]
-
 CONVERSATIONS = Conversation._meta.db_table
 NAMES = Name._meta.db_table
 

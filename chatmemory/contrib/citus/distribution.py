@@ -18,8 +18,6 @@ from chatmemory.contrib.citus.constraints import (
     tables_of_rows,
 )
 
-__all__ = ["Users", "distribute"]
-
 _SETTINGS = {
     # Citus refuses to change a table that users refer to after it has changed many shards at once, as the deletion of a
     # user does.

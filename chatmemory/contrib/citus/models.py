@@ -8,8 +8,6 @@ from django.db import models
 
 from chatmemory.models.conversation_names import NameTexts
 
-__all__ = ["Name", "digest_of"]
-
 
 class Name(models.Model):
     """A name, and the conversation that has it.

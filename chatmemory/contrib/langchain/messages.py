@@ -58,8 +58,6 @@ from chatmemory.models import Message
 with extra("langchain"):
     from langchain_core import messages as lc
 
-__all__ = ["FRAMEWORK", "form_of", "from_chat_message", "from_row", "to_chat_message"]
-
 FRAMEWORK = "langchain"
 """The framework of the native forms."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from django.apps import AppConfig
 
-__all__ = ["ChatmemoryLanggraphConfig"]
-
 
 class ChatmemoryLanggraphConfig(AppConfig):
     """The app: ``"chatmemory.contrib.langgraph"`` in ``INSTALLED_APPS``, besides ``"chatmemory"``."""

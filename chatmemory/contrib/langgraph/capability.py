@@ -23,8 +23,6 @@ from chatmemory.verification import Finding
 if TYPE_CHECKING:
     from chatmemory.transfer.json_lines.lines import Line
 
-__all__ = ["LanggraphCapability"]
-
 
 class LanggraphCapability(Capability):
     """The checkpoints of a conversation are purged, anonymised, exported, restored and verified with it."""

@@ -16,8 +16,6 @@ from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from chatmemory.verification import Finding
 
-__all__ = ["broken_rows"]
-
 
 def broken_rows(conversations: QuerySet[Conversation], *, repair: bool) -> Iterator[Finding]:
     """Yield checkpoints with missing values; if the conversations are all, also rows that belong to no conversation.

@@ -12,8 +12,6 @@ from chatmemory.database.reading import ROWS_AT_ONCE, chunks
 from chatmemory.models import Conversation
 from chatmemory.models.deletion import cascade
 
-__all__ = ["cascade_with_rows", "delete_namespaces"]
-
 _ROWS = ("Write", "ChannelValue", "Checkpoint")
 
 

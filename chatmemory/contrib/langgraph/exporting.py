@@ -14,8 +14,6 @@ from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namesp
 from chatmemory.database.reading import in_parts
 from chatmemory.models import Conversation
 
-__all__ = ["checkpoint_records"]
-
 # Creates no object of a type that a graph defines: nothing is imported, and only the data are exported.
 _SERDE = JsonPlusSerializer(allowed_msgpack_modules=None)
 

@@ -28,8 +28,6 @@ from chatmemory.database.operations.plan import longest_common_subsequence, pair
 from chatmemory.database.reading import chunks, rows_of
 from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
 
-__all__ = ["MESSAGES", "as_graph_message", "mirror", "mirrored_messages", "newest"]
-
 MESSAGES = "messages"
 """The channel that is mirrored; ``MessagesState`` and agents of LangGraph's name it so."""
 

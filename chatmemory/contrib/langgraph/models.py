@@ -15,8 +15,6 @@ from chatmemory.contrib.langgraph.deletion import cascade_with_rows
 from chatmemory.models import Conversation
 from chatmemory.models.fields import ExactCharField
 
-__all__ = ["ChannelValue", "Checkpoint", "Namespace", "RowQuerySet", "Write"]
-
 
 class Namespace(models.Model):
     """One graph of a thread: the root graph, whose name is empty, or a run of a subgraph."""

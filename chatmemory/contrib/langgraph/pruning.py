@@ -19,8 +19,6 @@ from chatmemory.database.connections import retry
 from chatmemory.database.reading import chunks
 from chatmemory.models import Conversation
 
-__all__ = ["copy_thread", "delete_for_runs", "delete_old", "delete_thread", "prune"]
-
 
 def delete_thread(threads: Threads, thread_id: str) -> None:
     """See :meth:`.saver.DjangoSaver.delete_thread`."""

@@ -19,8 +19,6 @@ from chatmemory.core.arguments import require_list
 from chatmemory.database.connections import retry
 from chatmemory.database.reading import chunks
 
-__all__ = ["ValueKey", "channel_values", "line", "load", "read_latest", "read_pages", "stored_values"]
-
 _PAGE = 20
 
 Filter = dict[str, Any] | None

@@ -14,8 +14,6 @@ from chatmemory.models import Conversation
 if TYPE_CHECKING:
     from chatmemory.transfer.json_lines.lines import Line
 
-__all__ = ["restore_record"]
-
 
 def restore_record(conversation: Conversation, line: Line) -> Callable[[], None]:
     """Return the function that writes the row of a line.

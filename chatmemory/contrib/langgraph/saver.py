@@ -65,8 +65,6 @@ with extra("langgraph"):
     from chatmemory.contrib.langgraph.mirror import as_graph_message
     from chatmemory.contrib.langgraph.threads import Threads
 
-__all__ = ["DjangoSaver"]
-
 
 class DjangoSaver(BaseCheckpointSaver[str]):
     """The checkpoints of one owner's threads, each of which is a conversation.

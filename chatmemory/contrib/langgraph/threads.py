@@ -21,8 +21,6 @@ from chatmemory.models.fields import memory_id_text
 if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-__all__ = ["Threads", "alter", "insert", "namespace_of", "storable_text"]
-
 # MariaDB bounds the bytes of a statement.
 _BYTES_AT_ONCE = 1_000_000
 

@@ -14,8 +14,6 @@ from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namesp
 from chatmemory.contrib.langgraph.threads import Threads, insert, namespace_of, storable_text
 from chatmemory.database.change import Change
 
-__all__ = ["put", "put_writes"]
-
 # Stored with the state: a row of their own would be longer.
 _SHORT = (type(None), bool, int, float)
 

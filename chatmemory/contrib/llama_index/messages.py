@@ -56,8 +56,6 @@ from chatmemory.formats.media import data_of
 from chatmemory.formats.pairing import arguments_object
 from chatmemory.models import Message
 
-__all__ = ["FRAMEWORK", "form_of", "from_chat_message", "from_row", "to_chat_message"]
-
 FRAMEWORK = "llama-index"
 """The framework of the native forms."""
 

@@ -33,18 +33,6 @@ from chatmemory.core.messages import (
 )
 from chatmemory.core.serialization import message_to_json
 
-__all__ = [
-    "ENCODING_NAMES",
-    "OpenAiTokenCountEstimator",
-    "TokenCountEstimator",
-    "VocabularyError",
-    "count_tokens",
-    "encoding_name",
-    "stored_count",
-    "tokens_of",
-    "tokens_of_request",
-]
-
 _MOST = 2_147_483_647  # what a column of every database holds
 
 

@@ -33,8 +33,6 @@ from chatmemory.database.stored_windows import estimator_of, settings_of, window
 from chatmemory.database.target import Target
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS
 
-__all__ = ["add"]
-
 
 def add(
     target: Target,

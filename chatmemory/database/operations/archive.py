@@ -20,8 +20,6 @@ from chatmemory.database.stored_windows import estimator_for, window_of
 from chatmemory.database.target import Target
 from chatmemory.models import ORDER_STEP, Message, MessageQuerySet, Origin
 
-__all__ = ["ARCHIVED", "add_archived", "empty_archive", "take_out"]
-
 ARCHIVED = Q(eviction_reason__in=EvictionReason.of(Cause.ROOM, Cause.SUMMARY)) & ~Q(origin=Origin.SUMMARY)
 """The condition of the rows in the archive: what left for want of room, and what a summary stands for."""
 

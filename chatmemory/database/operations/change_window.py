@@ -24,8 +24,6 @@ from chatmemory.database.stored_windows import (
 from chatmemory.database.target import Target
 from chatmemory.models import WINDOW_SETTINGS, Conversation, Message, WindowSettings
 
-__all__ = ["apply_window", "recount", "set_window"]
-
 _RETAINED = Q(evicted_in__isnull=True)
 
 

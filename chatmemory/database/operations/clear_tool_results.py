@@ -18,8 +18,6 @@ from chatmemory.database.stored_windows import window_of
 from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 
-__all__ = ["clear_tool_results", "try_clearing"]
-
 
 def clear_tool_results(
     target: Target, *, keep: int = RESULTS_KEPT, exclude_tools: Collection[str] = (), placeholder: str = RESULT_CLEARED

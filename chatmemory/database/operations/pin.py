@@ -17,8 +17,6 @@ from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
 from chatmemory.models.message import close_pin, open_pin
 
-__all__ = ["check_pins", "pin", "require_room_for_pins", "unpin"]
-
 
 def pin(target: Target, position: int) -> Change:
     """Pin a message. If it is pinned already, nothing changes.

@@ -26,22 +26,6 @@ from chatmemory.database.sql.writes import chars_of, key_of
 from chatmemory.models import ORDER_STEP, Conversation, Message, Origin
 from chatmemory.models.message import from_columns, is_pin_open, to_columns
 
-__all__ = [
-    "check_size",
-    "entries_of",
-    "entry_of",
-    "evicted_rows",
-    "longest_common_subsequence",
-    "memory_of",
-    "oldest_entries",
-    "orders_between",
-    "pairs_between",
-    "placed_rows",
-    "plan_addition",
-    "plan_eviction",
-]
-
-
 # The rows of the window's old end that are read at once when something must go, beside those that a low-water mark
 # makes leave. If they are not enough, the next chunks are larger, so that a system message anywhere in a large window
 # is found in a few statements.

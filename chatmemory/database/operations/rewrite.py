@@ -32,8 +32,6 @@ from chatmemory.database.target import Target
 from chatmemory.models import ORDER_STEP, Conversation, Message, Origin
 from chatmemory.models.message import open_pin
 
-__all__ = ["clear", "erase", "rewrite"]
-
 
 def rewrite(
     target: Target,

@@ -14,8 +14,6 @@ from chatmemory.database.target import Target
 from chatmemory.models import Message, Origin
 from chatmemory.models.message import open_pin
 
-__all__ = ["Remainder", "take_back"]
-
 Remainder = tuple[ChatMessage, NativeForms] | None
 """The part of a message that stays: a shorter message with another framework's form of it, or None."""
 

@@ -22,8 +22,6 @@ from chatmemory.database.reading import is_at_the_end, read_rows
 from chatmemory.database.stored_windows import apply_window_settings, check_window_settings, estimator_for, window_of
 from chatmemory.models import Conversation, Message, WindowSettings
 
-__all__ = ["MemoryToTry", "fit_rows", "try_window"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryToTry:

@@ -14,23 +14,6 @@ from chatmemory.database.sql.statements import statements
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, Message
 from chatmemory.models.window_settings import FLAGS
 
-__all__ = [
-    "COLUMNS",
-    "Row",
-    "lock",
-    "message_columns",
-    "message_of",
-    "place_columns",
-    "primary_key",
-    "read_memory",
-    "read_oldest",
-    "read_size",
-    "read_snapshot",
-    "status_columns",
-    "text_columns",
-    "token_count",
-]
-
 Row = tuple[Any, ...]
 """A message with all its columns, as the driver returned it."""
 

@@ -15,8 +15,6 @@ from django.db.models.constants import OnConflict
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, Message
 from chatmemory.models.conversation_names import kept_names
 
-__all__ = ["INSERTED", "Statements", "statements"]
-
 _EVICTION = ("evicted_in", "evicted_at", "eviction_reason")
 """The columns that an eviction writes of a message's row."""
 

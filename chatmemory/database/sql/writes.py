@@ -20,8 +20,6 @@ from chatmemory.database.sql.reads import COLUMNS, Row, primary_key, text_column
 from chatmemory.database.sql.statements import INSERTED, statements
 from chatmemory.models import COUNTERS, Conversation, Message
 
-__all__ = ["CHARS_AT_ONCE", "chars_of", "fits_one_statement", "key_of", "save", "save_at_once"]
-
 _MOST_ROWS = 50  # SQLite bounds the parameters of a statement
 
 CHARS_AT_ONCE = 1_000_000

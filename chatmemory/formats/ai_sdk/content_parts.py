@@ -13,19 +13,6 @@ from chatmemory.core.messages import ChatMessage, UserMessage
 from chatmemory.core.serialization import MEDIA_FIELDS, Fields, expected, message_to_data, read_message
 from chatmemory.formats.media import WEB, content_of_type, data_of, data_uri, is_at, is_base64
 
-__all__ = [
-    "KEY",
-    "attributes_in",
-    "attributes_of",
-    "content_part",
-    "kept",
-    "read_file",
-    "read_text",
-    "rest_of",
-    "text_of",
-    "value_of",
-]
-
 # UI messages have no place for some facts, which are kept in their metadata, and in that of their parts, under one key.
 KEY = "chatmemory"
 """The key in ``metadata``, ``providerMetadata``, ``callProviderMetadata`` and ``resultProviderMetadata``."""

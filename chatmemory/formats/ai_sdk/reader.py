@@ -22,8 +22,6 @@ from chatmemory.core.serialization import Fields, expected
 from chatmemory.formats.ai_sdk.content_parts import KEY, attributes_in, read_file, read_text, rest_of, text_of
 from chatmemory.formats.anthropic.block_writer import REDACTED_THINKING, THINKING_SIGNATURE
 
-__all__ = ["from_ai_sdk"]
-
 _PARTS = {"text": read_text, "file": read_file}
 _SYSTEM_PARTS = {"text": read_text}
 

@@ -23,9 +23,6 @@ from chatmemory.core.messages import (
 from chatmemory.formats.ai_sdk.content_parts import attributes_of, content_part, kept, value_of
 from chatmemory.formats.pairing import Waiting, unused_ids
 
-__all__ = ["DONE", "HEADERS", "Chunk", "UIMessageStream", "sse"]
-
-
 Chunk = dict[str, Any]
 """One event of the stream, a JSON object with a ``type``."""
 

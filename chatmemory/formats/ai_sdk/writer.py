@@ -11,8 +11,6 @@ from chatmemory.formats.ai_sdk.content_parts import attributes_of, content_part,
 from chatmemory.formats.ai_sdk.stream import Chunk, UIMessageStream
 from chatmemory.formats.rules import Repair
 
-__all__ = ["each_to_ai_sdk", "to_ai_sdk"]
-
 
 def to_ai_sdk(
     messages: Iterable[ChatMessage],

@@ -10,18 +10,6 @@ from chatmemory.formats import CannotExpressError
 from chatmemory.formats.media import IMAGE_TYPES, PDF_TYPES, MediaRule, sendable
 from chatmemory.formats.pairing import arguments_object
 
-__all__ = [
-    "REDACTED_THINKING",
-    "SCHEMES",
-    "THINKING_SIGNATURE",
-    "answer_blocks",
-    "content_block",
-    "is_compaction",
-    "is_sendable",
-    "is_summary",
-    "is_thinking",
-]
-
 THINKING_SIGNATURE = "thinking_signature"
 """The attribute with the signature of an answer's thinking, as LangChain4j's Anthropic module names it."""
 

@@ -30,9 +30,6 @@ from chatmemory.formats.anthropic.block_writer import (
 from chatmemory.formats.kept_parts import read_system, with_attributes, with_tool_names
 from chatmemory.formats.media import IMAGE_TYPES, is_at
 
-__all__ = ["ATTRIBUTE", "clean_blocks", "clean_contents", "from_anthropic", "read_answer", "read_contents"]
-
-
 ATTRIBUTE = "anthropic"
 """The attribute under which the blocks that messages here cannot express are kept, as ``content``."""
 

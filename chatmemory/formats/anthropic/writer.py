@@ -41,8 +41,6 @@ from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell
 from chatmemory.formats.thinking import Thinking, without_stale_thinking
 from chatmemory.formats.validity import Valid, make_valid
 
-__all__ = ["to_anthropic"]
-
 _BEHIND_ANSWER = "Thinking was left out, because another answer begins its turn."
 _LEADS_NOWHERE = "Thinking was left out, because nothing is said after it."
 _SENT_BEFORE = "What ran at Anthropic was left out of an answer, because it was sent before."

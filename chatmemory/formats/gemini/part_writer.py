@@ -11,8 +11,6 @@ from chatmemory.formats import CannotExpressError
 from chatmemory.formats.media import PDF_TYPES, WEB, MediaRule, sendable
 from chatmemory.formats.pairing import arguments_object
 
-__all__ = ["SCHEMES", "answer_parts", "content_part", "function_response"]
-
 SCHEMES = (*WEB, "gs")
 """The schemes of the addresses that Gemini fetches."""
 

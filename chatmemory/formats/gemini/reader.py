@@ -28,17 +28,6 @@ from chatmemory.formats.gemini.part_writer import SCHEMES, answer_parts, content
 from chatmemory.formats.kept_parts import read_system, with_attributes
 from chatmemory.formats.media import content_of_type, is_at, is_base64
 
-__all__ = [
-    "ATTRIBUTE",
-    "NO_SIGNATURE",
-    "clean_contents",
-    "clean_parts",
-    "from_gemini",
-    "read_answer",
-    "read_contents",
-    "read_result",
-]
-
 NO_SIGNATURE = "skip_thought_signature_validator"
 """The signature that Gemini takes for a call that it did not make."""
 

@@ -37,8 +37,6 @@ from chatmemory.formats.kept_parts import (
 from chatmemory.formats.rules import Names, Repair, Rules, tell
 from chatmemory.formats.validity import make_valid
 
-__all__ = ["to_gemini"]
-
 _HALVES: tuple[tuple[Literal["call", "result"], str, str], ...] = (
     ("call", "code", "executableCode"),
     ("result", "code", "codeExecutionResult"),

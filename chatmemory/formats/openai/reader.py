@@ -21,9 +21,6 @@ from chatmemory.core.serialization import Fields, expected
 from chatmemory.formats.kept_parts import with_tool_names
 from chatmemory.formats.media import openai_image, openai_pdf_file
 
-__all__ = ["ATTRIBUTE", "OF_ANSWER", "OF_CALL", "from_openai"]
-
-
 ATTRIBUTE = "openai"
 """The attribute for what only OpenAI has: ``name``, ``refusal``, ``annotations``, ``audio``; and for what other servers
 put on an answer (``extra``) and on each of its calls (``calls``)."""

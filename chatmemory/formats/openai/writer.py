@@ -40,9 +40,6 @@ from chatmemory.formats.pairing import CallIds, arguments_text, unused_ids, used
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell
 from chatmemory.formats.validity import Valid, make_valid
 
-__all__ = ["content_part", "to_openai"]
-
-
 _NAMES = Names(r"[\s<|\\/>]", 64)
 _RULES = Rules(ids=Names(None, 40), unique_ids=False, tool_names=Names(r"[^a-zA-Z0-9_-]", 64), user_names=_NAMES)
 

@@ -27,8 +27,6 @@ from chatmemory.formats.pairing import arguments_text
 from chatmemory.formats.responses.item_writer import content_parts, text_or_parts
 from chatmemory.formats.responses.reader import CONTENTS
 
-__all__ = ["ATTRIBUTE", "FRAMEWORK", "Item", "answer", "answered_alike", "groups", "items_of", "messages_of"]
-
 Item = dict[str, Any]
 """An item as JSON has it."""
 

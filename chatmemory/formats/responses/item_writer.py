@@ -12,8 +12,6 @@ from chatmemory.formats import CannotExpressError
 from chatmemory.formats.media import OPENAI_DETAILS, PDF_TYPES, MediaRule, openai_image_url, sendable
 from chatmemory.formats.pairing import arguments_text
 
-__all__ = ["answer_items", "content_parts", "text_or_parts"]
-
 _DETAILS = {**OPENAI_DETAILS, DetailLevel.ULTRA_HIGH: "original"}
 
 

@@ -20,9 +20,6 @@ from chatmemory.formats.kept_parts import read_system, with_attributes, with_too
 from chatmemory.formats.media import openai_image, openai_pdf_file
 from chatmemory.formats.responses.item_writer import answer_items
 
-__all__ = ["ATTRIBUTE", "CONTENTS", "clean_items", "from_responses", "read_answer"]
-
-
 ATTRIBUTE = "openai_responses"
 """The attribute under which the items of an answer that messages here cannot express are kept, as ``items``."""
 

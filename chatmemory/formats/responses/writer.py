@@ -15,8 +15,6 @@ from chatmemory.formats.responses.reader import ATTRIBUTE, clean_items, read_ans
 from chatmemory.formats.rules import Names, Repair, RepairReason, Rules, tell
 from chatmemory.formats.validity import make_valid
 
-__all__ = ["to_responses"]
-
 _NOT_ENCRYPTED = "Reasoning that is not encrypted was left out; of its answer only the text and the calls were sent."
 _LEADS_NOWHERE = "Reasoning was left out, because nothing that is sent comes after it."
 _SAME_ID = "Items whose IDs are empty or were sent before were left out; of their answer only text and calls were sent."

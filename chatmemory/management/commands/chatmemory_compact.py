@@ -13,8 +13,6 @@ from chatmemory.database.reading import on_primary
 from chatmemory.management.arguments import add_choice, chosen_conversations, percentage, positive
 from chatmemory.management.output import Progress
 
-__all__ = ["Command"]
-
 _SOME_FAILED = 1
 
 

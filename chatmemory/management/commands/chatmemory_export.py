@@ -18,8 +18,6 @@ from chatmemory.transfer.histories import langchain4j_lines, openai_line
 from chatmemory.transfer.json_lines.write import conversation_lines
 from chatmemory.transfer.records import BadRecordError
 
-__all__ = ["Command"]
-
 _SOME_LEFT_OUT = 1
 
 # File systems allow names of up to 255 bytes.

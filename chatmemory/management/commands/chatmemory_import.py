@@ -23,8 +23,6 @@ from chatmemory.transfer.sources.langchain4j import read_langchain4j
 from chatmemory.transfer.sources.openai_chat import read_openai
 from chatmemory.transfer.sources.tables import read_ai_assistant, read_langchain, read_openai_agents, read_spring_ai
 
-__all__ = ["Command"]
-
 _SOME_LEFT_OUT = 1
 
 _LINES = "jsonl"

@@ -15,8 +15,6 @@ from chatmemory.management.output import Progress
 from chatmemory.models import Conversation
 from chatmemory.retention import Erased, purge_conversations, purge_evicted, purge_keys
 
-__all__ = ["Command"]
-
 
 class Command(BaseCommand):
     """The command. If it is interrupted, another run continues."""

@@ -11,8 +11,6 @@ from chatmemory.management.arguments import add_choice, chosen_conversations, po
 from chatmemory.management.output import Progress
 from chatmemory.recounting import Recounted, recount
 
-__all__ = ["Command"]
-
 _SOME_LEFT = 1
 
 

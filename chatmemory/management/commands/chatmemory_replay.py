@@ -19,8 +19,6 @@ from chatmemory.management.output import Progress
 from chatmemory.models import WindowSettings
 from chatmemory.replaying import Replayed, replay
 
-__all__ = ["Command"]
-
 _AS_IT_WAS = "as it was"
 _MOST_VARIANTS = 20
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}

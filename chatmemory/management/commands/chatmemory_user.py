@@ -15,8 +15,6 @@ from chatmemory.management.arguments import chosen_database
 from chatmemory.management.output import output
 from chatmemory.personal_data import erase_user, export_user
 
-__all__ = ["Command"]
-
 
 class Command(BaseCommand):
     """The command. It answers a user who asks for their data, or for its erasure."""

@@ -9,8 +9,6 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from chatmemory.management.arguments import add_choice, chosen_conversations
 from chatmemory.verification import verify
 
-__all__ = ["Command"]
-
 _UNREPAIRED = 1
 
 

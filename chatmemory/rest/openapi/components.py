@@ -20,17 +20,6 @@ from chatmemory.models import MAX_LIMIT
 from chatmemory.rest import problems
 from chatmemory.rest.turns import problems as turn_problems
 
-__all__ = [
-    "ANSWER_HEADERS",
-    "PARAMETERS",
-    "PROBLEM",
-    "filter_parameter",
-    "format_parameter",
-    "list_parameters",
-    "parameter",
-    "problem_response",
-]
-
 _COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_LIMIT}
 _TAGS = r'(W/)?"[^",]*"'  # Django takes a comma for the end of a tag
 

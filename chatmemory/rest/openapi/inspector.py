@@ -33,8 +33,6 @@ from chatmemory.rest.serializers import StrictSerializer
 from chatmemory.rest.urls import api_urlpatterns
 from chatmemory.rest.views.viewset import Call
 
-__all__ = ["ROUTES", "VIEWS", "ChatMemorySchema", "text_of"]
-
 _PATTERNS: list[Any] = [*api_urlpatterns]
 
 VIEWS: list[Any] = list(dict.fromkeys(pattern.callback.cls for pattern in _PATTERNS))

@@ -26,8 +26,6 @@ import chatmemory
 from chatmemory.rest.openapi.inspector import ROUTES, VIEWS, ChatMemorySchema, text_of
 from chatmemory.rest.views.viewset import ProblemView
 
-__all__ = ["DocsView", "SchemaView", "openapi_document"]
-
 _TITLE = "chatmemory"
 _DESCRIPTION = """\
 The memory of LLM chats: all that was said is kept as history, and the model gets a window of it.

@@ -15,8 +15,6 @@ from chatmemory.database.reading import CHARS, rows_of
 from chatmemory.formats.ai_sdk import to_ai_sdk
 from chatmemory.models import Conversation, Message, MessageQuerySet, Origin
 
-__all__ = ["answer_rows", "is_answer", "is_awaited", "last_question", "turns_to_data"]
-
 _TURNS_AT_ONCE = 50
 _ROWS_AT_ONCE = 1000
 _COPY = Q(type=UserMessage.type, origin=Origin.COPY)

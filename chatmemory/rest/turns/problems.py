@@ -21,16 +21,6 @@ from chatmemory.core.exceptions import IdempotencyConflictError
 from chatmemory.models import Conversation
 from chatmemory.rest.problems import Problem, as_api_exception, problem_body
 
-__all__ = [
-    "AnswerDeleted",
-    "MessageEdited",
-    "ModelFailed",
-    "Overtaken",
-    "TurnUnderWay",
-    "problem_of_turn",
-    "safe_message",
-]
-
 _logger = logging.getLogger("chatmemory.rest")
 
 

@@ -33,8 +33,6 @@ from chatmemory.rest.turns.history import answer_rows, is_answer, is_awaited
 from chatmemory.rest.turns.problems import ModelFailed, safe_message
 from chatmemory.rest.turns.taking import TurnAnswer
 
-__all__ = ["COMMENT", "SILENCE", "TaskDelivery", "ThreadDelivery", "TurnStream", "afollow", "follow", "turn_to_follow"]
-
 SILENCE = 15.0
 """The seconds without an event after which a comment is sent, so that no proxy closes the connection."""
 

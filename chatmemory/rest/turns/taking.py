@@ -20,8 +20,6 @@ from chatmemory.rest.serializers import change_to_data
 from chatmemory.rest.turns.history import answer_rows, is_answer, last_question
 from chatmemory.rest.turns.problems import AnswerDeleted, MessageEdited, Overtaken, problem_of_turn
 
-__all__ = ["TurnAnswer", "take_turn"]
-
 _WAIT_FOR_TURN = 0.5
 """Seconds to wait for the turn before: a client that was told of its end may be faster than its end."""
 

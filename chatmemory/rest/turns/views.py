@@ -31,8 +31,6 @@ from chatmemory.rest.turns.taking import take_turn
 from chatmemory.rest.views.viewset import ChatMemoryViewSet, call, record_change, record_read
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
-__all__ = ["TurnViewSet"]
-
 _EVENT_STREAM = "text/event-stream"
 _LONGEST_ID = 255
 

@@ -34,8 +34,6 @@ from chatmemory.rest.serializers import (
 from chatmemory.rest.views.viewset import ChatMemoryViewSet, call, record_change, record_read
 from chatmemory.staff import SUMMARIZE, WRITE_TEXT
 
-__all__ = ["CompactionViewSet"]
-
 _logger = logging.getLogger("chatmemory.rest")
 
 

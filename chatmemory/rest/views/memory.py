@@ -33,9 +33,6 @@ from chatmemory.rest.serializers import (
 from chatmemory.rest.views.viewset import ChatMemoryViewSet, call, record_read
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
-__all__ = ["MemoryViewSet"]
-
-
 _MOST_TOOLS = 100
 _LONGEST_PLACEHOLDER = 200
 _MOST_VARIANTS = 5

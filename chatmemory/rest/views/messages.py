@@ -32,8 +32,6 @@ from chatmemory.rest.serializers import (
 from chatmemory.rest.views.viewset import ChatMemoryViewSet, call, change_to_record, record_change, record_read
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 
-__all__ = ["MessageViewSet"]
-
 
 class HistoryPageSerializer(PageSerializer):
     """One page."""

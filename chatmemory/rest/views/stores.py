@@ -30,8 +30,6 @@ from chatmemory.rest.views.viewset import ChatMemoryViewSet, call, record_read, 
 from chatmemory.staff import READ_TEXT, WRITE_TEXT
 from chatmemory.stores import DjangoChatMemoryStore
 
-__all__ = ["StoreViewSet"]
-
 # How messages of other versions of LangChain4j came: they go out the same way. Up to 1.12 a tool result has `text`,
 # later `contents`; up to 1.1 an answer has no `attributes`, and one that has cannot be read. Later versions read both.
 _FRAMEWORK = "langchain4j"

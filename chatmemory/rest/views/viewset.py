@@ -45,18 +45,6 @@ if TYPE_CHECKING:
 else:
     APIView = object
 
-__all__ = [
-    "Call",
-    "ChatMemoryViewSet",
-    "ProblemView",
-    "call",
-    "change_to_record",
-    "record_change",
-    "record_read",
-    "recording",
-]
-
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 # The shapes are fixed, whatever renderers the project has for its own; but who likes the browsable API has it.

@@ -15,8 +15,6 @@ from chatmemory.transfer.files import TOO_LONG, read_json
 from chatmemory.transfer.moments import as_stored
 from chatmemory.transfer.records import BadRecordError
 
-__all__ = ["Line", "blocks"]
-
 
 @dataclass
 class Line:

@@ -29,9 +29,6 @@ from chatmemory.transfer.json_lines.write import EXPORTED, conversation_lines, e
 from chatmemory.transfer.owners import Owners
 from chatmemory.transfer.records import BadRecordError, DryRun, Reports
 
-__all__ = ["restore"]
-
-
 # The most that one statement inserts. SQLite bounds its parameters, MariaDB its bytes.
 _ROWS = 500
 _CHARS = 1_000_000

@@ -25,8 +25,6 @@ from chatmemory.database.reading import in_parts, read_in_parts
 from chatmemory.models import COUNTERS, DESCRIBED, OWNER_SCOPE, WINDOW_SETTINGS, Conversation, IdempotencyKey, Message
 from chatmemory.models.message import pins_until, to_columns
 
-__all__ = ["EXPORTED", "conversation_lines", "end_of", "key_line", "message_or_problem"]
-
 EXPORTED = ("memory_id", *DESCRIBED, *WINDOW_SETTINGS, *COUNTERS)
 """The columns on the first line of a conversation, beside its key, owner and times."""
 

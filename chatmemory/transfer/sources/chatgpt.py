@@ -52,9 +52,6 @@ from chatmemory.transfer.files import Source, read_items
 from chatmemory.transfer.moments import from_seconds
 from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage
 
-__all__ = ["read_chatgpt"]
-
-
 FRAMEWORK = "chatgpt"
 """The framework of the native forms, and the key in the metadata."""
 

@@ -11,8 +11,6 @@ from chatmemory.core.serialization import read_message
 from chatmemory.transfer.files import Source, read_items
 from chatmemory.transfer.records import Found, FoundConversation, FoundMessage
 
-__all__ = ["read_langchain4j"]
-
 
 def read_langchain4j(source: Source, memory_id: str) -> Found:
     """Yield the one conversation of a file."""

@@ -16,8 +16,6 @@ from chatmemory.formats.openai.reader import ATTRIBUTE, from_openai
 from chatmemory.transfer.files import MAX_RECORD_CHARS, TOO_LONG, Source, numbered_lines, read_items, read_json
 from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage
 
-__all__ = ["read_openai"]
-
 _WEIGHT = "weight"
 
 _Item = tuple[str, Any] | BadRecordError

@@ -37,8 +37,6 @@ from chatmemory.models.fields import exact_collation
 from chatmemory.transfer.moments import from_column
 from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage
 
-__all__ = ["read_ai_assistant", "read_langchain", "read_openai_agents", "read_spring_ai"]
-
 _ROWS = 1000
 
 Row = dict[str, Any]

@@ -48,20 +48,6 @@ from chatmemory.database.target import Target
 from chatmemory.models import ORDER_STEP, Compaction, Conversation, ConversationQuerySet, Message, Origin
 from chatmemory.models.compaction import LONGEST_ERROR
 
-__all__ = [
-    "UNCOVERED",
-    "CoveredError",
-    "Lease",
-    "apply_compaction",
-    "apply_text",
-    "compact",
-    "due_conversations",
-    "due_plan",
-    "error_text",
-    "is_due",
-]
-
-
 USUAL_LEASE = 600.0
 """The seconds for which nobody else begins a summary of the same conversation, unless this one is done before."""
 

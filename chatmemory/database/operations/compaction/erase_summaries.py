@@ -14,8 +14,6 @@ from chatmemory.database.operations.compaction.plan import TAKEN_IN
 from chatmemory.database.reading import chunks, rows_of
 from chatmemory.models import Compaction, Conversation, Message, Origin
 
-__all__ = ["erase_summaries", "erased_among", "restore_summaries"]
-
 _MOST_NOTED = 20
 """The most erased summaries that are noted. A client that writes an old one back has mostly read the last."""
 

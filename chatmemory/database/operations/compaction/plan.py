@@ -22,20 +22,6 @@ from chatmemory.database.sql.reads import read_size
 from chatmemory.database.stored_windows import window_of
 from chatmemory.models import STAND_INS, Conversation, Message, MessageQuerySet, Origin
 
-__all__ = [
-    "COVERABLE",
-    "EVICTED",
-    "TAKEN_IN",
-    "USUAL_KEEP",
-    "CompactionPlan",
-    "is_summarizable",
-    "left_size",
-    "plan_compaction",
-    "plan_of",
-    "read_memory",
-    "uncovered",
-]
-
 USUAL_KEEP = 50
 """The percent of the limit that stays as it is when the turns before it are summarised."""
 

@@ -30,8 +30,6 @@ from chatmemory.database.reading import requests_among
 from chatmemory.database.stored_windows import apply_window_settings, check_window_settings, window_of
 from chatmemory.models import Conversation, Origin, WindowSettings
 
-__all__ = ["FIGURES", "REPLAYED", "Replay", "RequestFigures", "check_variant", "replay"]
-
 REPLAYED = tuple(name for name in SETTINGS if name == "window" or name in RULES)
 """The names of the settings that a replay can vary."""
 

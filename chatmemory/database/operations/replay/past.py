@@ -17,8 +17,6 @@ from chatmemory.database.reading import is_answer, rows_of
 from chatmemory.models import ORDER_STEP, Conversation, Origin
 from chatmemory.models.message import OPEN, pins_until
 
-__all__ = ["HAS_CALLS", "PastMessage", "Version", "versions_of"]
-
 _ROWS = 2000
 _STATE = ("eviction_reason", "pins")
 HAS_CALLS = Q(payload__contains='"toolExecutionRequests":[{')
