@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from django.test import Client
 
 from chatmemory.models import Conversation
-from tests.support.ai_sdk import FOLDER, node, node_modules  # noqa: F401
+from tests.support.ai_sdk import FOLDER, bundled, node_modules  # noqa: F401
 from tests.support.browser import Pages, browser_thread, chromium, expect, new_page  # noqa: F401
 from tests.support.cutting import wait_until_alone
 from tests.support.factories import ConversationFactory, UserFactory
@@ -23,16 +22,6 @@ from tests.support.paths import ROOT
 from tests.support.server import run_server
 
 pytestmark = [pytest.mark.npm, pytest.mark.django_db(transaction=True)]
-
-
-def bundled(node_modules: Path, source: Path, made: Path) -> Path:
-    """Make one script of ``source`` and all that it imports."""
-    program, environment = node()
-    options = ["--bundle", "--format=esm", "--jsx=automatic", '--define:process.env.NODE_ENV="production"']
-    command = [program, str(node_modules / "esbuild" / "bin" / "esbuild"), str(source), f"--outfile={made}"]
-    found = {**environment, "NODE_PATH": str(node_modules)}
-    subprocess.run([*command, *options, "--log-level=warning"], cwd=FOLDER, env=found, check=True)
-    return made
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from tests.support.browser import (  # noqa: F401
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 DRAW = """async ([text, labels]) => {
-    const { draw } = await import("/static/chatmemory/chat/markdown.js");
+    const { draw } = await import("/static/modules/chat/markdown.js");
     document.getElementById("answer").replaceChildren(draw(text, labels));
 }"""
 
@@ -42,7 +42,7 @@ MAY_ARISE = {
 }
 
 STRANGE = """async ([texts, mayArise]) => {
-    const { draw, redraw } = await import("/static/chatmemory/chat/markdown.js");
+    const { draw, redraw } = await import("/static/modules/chat/markdown.js");
     const answer = document.getElementById("answer");
     const found = [];
     for (const text of texts) {
@@ -252,7 +252,7 @@ def test_links_within_the_site_are_followed(answers: Callable[..., Any], live_se
 def test_an_answer_that_grows_keeps_what_is_there(answers: Callable[..., Any]) -> None:
     page = answers()
     kept = page.evaluate("""async () => {
-        const { redraw } = await import("/static/chatmemory/chat/markdown.js");
+        const { redraw } = await import("/static/modules/chat/markdown.js");
         const answer = document.getElementById("answer");
         redraw(answer, "first\\n\\n```python\\na = 1");
         const [paragraph, block] = answer.children;
@@ -275,7 +275,7 @@ def test_a_button_says_that_it_has_copied_though_the_answer_grows(answers: Calla
         button.click()
         expect(button).to_have_text("Copied")
         page.evaluate("""async () => {
-            const { redraw } = await import("/static/chatmemory/chat/markdown.js");
+            const { redraw } = await import("/static/modules/chat/markdown.js");
             redraw(document.getElementById("answer"), "```\\na\\n```\\n\\nmore");
         }""")
         expect(page.locator("#answer")).to_contain_text("more")
@@ -370,5 +370,5 @@ def test_no_text_makes_a_script_or_a_strange_address(answers: Callable[..., Any]
 
     page.on("request", lambda request: asked.append(request.url))
     check()
-    assert [url for url in asked if "/static/chatmemory/" not in url] == []
+    assert [url for url in asked if "/static/modules/chat/" not in url] == []
     assert new_page.problems == []

@@ -9,6 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from tests.support.paths import ROOT
+
 SECRET_KEY = "only-for-tests"
 USE_TZ = True
 ROOT_URLCONF = "tests.support.urls"
@@ -51,6 +53,7 @@ TEMPLATES = [
 ]
 CHATMEMORY: dict[str, Any] = {"ASSISTANT": "tests.support.assistants.assistant"}
 STATIC_URL = "/static/"
+STATICFILES_DIRS = [("modules", ROOT / "chatmemory" / "javascript")]  # the modules of the chat, one by one
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 # A commit in memory takes a fiftieth of the time that it waits for a disk. A container's /dev/shm may be too small.

@@ -1,4 +1,4 @@
-"""The npm packages of the AI SDK, on PyPI's Node.js: import the fixtures ``node_modules`` and ``judge``."""
+"""The npm packages of the AI SDK and esbuild, on PyPI's Node.js: import the fixtures ``node_modules`` and ``judge``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.paths import ROOT
 
-__all__ = ["Judge", "judge", "node", "node_modules"]
+__all__ = ["Judge", "bundled", "installed", "judge", "node", "node_modules"]
 
 FOLDER = ROOT / "tests" / "ai_sdk"
 
@@ -28,8 +28,7 @@ def node() -> tuple[str, dict[str, str]]:
     return str(folder / "node"), {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
-@pytest.fixture(scope="session")
-def node_modules() -> Path:
+def installed() -> Path:
     """The folder of the packages, which the first process that asks installs."""
     program, environment = node()
     lock = FOLDER / "package-lock.json"
@@ -43,6 +42,22 @@ def node_modules() -> Path:
             subprocess.run([*npm, "ci", *options], cwd=FOLDER, env=environment, check=True)
             stamp.write_text(wanted)
     return stamp.parent
+
+
+@pytest.fixture(scope="session")
+def node_modules() -> Path:
+    """The folder of the packages."""
+    return installed()
+
+
+def bundled(node_modules: Path, source: Path, made: Path, *more: str) -> Path:
+    """Make one script of ``source`` and all that it imports, with ``more`` options of esbuild."""
+    program, environment = node()
+    options = ["--bundle", "--format=esm", "--jsx=automatic", '--define:process.env.NODE_ENV="production"', *more]
+    command = [program, str(node_modules / "esbuild" / "bin" / "esbuild"), str(source), f"--outfile={made}"]
+    found = {**environment, "NODE_PATH": str(node_modules)}
+    subprocess.run([*command, *options, "--log-level=warning"], cwd=FOLDER, env=found, check=True)
+    return made
 
 
 class Judge:

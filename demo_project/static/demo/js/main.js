@@ -1,6 +1,5 @@
 // The demo's page around the chat: the list of conversations, and the way to a new one.
 
-import "../../chatmemory/chat/chat.js";
 import { fillSwitcher, showTitle, startSwitcher } from "./switcher.js";
 
 const chat = document.querySelector("chatmemory-chat");
