@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import subprocess
 import sys
+from base64 import b64encode
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -247,7 +249,7 @@ from chatmemory.core.tokens.estimators import count_tokens
 
 opened = []
 def audit(event, args):
-    if event == "open" and str(args[0]).endswith(".tiktoken.gz"):
+    if event == "open" and str(args[0]).endswith(".tokens.gz"):
         opened.append(str(args[0]))
 sys.addaudithook(audit)
 sys.setswitchinterval(1e-5)
@@ -270,7 +272,7 @@ print(len(opened), len(set(opened)), sorted(counts) == [2] * 10 + [5] * 10)
         folder.mkdir()
         original = resources.files("chatmemory.core.tokens") / "vocabularies"
         for name in ENCODING_NAMES:
-            (folder / f"{name}.tiktoken.gz").write_bytes((original / f"{name}.tiktoken.gz").read_bytes())
+            (folder / f"{name}.tokens.gz").write_bytes((original / f"{name}.tokens.gz").read_bytes())
         monkeypatch.setattr(resources, "files", lambda package: tmp_path)
         monkeypatch.setattr(estimators, "_loaded", {})
         return folder
@@ -284,23 +286,38 @@ print(len(opened), len(set(opened)), sorted(counts) == [2] * 10 + [5] * 10)
             pytest.param(lambda data: data[:5000] + bytes([data[5000] ^ 0xFF]) + data[5001:], id="one byte"),
             pytest.param(lambda data: data[:10] + b"\xff" * 20 + data[30:], id="first block"),
             pytest.param(lambda data: data[:-8] + bytes(8), id="checksum"),
-            pytest.param(lambda data: gzip.compress(b"aGVsbG8= 0\n"), id="another vocabulary"),
+            pytest.param(lambda data: gzip.compress(b"\x05hello"), id="another vocabulary"),
             pytest.param(
-                lambda data: gzip.compress(gzip.decompress(data)[:-1], compresslevel=1), id="another line break"
+                lambda data: gzip.compress(gzip.decompress(data)[:-1], compresslevel=1), id="without the last byte"
             ),
         ],
     )
     def test_damaged_file(self, package: Path, damage: Any) -> None:
-        file = package / "cl100k_base.tiktoken.gz"
+        file = package / "cl100k_base.tokens.gz"
         good = file.read_bytes()
         file.write_bytes(damage(good))
-        with pytest.raises(VocabularyError, match=r"cl100k_base\.tiktoken\.gz.*Install django-chatmemory again"):
+        with pytest.raises(VocabularyError, match=r"cl100k_base\.tokens\.gz.*Install django-chatmemory again"):
             count_tokens("hello world", "cl100k_base")
         file.write_bytes(good)
         assert count_tokens("hello world", "cl100k_base") == 2, "a failure must not last"
 
     def test_missing_file(self, package: Path) -> None:
-        (package / "o200k_base.tiktoken.gz").unlink()
+        (package / "o200k_base.tokens.gz").unlink()
         with pytest.raises(VocabularyError, match=r"cannot read .*Install django-chatmemory again"):
             GPT_4O.estimate_token_count_in_message(SystemMessage("x"))
         assert count_tokens("hello world", "cl100k_base") == 2, "the other one is there"
+
+    @pytest.mark.parametrize(
+        ("name", "published"),
+        [
+            ("o200k_base", "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"),
+            ("cl100k_base", "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"),
+        ],
+    )
+    def test_it_holds_what_openai_published(self, name: str, published: str) -> None:
+        """``published`` is the ``expected_hash`` of the file in tiktoken: lines of a token in base64 and its rank."""
+        count_tokens("x", name)
+        vocabulary = estimators._loaded[name]
+        tokens = map(vocabulary.decode_single_token_bytes, range(vocabulary.n_vocab))
+        lines = (b"%b %d\n" % (b64encode(token), rank) for rank, token in enumerate(tokens))
+        assert hashlib.sha256(b"".join(lines)).hexdigest() == published

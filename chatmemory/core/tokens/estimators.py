@@ -12,14 +12,11 @@ import hashlib
 import json
 import threading
 import zlib
-from binascii import a2b_base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, Protocol
-
-import tiktoken
-from tiktoken.model import encoding_name_for_model
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Protocol
 
 from chatmemory.core.contents import Content, DetailLevel, ImageContent, TextContent
 from chatmemory.core.messages import (
@@ -32,6 +29,9 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.core.serialization import message_to_json
+
+if TYPE_CHECKING:
+    import tiktoken  # at run time when a token is counted first
 
 _MOST = 2_147_483_647  # what a column of every database holds
 
@@ -123,6 +123,10 @@ class OpenAiTokenCountEstimator:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r})"
+
+    def preload(self) -> None:
+        """Load the vocabulary now, so that processes forked later share it: about 50 MB."""
+        self.estimate_token_count_in_text("")
 
     def estimate_token_count_in_text(self, text: str) -> int:
         """Count the tokens of a bare text."""
@@ -222,8 +226,10 @@ class VocabularyError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class _Vocabulary:
+    tokens: int
+
     sha256: str
-    """The hash of the unpacked file, the same as ``expected_hash`` in tiktoken."""
+    """The hash of the unpacked file: a byte with the length of each token, then the tokens in the order of their ranks."""
 
     pattern: str
     """The pattern of the pieces that are encoded one by one."""
@@ -231,7 +237,8 @@ class _Vocabulary:
 
 _VOCABULARIES = {
     "o200k_base": _Vocabulary(
-        sha256="446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+        tokens=199_998,
+        sha256="440741350e7cfa1c0f4869ce742d1b043550adbda5187adcac9e787edac6fba9",
         pattern="|".join(
             [
                 r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?""",
@@ -245,7 +252,8 @@ _VOCABULARIES = {
         ),
     ),
     "cl100k_base": _Vocabulary(
-        sha256="223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+        tokens=100_256,
+        sha256="18288f996f452d44e0e65996176591a4b712a3eb1b42afd6f0511e735c099480",
         pattern=r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s""",
     ),
 }
@@ -261,17 +269,24 @@ _loading = threading.Lock()
 
 
 def _load(name: str) -> tiktoken.Encoding:
+    import tiktoken
+
     vocabulary = _VOCABULARIES[name]
-    file = resources.files("chatmemory.core.tokens") / "vocabularies" / f"{name}.tiktoken.gz"
+    file = resources.files("chatmemory.core.tokens") / "vocabularies" / f"{name}.tokens.gz"
     try:
         data = gzip.decompress(file.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
         raise VocabularyError(f"cannot read {file}: {error}. Install django-chatmemory again.") from error
     if hashlib.sha256(data).hexdigest() != vocabulary.sha256:
         raise VocabularyError(f"{file} is not the vocabulary that was shipped. Install django-chatmemory again.")
-    words = data.split()  # 200,000 pairs: a loop in Python would take as long as all the rest
-    ranks = dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
-    return tiktoken.Encoding(name, pat_str=vocabulary.pattern, mergeable_ranks=ranks, special_tokens={})
+    lengths = data[: vocabulary.tokens]
+    # One call in C: a loop over 200,000 tokens would take as long as all the rest. unpack() of the module would keep
+    # the format in a cache.
+    tokens = Struct("%ds" * vocabulary.tokens % tuple(lengths)).unpack(data[vocabulary.tokens :])
+    ranks = dict(zip(tokens, range(vocabulary.tokens), strict=True))
+    encoding = tiktoken.Encoding(name, pat_str=vocabulary.pattern, mergeable_ranks=ranks, special_tokens={})
+    ranks.clear()  # tiktoken keeps it, and reads it never again: 30 MB
+    return encoding
 
 
 def _encoding(name: str) -> tiktoken.Encoding:
@@ -305,6 +320,8 @@ def encoding_name(model: str, fallback: str = "o200k_base") -> str:
     """
     if fallback not in _VOCABULARIES:
         raise ValueError(f"fallback must be one of {', '.join(ENCODING_NAMES)}, but is: {fallback!r}")
+    from tiktoken.model import encoding_name_for_model
+
     try:
         name = encoding_name_for_model(model)
     except KeyError:
