@@ -92,7 +92,7 @@ def open_chat(
     wait_until_alone()
 
 
-def test_the_component_of_the_readme_chats_and_stops(
+def test_the_component_of_the_readme_does_what_users_of_the_ai_sdk_expect(
     bundle_of_readme: Path,
     conversation: Conversation,
     gate: Path,
@@ -109,18 +109,38 @@ def test_the_component_of_the_readme_chats_and_stops(
         page = new_page(storage_state=None)
         page.context.add_cookies([{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": address}])
         page.goto(f"{address}/chat/{conversation.pk}/")
-        box = page.locator("input[name=text]")
-        box.fill("Hello")
-        box.press("Enter")
-        expect(page.locator("p").nth(1)).to_have_text("assistant: You said Hello 🎉")
-        box.fill("wait")
-        box.press("Enter")
-        expect(page.locator("p").nth(3)).to_have_text("assistant: You said ")
+        box = page.get_by_label("Message")
+        said = page.locator("form > p:not([role])")
+
+        def say(text: str) -> None:
+            box.fill(text)
+            page.get_by_role("button", name="Send").click()
+
+        say("Hello")
+        expect(said.nth(1)).to_have_text("assistant: You said Hello 🎉")
+        say("wait")
+        expect(said.nth(3)).to_have_text("assistant: You said ")
         with page.expect_response(lambda response: response.request.method == "DELETE") as stopped:
             page.get_by_role("button", name="Stop").click()
         assert stopped.value.status == 204
+        say("wait again")
+        expect(said.last).to_have_text("assistant: You said ")
+        with page.expect_response(lambda response: response.url.endswith("/turns/stream/")):
+            page.reload()
+        expect(said.nth(1)).to_have_text("assistant: You said Hello 🎉")
+        gate.touch()
+        expect(said.last).to_have_text("assistant: You said wait again 🎉")
+        gate.unlink()
+        say("fail")
+        expect(page.get_by_role("alert")).to_contain_text("Try again")
+        gate.touch()
+        page.get_by_role("button", name="Try again").click()
+        expect(said.last).to_have_text("assistant: You said fail 🎉")
+        expect(page.get_by_role("alert")).to_have_count(0)
     wait_until_alone()
-    assert history(conversation) == ["USER: Hello", "AI: You said Hello 🎉", "USER: wait"]
+    assert history(conversation)[-4:] == [
+        *["USER: wait again", "AI: You said wait again 🎉", "USER: fail", "AI: You said fail 🎉"]
+    ]
 
 
 def say(page: Any, text: str) -> None:

@@ -10,7 +10,8 @@ import sys
 import sysconfig
 import venv
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ import pytest
 from tests.support.csp import POLICY
 from tests.support.paths import ROOT
 
-__all__ = ["PASSWORD", "NewProject", "new_project", "project_site"]
+__all__ = ["PASSWORD", "NewProject", "make_environment", "new_project", "project_site", "running"]
 
 PASSWORD = "only-for-this-test"
 
@@ -160,11 +161,13 @@ class NewProject:
 
     python: Path
     folder: Path
+    more: dict[str, str] = field(default_factory=dict)
+    """Variables of the environment, beside those of the tests."""
 
     @property
     def environment(self) -> dict[str, str]:
         left_out = ("PYTHONPATH", "DJANGO_SETTINGS_MODULE", "CHATMEMORY_TEST_DATABASE")
-        return {name: value for name, value in os.environ.items() if name not in left_out}
+        return {name: value for name, value in os.environ.items() if name not in left_out} | self.more
 
     def run(self, *arguments: str) -> str:
         """Run Python in the project's folder, and return what it prints.
@@ -184,10 +187,8 @@ class NewProject:
         return done.stdout
 
 
-@pytest.fixture(scope="module")
-def new_project(tmp_path_factory: pytest.TempPathFactory) -> NewProject:
-    """A project with one assistant, one address, and one page with both tags, whose user, ann, is no staff."""
-    folder = tmp_path_factory.mktemp("new-project")
+def make_environment(folder: Path) -> NewProject:
+    """Build the wheel, and install it into a new virtual environment beside an empty folder for a project."""
     wheels = folder / "wheels"
     build = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(wheels), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True, timeout=300)
@@ -204,10 +205,16 @@ def new_project(tmp_path_factory: pytest.TempPathFactory) -> NewProject:
         capture_output=True,
         timeout=300,
     )
-
     site = folder / "site"
     site.mkdir()
-    project = NewProject(folder / "venv/bin/python", site)
+    return NewProject(folder / "venv/bin/python", site)
+
+
+@pytest.fixture(scope="module")
+def new_project(tmp_path_factory: pytest.TempPathFactory) -> NewProject:
+    """A project with one assistant, one address, and one page with both tags, whose user, ann, is no staff."""
+    project = make_environment(tmp_path_factory.mktemp("new-project"))
+    site = project.folder
     project.run("-m", "django", "startproject", "shop", ".")
     for name, text in {"assistants": ASSISTANTS, "policy": POLICY_MIDDLEWARE, "views": VIEWS}.items():
         (site / f"shop/{name}.py").write_text(text, encoding="utf-8")
@@ -226,12 +233,19 @@ def new_project(tmp_path_factory: pytest.TempPathFactory) -> NewProject:
 @pytest.fixture(scope="module")
 def project_site(new_project: NewProject) -> Iterator[str]:
     """The address of the project while ``runserver`` serves it."""
-    log = new_project.folder / "log"
+    with running(new_project) as address:
+        yield address
+
+
+@contextmanager
+def running(project: NewProject) -> Iterator[str]:
+    """Serve a project by ``runserver``; give its address."""
+    log = project.folder / "log"
     with log.open("w") as file:
         server = subprocess.Popen(
-            [new_project.python, "-u", "manage.py", "runserver", "--noreload", "127.0.0.1:0"],
-            cwd=new_project.folder,
-            env=new_project.environment,
+            [project.python, "-u", "manage.py", "runserver", "--noreload", "127.0.0.1:0"],
+            cwd=project.folder,
+            env=project.environment,
             stdout=subprocess.PIPE,
             stderr=file,
             text=True,
