@@ -20,7 +20,7 @@ memory_rewritten = Signal()
 """``conversation`` and ``messages``, the new rows. Follows ``messages_evicted``."""
 
 memory_repaired = Signal()
-"""``conversation``, ``format`` (its name) and ``repairs``, a list of :class:`chatmemory.formats.rules.Repair`.
+"""``conversation``, ``format`` (its name) and ``repairs``, a list of :class:`chatmemory.formats.validity.Repair`.
 
 A model's API would have refused the memory as it is, so ``conversation.memory.to_format()`` or ``GET memory/`` returned
 it repaired. Nothing was changed in the memory, and the position of a repair counts its messages.

@@ -16,11 +16,10 @@ from chatmemory.assistant.provider import Answer, Messages, ProviderChatModel, T
 from chatmemory.core.exceptions import extra
 from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.messages import AiMessage, UserMessage
-from chatmemory.formats.anthropic import from_anthropic, to_anthropic
-from chatmemory.formats.anthropic.block_writer import REDACTED_THINKING, THINKING_SIGNATURE
+from chatmemory.formats.anthropic import REDACTED_THINKING, THINKING_SIGNATURE, from_anthropic, to_anthropic
 from chatmemory.formats.kept_parts import with_attributes
-from chatmemory.formats.pairing import arguments_object
 from chatmemory.formats.thinking import bound, fresh_answers
+from chatmemory.formats.validity import arguments_object
 
 with extra("anthropic"):
     import anthropic

@@ -18,8 +18,7 @@ from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.json_text import require_json
 from chatmemory.core.messages import AiMessage
 from chatmemory.formats.kept_parts import with_attributes
-from chatmemory.formats.openai import from_openai, to_openai
-from chatmemory.formats.openai.reader import ATTRIBUTE, OF_ANSWER, OF_CALL
+from chatmemory.formats.openai import ATTRIBUTE, OF_ANSWER, OF_CALL, from_openai, to_openai
 
 with extra("openai"):
     import openai

@@ -28,10 +28,8 @@ from chatmemory.database.operations.take_back import Remainder, take_back
 from chatmemory.database.reading import fresh_rows
 from chatmemory.database.stored_windows import check_window_settings
 from chatmemory.database.target import Target
-from chatmemory.formats.pairing import CallIds
-from chatmemory.formats.rules import Repair, RepairReason
 from chatmemory.formats.thinking import stale_answers
-from chatmemory.formats.validity import Valid
+from chatmemory.formats.validity import CallIds, Repair, RepairReason, Valid
 from chatmemory.models import Conversation, Message, MessageQuerySet, WindowSettings, require_owner
 from chatmemory.models.conversation_names import named_rows
 from chatmemory.models.fields import memory_id_text

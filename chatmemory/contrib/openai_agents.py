@@ -59,15 +59,7 @@ with extra("openai-agents"):
     from agents.memory import SessionSettings
     from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
-    from chatmemory.formats.responses.agents_items import (
-        FRAMEWORK,
-        Item,
-        answer,
-        answered_alike,
-        groups,
-        items_of,
-        messages_of,
-    )
+    from chatmemory.formats.agents_items import FRAMEWORK, Item, answer, answered_alike, groups, items_of, messages_of
 
 
 class DjangoSession:

@@ -24,7 +24,7 @@ from chatmemory.core.exceptions import MemoryTooLargeError
 from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.database.connections import retry
 from chatmemory.formats.registry import message_format
-from chatmemory.formats.rules import Repair
+from chatmemory.formats.validity import Repair
 from chatmemory.models import ORDER_STEP, Conversation, ConversationQuerySet, Message, MessageQuerySet, Origin
 from chatmemory.models.conversation import alias_for_writes
 from chatmemory.signals import memory_repaired

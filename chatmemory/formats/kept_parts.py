@@ -18,8 +18,7 @@ from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.core.serialization import Fields
 from chatmemory.formats import naming_message
-from chatmemory.formats.rules import Repair, RepairReason
-from chatmemory.formats.validity import Valid
+from chatmemory.formats.validity import Repair, RepairReason, Valid
 
 A = TypeVar("A", bound=UserMessage | AiMessage | ToolExecutionResultMessage)
 

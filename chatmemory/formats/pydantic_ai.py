@@ -66,9 +66,8 @@ from chatmemory.core.messages import (
 )
 from chatmemory.formats import CannotExpressError, naming_message
 from chatmemory.formats.kept_parts import is_same_answer, with_attributes
-from chatmemory.formats.rules import Names, Repair, Rules
 from chatmemory.formats.thinking import Thinking, bound, without_stale_thinking
-from chatmemory.formats.validity import make_valid
+from chatmemory.formats.validity import Names, Repair, Rules, make_valid
 
 FRAMEWORK = "pydantic_ai"
 """The framework of the native forms."""

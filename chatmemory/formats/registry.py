@@ -17,18 +17,13 @@ from chatmemory.conf import setting
 from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.serialization import message_to_data, read_messages
-from chatmemory.formats import schemas
+from chatmemory.formats import anthropic, gemini, openai, responses, schemas
 from chatmemory.formats.ai_sdk import each_to_ai_sdk, from_ai_sdk, to_ai_sdk
-from chatmemory.formats.anthropic import from_anthropic, to_anthropic
-from chatmemory.formats.anthropic import reader as anthropic
-from chatmemory.formats.anthropic.block_writer import REDACTED_THINKING, THINKING_SIGNATURE
+from chatmemory.formats.anthropic import REDACTED_THINKING, THINKING_SIGNATURE, from_anthropic, to_anthropic
 from chatmemory.formats.gemini import from_gemini, to_gemini
-from chatmemory.formats.gemini import reader as gemini
 from chatmemory.formats.openai import from_openai, to_openai
-from chatmemory.formats.openai import reader as openai
 from chatmemory.formats.responses import from_responses, to_responses
-from chatmemory.formats.responses import reader as responses
-from chatmemory.formats.rules import Repair
+from chatmemory.formats.validity import Repair
 
 
 @dataclass(frozen=True, kw_only=True)

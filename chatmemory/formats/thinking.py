@@ -23,8 +23,7 @@ from chatmemory.core.messages import AiMessage, ChatMessage, SystemMessage, Tool
 from chatmemory.core.serialization import message_to_data
 from chatmemory.formats import naming_message
 from chatmemory.formats.kept_parts import with_attributes
-from chatmemory.formats.rules import Repair, RepairReason
-from chatmemory.formats.validity import Valid
+from chatmemory.formats.validity import Repair, RepairReason, Valid
 
 T = TypeVar("T")
 

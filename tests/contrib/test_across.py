@@ -24,8 +24,7 @@ from chatmemory.contrib.llama_index import DjangoAsyncChatStore, DjangoChatStore
 from chatmemory.contrib.llama_index import messages as llama_index
 from chatmemory.contrib.openai_agents import DjangoSession
 from chatmemory.contrib.pydantic_ai import DjangoMessageHistory
-from chatmemory.formats import pydantic_ai
-from chatmemory.formats.responses import agents_items
+from chatmemory.formats import agents_items, pydantic_ai
 from chatmemory.models import Conversation
 from chatmemory.signals import memory_repaired
 from chatmemory.transfer.sources import chatgpt

@@ -10,8 +10,8 @@ from pydantic_ai.messages import ModelRequest, SystemPromptPart
 from chatmemory import CustomMessage
 from chatmemory.contrib.langchain.messages import to_chat_message as from_langchain
 from chatmemory.contrib.llama_index.messages import to_chat_message as from_llama_index
+from chatmemory.formats.agents_items import messages_of
 from chatmemory.formats.pydantic_ai import said_in
-from chatmemory.formats.responses.agents_items import messages_of
 
 BLANK = ["\x1b", "\x00 \x1f", "\n"]
 

@@ -17,7 +17,7 @@ from chatmemory.formats.anthropic import to_anthropic
 from chatmemory.formats.gemini import to_gemini
 from chatmemory.formats.openai import to_openai
 from chatmemory.formats.responses import to_responses
-from chatmemory.formats.rules import Repair, RepairReason
+from chatmemory.formats.validity import Repair, RepairReason
 from tests.support.naive_window import Item, is_call, is_pinned, turns_of, units_of
 from tests.support.short_messages import short
 from tests.support.window_cases import conversations, examples, window_of, windows

@@ -12,7 +12,7 @@ from django.test import override_settings
 from chatmemory import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.database.operations.compaction import CompactionPlan, uncovered
 from chatmemory.formats.openai import to_openai
-from chatmemory.formats.rules import Repair
+from chatmemory.formats.validity import Repair
 from chatmemory.models import Compaction, Conversation
 from chatmemory.personal_data import erase_user
 from chatmemory.verification import verify

@@ -33,7 +33,7 @@ from chatmemory import (
 from chatmemory.core.json_text import dumps
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.gemini import from_gemini, to_gemini
-from chatmemory.formats.rules import Repair
+from chatmemory.formats.validity import Repair
 from tests.support.any_json import changed
 from tests.support.provider_rules import assert_gemini_accepts
 from tests.support.strategies import json_values, texts

@@ -37,7 +37,7 @@ from chatmemory import (
 )
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.openai import from_openai, to_openai
-from chatmemory.formats.rules import Repair
+from chatmemory.formats.validity import Repair
 from tests.support.any_json import any_json, any_text, changed
 from tests.support.refused_media import OPENAI_REFUSES
 from tests.support.strategies import json_values, messages, texts, tool_groups

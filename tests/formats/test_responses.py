@@ -31,7 +31,7 @@ from chatmemory import (
 )
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.responses import from_responses, to_responses
-from chatmemory.formats.rules import Repair
+from chatmemory.formats.validity import Repair
 from tests.support.any_json import changed
 from tests.support.provider_rules import assert_responses_accept
 from tests.support.refused_media import OPENAI_REFUSES

@@ -12,7 +12,7 @@ from chatmemory.formats.anthropic import from_anthropic, to_anthropic
 from chatmemory.formats.gemini import from_gemini, to_gemini
 from chatmemory.formats.openai import to_openai
 from chatmemory.formats.responses import from_responses, to_responses
-from chatmemory.formats.rules import Repair
+from chatmemory.formats.validity import Repair
 from chatmemory.models import Conversation
 from chatmemory.signals import memory_repaired
 from tests.support.provider_rules import assert_anthropic_accepts, assert_gemini_accepts, assert_responses_accept

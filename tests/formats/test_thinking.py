@@ -16,7 +16,7 @@ from chatmemory import (
     UserMessage,
 )
 from chatmemory.formats.anthropic import from_anthropic, to_anthropic
-from chatmemory.formats.rules import Repair
+from chatmemory.formats.validity import Repair
 
 HI = UserMessage("Hi")
 

@@ -26,8 +26,7 @@ from chatmemory.formats.anthropic import from_anthropic, to_anthropic
 from chatmemory.formats.gemini import from_gemini, to_gemini
 from chatmemory.formats.openai import from_openai, to_openai
 from chatmemory.formats.responses import from_responses, to_responses
-from chatmemory.formats.rules import Names, Repair, Rules
-from chatmemory.formats.validity import make_valid
+from chatmemory.formats.validity import Names, Repair, Rules, make_valid
 from tests.support.provider_messages import provider_answers, sent_media
 from tests.support.provider_rules import (
     assert_anthropic_accepts,

@@ -51,8 +51,8 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.formats.anthropic.block_writer import THINKING_SIGNATURE
-from chatmemory.formats.pairing import arguments_object
+from chatmemory.formats.anthropic import THINKING_SIGNATURE
+from chatmemory.formats.validity import arguments_object
 from chatmemory.models import Message
 
 with extra("langchain"):

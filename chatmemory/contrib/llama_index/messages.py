@@ -51,9 +51,9 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.formats.anthropic.block_writer import THINKING_SIGNATURE
+from chatmemory.formats.anthropic import THINKING_SIGNATURE
 from chatmemory.formats.media import data_of
-from chatmemory.formats.pairing import arguments_object
+from chatmemory.formats.validity import arguments_object
 from chatmemory.models import Message
 
 FRAMEWORK = "llama-index"

@@ -20,7 +20,7 @@ from chatmemory.core.messages import (
 )
 from chatmemory.core.serialization import Fields, expected
 from chatmemory.formats.ai_sdk.content_parts import KEY, attributes_in, read_file, read_text, rest_of, text_of
-from chatmemory.formats.anthropic.block_writer import REDACTED_THINKING, THINKING_SIGNATURE
+from chatmemory.formats.anthropic import REDACTED_THINKING, THINKING_SIGNATURE
 
 _PARTS = {"text": read_text, "file": read_file}
 _SYSTEM_PARTS = {"text": read_text}

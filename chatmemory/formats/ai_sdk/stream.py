@@ -21,7 +21,7 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.formats.ai_sdk.content_parts import attributes_of, content_part, kept, value_of
-from chatmemory.formats.pairing import Waiting, unused_ids
+from chatmemory.formats.validity import Waiting, unused_ids
 
 Chunk = dict[str, Any]
 """One event of the stream, a JSON object with a ``type``."""

@@ -9,7 +9,7 @@ from chatmemory.core.arguments import tuple_of
 from chatmemory.core.messages import AiMessage, ChatMessage, CustomMessage, ToolExecutionResultMessage, UserMessage
 from chatmemory.formats.ai_sdk.content_parts import attributes_of, content_part, kept
 from chatmemory.formats.ai_sdk.stream import Chunk, UIMessageStream
-from chatmemory.formats.rules import Repair
+from chatmemory.formats.validity import Repair
 
 
 def to_ai_sdk(

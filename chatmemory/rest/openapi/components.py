@@ -15,7 +15,7 @@ from rest_framework import exceptions
 
 from chatmemory.conf import setting
 from chatmemory.core.exceptions import CODES
-from chatmemory.formats.json_schema import Schema, closed, list_of, or_null, text
+from chatmemory.formats.schemas import Schema, closed, list_of, or_null, text
 from chatmemory.models import MAX_LIMIT
 from chatmemory.rest import problems
 from chatmemory.rest.turns import problems as turn_problems

@@ -16,8 +16,8 @@ from drf_spectacular.plumbing import ComponentRegistry, ResolvedComponent
 from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS
 
-from chatmemory.formats.json_schema import Schema, closed, list_of, or_null, text
 from chatmemory.formats.registry import BUILT_IN, message_formats, one_for_one
+from chatmemory.formats.schemas import Schema, closed, list_of, or_null, text
 from chatmemory.models import MAX_LIMIT
 from chatmemory.rest.openapi.components import (
     ANSWER_HEADERS,

@@ -21,8 +21,8 @@ from chatmemory.conf import setting
 from chatmemory.core.messages import UserMessage
 from chatmemory.database.new_messages import NewMessages
 from chatmemory.formats.ai_sdk.stream import HEADERS
-from chatmemory.formats.json_schema import NOT_BLANK, Schema, closed, constant, list_of, ref, text
 from chatmemory.formats.registry import BUILT_IN, MessageFormat, message_format, message_formats
+from chatmemory.formats.schemas import NOT_BLANK, Schema, closed, constant, list_of, ref, text
 from chatmemory.rest.problems import NotFound, invalid
 from chatmemory.rest.serializers import ChangeSerializer, CountField, MessageField, WholeNumberField, read_one
 from chatmemory.rest.turns.history import last_question, turns_to_data

@@ -18,7 +18,7 @@ from chatmemory.core.serialization import message_to_data
 from chatmemory.database.change import Change
 from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.reading import read_rows, request_bound
-from chatmemory.formats.json_schema import Schema, list_of, ref
+from chatmemory.formats.schemas import Schema, list_of, ref
 from chatmemory.models import Conversation, Message
 from chatmemory.models.fields import memory_id_text
 from chatmemory.rest.access import require, require_reachable, single_owner

@@ -12,7 +12,7 @@ from typing import Any
 
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
-from chatmemory.formats.openai.reader import ATTRIBUTE, from_openai
+from chatmemory.formats.openai import ATTRIBUTE, from_openai
 from chatmemory.transfer.files import MAX_RECORD_CHARS, TOO_LONG, Source, numbered_lines, read_items, read_json
 from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage
 

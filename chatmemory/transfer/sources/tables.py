@@ -7,7 +7,7 @@ code reads its messages, so langchain-core must be installed. They are stored as
 OpenAI's Agents SDK need not be installed: its items are JSON. ``SQLAlchemySession``, ``SQLiteSession`` and
 ``AsyncSQLiteSession`` have a table of items. ``AdvancedSQLiteSession`` has another one, ``message_structure``, which
 puts each item into one or more branches. Each branch is a conversation of its own; the tables do not say which one is
-current. The items of one answer are one message, see :mod:`chatmemory.formats.responses.agents_items`. An SDK session
+current. The items of one answer are one message, see :mod:`chatmemory.formats.agents_items`. An SDK session
 over the conversation returns the same items.
 
 The table of Spring AI's ``JdbcChatMemoryRepository`` is read in each of the shapes that its versions have made. Spring
@@ -32,7 +32,7 @@ from django.db import connections
 from chatmemory.core.arguments import is_blank
 from chatmemory.core.messages import AiMessage, ChatMessage, CustomMessage, SystemMessage, UserMessage
 from chatmemory.database.reading import ROWS_AT_ONCE
-from chatmemory.formats.responses.agents_items import FRAMEWORK, Item, groups, items_of, messages_of
+from chatmemory.formats.agents_items import FRAMEWORK, Item, groups, items_of, messages_of
 from chatmemory.models.fields import exact_collation
 from chatmemory.transfer.moments import from_column
 from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage

@@ -23,9 +23,8 @@ from chatmemory.core.messages import (
 )
 from chatmemory.core.serialization import Fields
 from chatmemory.formats import CannotExpressError
-from chatmemory.formats.pairing import arguments_text
-from chatmemory.formats.responses.item_writer import content_parts, text_or_parts
-from chatmemory.formats.responses.reader import CONTENTS
+from chatmemory.formats.responses import CONTENTS, content_parts, text_or_parts
+from chatmemory.formats.validity import arguments_text
 
 Item = dict[str, Any]
 """An item as JSON has it."""

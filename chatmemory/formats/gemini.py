@@ -1,4 +1,46 @@
-"""The strict reader of Gemini's contents; see :mod:`chatmemory.formats.gemini`."""
+"""Gemini's contents: ``to_gemini`` writes what ``generateContent`` takes, ``from_gemini`` reads it.
+
+``from_gemini`` also reads what the SDK dumps: ``response.model_dump()``, or one content of it.
+
+Gemini wants the turns of the user and of the model to alternate, the user's first; after a turn with calls, a turn with
+one response for each call and nothing else; and the system text apart. So
+
+- system messages are written as ``system_instruction``, wherever they are; several become several parts
+- neighbours of one role become one content, but responses of functions stay apart from what the user says after them
+- what :mod:`chatmemory.formats.validity` says is repaired, and reported
+- what ran at Gemini (code, calls of its tools) is sent with its result: a half without the other is left out, and
+  reported. Calls of the last answer stay if nothing but results of tools is said after it
+- calls that another model made have no signature: the first one of an answer gets the placeholder that Gemini accepts,
+  ``skip_thought_signature_validator``; reading removes it
+
+Not written, because Gemini has no place for it and the model does not need it:
+
+- thinking and ``attributes``, but for what ``from_gemini`` put there; an answer of nothing but thinking
+- an empty text of an answer; ``name`` of a user message
+- ``tool_name`` of a result: it gets the name of the call that it answers; ``is_error`` if it is false
+- in which order texts and media of a tool result were: texts come first
+- ``detail_level`` and ``revised_prompt`` of an image
+- ``url`` of media that are here as data, the bytes of audio that is here as Base64
+
+A URL gets the MIME type that its ending says, if it has no other. Media in tool results are for Gemini 3 and later.
+Everything else that has no place is an ``UnsupportedContentError``: media whose MIME type is of another
+kind, URLs of other schemes than http, https and gs, and data that is not Base64, among others.
+
+What ``from_gemini`` finds that messages here have no place for is kept aside, in the attribute ``gemini``: the parts of
+an answer as they came, if it has several texts, thoughts, signatures, media, or what ran at Gemini; those of a user, if
+media have a name, a resolution or a clip; and a response of a function that has other keys than ``output`` or
+``error``, which is read as JSON. The name of media is read as text before them: a model reads it, so it is part of what
+is said. The parts are written again as long as the message says what they say, and they have no more in them than
+``from_gemini`` keeps.
+
+Not kept by ``from_gemini``: what a response says of itself (``usageMetadata``, ``finishReason`` …), safety ratings and
+citations; ``thoughtSignature`` and ``partMetadata`` of what users and tools say. Several texts of an answer become one,
+several parts of ``system_instruction`` one message, with an empty line between them. A content that was made of several
+messages is read as one.
+
+Source: ``google.genai.types`` of the SDK, 3.4; https://ai.google.dev/api/generate-content,
+https://ai.google.dev/gemini-api/docs/thought-signatures.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +51,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from chatmemory.core.arguments import is_blank
-from chatmemory.core.contents import Content, TextContent, VideoContent
+from chatmemory.core.arguments import is_blank, tuple_of
+from chatmemory.core.contents import Content, ContentType, TextContent, VideoContent
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps, require_json
 from chatmemory.core.messages import (
@@ -24,9 +66,18 @@ from chatmemory.core.messages import (
 )
 from chatmemory.core.serialization import Fields, expected
 from chatmemory.formats import CannotExpressError
-from chatmemory.formats.gemini.part_writer import SCHEMES, answer_parts, content_part, function_response
-from chatmemory.formats.kept_parts import read_system, with_attributes
-from chatmemory.formats.media import content_of_type, is_at, is_base64
+from chatmemory.formats.kept_parts import (
+    Half,
+    given_up,
+    is_same_answer,
+    kept_pieces,
+    read_system,
+    with_attributes,
+    without_lone_halves,
+    write_transcript,
+)
+from chatmemory.formats.media import PDF_TYPES, WEB, MediaRule, content_of_type, is_at, is_base64, sendable
+from chatmemory.formats.validity import Names, Repair, Rules, arguments_object, make_valid, tell
 
 NO_SIGNATURE = "skip_thought_signature_validator"
 """The signature that Gemini takes for a call that it did not make."""
@@ -350,7 +401,7 @@ def _text_or_thought(fields: Fields) -> TextContent | Thought:
     return Thought(text) if is_thought else TextContent(text)
 
 
-def _function_call(fields: Fields) -> ToolExecutionRequest:
+def _read_function_call(fields: Fields) -> ToolExecutionRequest:
     fields.leave("thought")
     return fields.object("functionCall", _call)
 
@@ -439,7 +490,7 @@ USER_PARTS: dict[str, Callable[[Fields], Any]] = {
 }
 ANSWER_PARTS: dict[str, Callable[[Fields], Any]] = {
     "text": _text_or_thought,
-    "functionCall": _function_call,
+    "functionCall": _read_function_call,
     # What Gemini made or ran itself needs no answer from here, and is of use only unchanged.
     **{
         key: _whole(key)
@@ -448,3 +499,206 @@ ANSWER_PARTS: dict[str, Callable[[Fields], Any]] = {
 }
 
 _SYSTEM = {"text": USER_PARTS["text"]}
+
+SCHEMES = (*WEB, "gs")
+"""The schemes of the addresses that Gemini fetches."""
+
+
+def _rule(kind: str, *types: str) -> MediaRule:
+    return MediaRule(api="Gemini", kind=kind, types=types, schemes=SCHEMES, data_first=True)
+
+
+_MEDIA_RULES = {
+    ContentType.IMAGE: _rule("an image", "image/*"),
+    ContentType.AUDIO: _rule("audio", "audio/*"),
+    ContentType.VIDEO: _rule("a video", "video/*"),
+    ContentType.PDF: _rule("a PDF file", *PDF_TYPES),
+}
+
+# By what the path of a URL ends with. A fixed list, so that the same memory is written the same everywhere.
+_MIME_TYPES = {
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "webp": "image/webp",
+    "heic": "image/heic",
+    "heif": "image/heif",
+    "gif": "image/gif",
+    "wav": "audio/wav",
+    "mp3": "audio/mp3",
+    "aiff": "audio/aiff",
+    "aac": "audio/aac",
+    "ogg": "audio/ogg",
+    "flac": "audio/flac",
+    "mp4": "video/mp4",
+    "mpeg": "video/mpeg",
+    "mov": "video/mov",
+    "webm": "video/webm",
+    "pdf": "application/pdf",
+}
+
+
+def answer_parts(message: AiMessage) -> list[dict[str, Any]]:
+    """Return the parts of an answer: its text, and its calls."""
+    parts: list[dict[str, Any]] = [] if message.text is None else [{"text": message.text}]
+    return parts + [{"functionCall": _write_function_call(request)} for request in message.tool_execution_requests]
+
+
+def _write_function_call(request: ToolExecutionRequest) -> dict[str, Any]:
+    if not request.name:
+        raise CannotExpressError("%(api)s needs the name of the tool that is called", api="Gemini")
+    id = {"id": request.id} if request.id else {}
+    return id | {"name": request.name, "args": arguments_object(request.arguments)}
+
+
+def function_response(message: ToolExecutionResultMessage) -> dict[str, Any]:
+    """Return a response without its ID and name: ``output`` or ``error`` with the texts, ``parts`` with the media."""
+    texts = [content.text for content in message.contents if isinstance(content, TextContent)]
+    media = [content_part(content) for content in message.contents if not isinstance(content, TextContent)]
+    said: dict[str, Any] = {"error" if message.is_error else "output": texts[0] if len(texts) == 1 else texts}
+    return {"response": said} | ({"parts": media} if media else {})
+
+
+def content_part(content: Content) -> dict[str, Any]:
+    """Return the part for one content of a user message or a tool result."""
+    if isinstance(content, TextContent):
+        return {"text": content.text}
+    media, rule = content.media, _MEDIA_RULES[content.type]
+    found = sendable(media, rule)
+    if not isinstance(found, str):
+        return {"inlineData": {"mimeType": found.mime_type, "data": found.base64}}
+    given = media.mime_type if media is not None else None
+    mime_type = given or _MIME_TYPES.get(re.split("[?#]", found, maxsplit=1)[0].rpartition(".")[2].lower())
+    if mime_type:
+        rule.require_type(mime_type)
+        return {"fileData": {"fileUri": found, "mimeType": mime_type}}
+    if content.type is ContentType.VIDEO:  # of YouTube, which have none
+        return {"fileData": {"fileUri": found}}
+    raise CannotExpressError(
+        "%(api)s needs the MIME type of %(kind)s, and the ending of its URL names none", api=rule.api, kind=rule.kind
+    )
+
+
+_HALVES: tuple[tuple[Literal["call", "result"], str, str], ...] = (
+    ("call", "code", "executableCode"),
+    ("result", "code", "codeExecutionResult"),
+    ("call", "tool", "toolCall"),
+    ("result", "tool", "toolResponse"),
+)
+_RULES = Rules(
+    ids=Names(None, 64),
+    unique_ids=False,
+    needs_ids=False,
+    tool_names=Names(r"^[^a-zA-Z_]|[^a-zA-Z0-9_.:-]", 128),
+    object_arguments=True,
+    blank_texts=False,
+    user_first=True,
+    says_nothing=lambda message: not _answer_parts(message),
+)
+
+
+def to_gemini(messages: Iterable[ChatMessage], on_repair: Callable[[Repair], object] | None = None) -> dict[str, Any]:
+    """Return ``contents`` and, with a system message, ``system_instruction``, which belongs into the SDK's ``config``.
+
+    Gemini accepts whatever is returned; a message that it has no place for is an error.
+
+    Args:
+        on_repair: called with each repair, in the order of the messages.
+
+    Raises:
+        UnsupportedContentError: a ``ValueError``; the format cannot express a message. Nothing is left out in silence.
+        TypeError: something is no message.
+    """
+    given: tuple[ChatMessage, ...] = tuple_of(ChatMessage, messages, "messages")
+    valid = make_valid(given, _RULES)
+    repairs = [*valid.repairs, *given_up(given, valid, _kept_parts)]
+    valid, _ = without_lone_halves(valid, _kept_parts, _half, _with_parts, repairs)
+    texts, turns = write_transcript(valid, given, _Writer().speaker_and_parts)
+    tell(repairs, on_repair)
+    system = [{"text": text} for text in texts]
+    contents = [{"role": "model" if speaker == "model" else "user", "parts": parts} for speaker, parts in turns]
+    return ({"system_instruction": {"parts": system}} if system else {}) | {"contents": contents}
+
+
+class _Writer:
+    """A writer of one message after the other."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[str, deque[ToolExecutionRequest]] = defaultdict(deque)
+        """The calls that still wait for their responses, by their IDs."""
+
+    def speaker_and_parts(self, message: ChatMessage) -> tuple[str, list[dict[str, Any]]]:
+        match message:
+            case UserMessage():
+                return "user", _user_parts(message)
+            case AiMessage():
+                self._waiting.clear()
+                for request in message.tool_execution_requests:
+                    self._waiting[request.id or ""].append(request)
+                return "model", _signed(_answer_parts(message))
+            case ToolExecutionResultMessage():
+                # Each answers a call, and those without an ID in order: that is what was made valid.
+                request = self._waiting[message.id or ""].popleft()
+                id = {"id": request.id} if request.id else {}
+                return "function", [{"functionResponse": id | {"name": request.name} | _response(message)}]
+        raise CannotExpressError("%(api)s has no such messages", api="Gemini")
+
+
+def _user_parts(message: UserMessage) -> list[dict[str, Any]]:
+    def is_same(parts: list[dict[str, Any]]) -> bool:
+        return read_contents(parts) == list(message.contents)
+
+    kept = kept_pieces(message, ATTRIBUTE, "parts", clean_contents, is_same)
+    return _sayable([content_part(content) for content in message.contents] if kept is None else kept)
+
+
+def _kept_parts(message: AiMessage) -> list[dict[str, Any]] | None:
+    """Return the parts that ``from_gemini`` kept aside; None if there are none to write."""
+    return kept_pieces(
+        message, ATTRIBUTE, "parts", clean_parts, lambda parts: is_same_answer(read_answer(parts), message)
+    )
+
+
+def _half(part: dict[str, Any]) -> Half:
+    """Return what a part is in the run of a tool at Gemini."""
+    for kind, tool, key in _HALVES:
+        if key in part:
+            return Half(kind, (tool, str(part[key].get("id"))))
+    return Half()
+
+
+def _with_parts(message: AiMessage, parts: list[dict[str, Any]]) -> AiMessage | None:
+    """Return an answer with other parts, which say the same; None if Gemini would get none of them."""
+    rest = with_attributes(message, {**message.attributes, ATTRIBUTE: {"parts": parts}})
+    return rest if _answer_parts(rest) else None
+
+
+def _answer_parts(message: AiMessage) -> list[dict[str, Any]]:
+    kept = _kept_parts(message)
+    parts = _sayable(answer_parts(message) if kept is None else kept)
+    # Thinking alone is no answer.
+    return parts if any(not part.get("thought") and part.get("text") != "" for part in parts) else []
+
+
+def _response(message: ToolExecutionResultMessage) -> dict[str, Any]:
+    def is_same(parts: list[dict[str, Any]]) -> bool:
+        results = [read_result(part) for part in parts]
+        return [(result.contents, result.is_error) for result in results] == [(message.contents, message.is_error)]
+
+    kept = kept_pieces(message, ATTRIBUTE, "parts", clean_contents, is_same)
+    if kept is None:
+        return function_response(message)
+    return {key: value for key, value in kept[0]["functionResponse"].items() if key not in ("id", "name")}
+
+
+def _sayable(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    # Gemini refuses an empty text, unless there is a signature with it.
+    return [part for part in parts if part.get("text") != "" or part.get("thoughtSignature")]
+
+
+def _signed(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the parts with a signature at the first call: Gemini 3 and later refuse one without."""
+    first = next((index for index, part in enumerate(parts) if "functionCall" in part), None)
+    if first is not None and not parts[first].get("thoughtSignature"):
+        parts[first] = parts[first] | {"thoughtSignature": NO_SIGNATURE}
+    return parts
