@@ -19,7 +19,14 @@ from chatmemory.core.contents import (
     VideoContent,
 )
 from chatmemory.core.exceptions import IdempotencyConflictError, InvalidMessageError
-from chatmemory.core.memory import ChatMemory, MessageWindowChatMemory, TokenWindowChatMemory
+from chatmemory.core.memory import (
+    ChatMemory,
+    ChatMemoryStore,
+    InMemoryChatMemoryStore,
+    MessageWindowChatMemory,
+    SingleSlotChatMemoryStore,
+    TokenWindowChatMemory,
+)
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -31,7 +38,6 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.core.serialization import message_from_json, message_to_json, messages_from_json, messages_to_json
-from chatmemory.core.stores import ChatMemoryStore, InMemoryChatMemoryStore, SingleSlotChatMemoryStore
 from chatmemory.core.tokens import OpenAiTokenCountEstimator, TokenCountEstimator
 
 __all__ = [

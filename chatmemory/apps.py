@@ -18,8 +18,8 @@ class ChatmemoryConfig(AppConfig):
         # Models can be imported only now.
         from chatmemory.checks import check_apps, check_databases, check_settings
         from chatmemory.core.asynchronous import set_thread_needs
+        from chatmemory.database.connections import ConnectionNeeds
         from chatmemory.database.conversation_memory import ConversationMemory
-        from chatmemory.database.threads import ConnectionNeeds
         from chatmemory.models import Conversation
 
         register(check_settings)

@@ -25,8 +25,8 @@ from chatmemory.conf import (
     setting,
     window_default,
 )
-from chatmemory.core.tokens.estimators import ENCODING_NAMES
-from chatmemory.core.window_settings import SETTINGS
+from chatmemory.core.tokens import ENCODING_NAMES
+from chatmemory.core.window import SETTINGS
 from chatmemory.formats.registry import MessageFormat
 from chatmemory.models.conversation_names import kept_names
 from chatmemory.models.window_settings import check_stored

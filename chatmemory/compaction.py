@@ -16,13 +16,8 @@ from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.summaries import Summarizer, check_keep
 from chatmemory.database.change import Change
 from chatmemory.database.connections import require_no_transaction
-from chatmemory.database.operations.compaction import (
-    USUAL_KEEP,
-    CompactionPlan,
-    compact,
-    due_conversations,
-    due_plan,
-)
+from chatmemory.database.operations.compact import compact, due_conversations, due_plan
+from chatmemory.database.operations.compaction_plan import USUAL_KEEP, CompactionPlan
 from chatmemory.database.reading import on_primary, pages
 from chatmemory.models import Conversation
 

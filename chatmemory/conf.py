@@ -11,8 +11,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
-from chatmemory.core.window import USUAL_LIMITS, WindowKind
-from chatmemory.core.window_settings import SETTINGS
+from chatmemory.core.window import SETTINGS, USUAL_LIMITS, WindowKind
 
 DEFAULTS: dict[str, Any] = {
     # The settings of the window of a new conversation. Those that the project leaves out have these values, too.

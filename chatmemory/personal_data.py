@@ -20,11 +20,10 @@ from chatmemory.conf import setting
 from chatmemory.core.asynchronous import as_async_change, as_async_iterator
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database import operations
-from chatmemory.database.change import Change, write_columns
+from chatmemory.database.change import Change, Target, write_columns
 from chatmemory.database.connections import retry
 from chatmemory.database.idempotency import scope_of_owner
 from chatmemory.database.reading import in_parts, pages, rows_of
-from chatmemory.database.target import Target
 from chatmemory.models import DESCRIBED, Compaction, Conversation, IdempotencyKey, require_owner
 from chatmemory.models.fields import new_memory_id
 from chatmemory.models.message import ERASED_TEXT

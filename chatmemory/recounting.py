@@ -9,12 +9,11 @@ from django.db.models import QuerySet
 
 from chatmemory.core.asynchronous import as_async_iterator
 from chatmemory.core.tokens import stored_count
-from chatmemory.core.window_settings import check
+from chatmemory.core.window import check
 from chatmemory.database import operations
-from chatmemory.database.change import Change
+from chatmemory.database.change import Change, Target
 from chatmemory.database.reading import on_primary, pages, read_in_parts, rows_of
 from chatmemory.database.stored_windows import CUSTOM, estimator_for
-from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
 
 

@@ -18,11 +18,10 @@ from chatmemory.capabilities import hooks
 from chatmemory.core.asynchronous import as_async_iterator
 from chatmemory.core.entries import EvictionReason
 from chatmemory.database import operations
-from chatmemory.database.change import Change
+from chatmemory.database.change import Change, Target
 from chatmemory.database.connections import retry
-from chatmemory.database.operations.compaction import erase_summaries
+from chatmemory.database.operations.erase_summaries import erase_summaries
 from chatmemory.database.reading import chunks, on_primary, pages, rows_of
-from chatmemory.database.target import Target
 from chatmemory.models import (
     COUNTERS,
     Compaction,

@@ -10,17 +10,15 @@ from asgiref.sync import sync_to_async
 from django.db import router
 
 from chatmemory.core.asynchronous import as_async_change
+from chatmemory.core.memory import WindowedChatMemoryStore
 from chatmemory.core.messages import ChatMessage
-from chatmemory.core.stores import WindowedChatMemoryStore
 from chatmemory.core.window import Window
 from chatmemory.database import operations
-from chatmemory.database.change import Change
-from chatmemory.database.key import Key
+from chatmemory.database.change import Change, Target, Terms
 from chatmemory.database.new_messages import NewMessages
-from chatmemory.database.read import read_window
-from chatmemory.database.sql.reads import read_memory
-from chatmemory.database.stored_windows import settings_of
-from chatmemory.database.target import Target, Terms
+from chatmemory.database.sql.rows import read_memory
+from chatmemory.database.sql.statements import Key
+from chatmemory.database.stored_windows import read_window, settings_of
 from chatmemory.models import Conversation, require_owner
 from chatmemory.models.fields import memory_id_text
 from chatmemory.models.message import from_columns
@@ -69,7 +67,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         await as_async_change(self.update_messages)(memory_id, messages)
 
     def rewrite(self, memory_id: Any, messages: Sequence[ChatMessage], **terms: Unpack[Terms]) -> Change:
-        """Do what :meth:`update_messages` does, on the :class:`~chatmemory.database.target.Terms` of the caller."""
+        """Do what :meth:`update_messages` does, on the :class:`~chatmemory.database.change.Terms` of the caller."""
         return operations.rewrite(self.target(memory_id, **terms), messages, from_foreign_memory=True)
 
     async def arewrite(self, memory_id: Any, messages: Sequence[ChatMessage], **terms: Unpack[Terms]) -> Change:

@@ -18,11 +18,10 @@ from chatmemory.core.asynchronous import as_async_iterator
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.json_text import loads
 from chatmemory.core.messages import ChatMessageType
-from chatmemory.database.change import Change
+from chatmemory.database.change import Change, Target
 from chatmemory.database.idempotency import scope_of
-from chatmemory.database.operations.replay.past import HAS_CALLS
+from chatmemory.database.operations.replay import HAS_CALLS
 from chatmemory.database.reading import NOT_AT_THE_END, ROWS_AT_ONCE, chunks, in_parts, on_primary, pages
-from chatmemory.database.target import Target
 from chatmemory.models import EVICTION_REASONS, OWNER_SCOPE, STAND_INS, Conversation, IdempotencyKey, Message, Origin
 from chatmemory.models.message import last_pin_change, problem_of_pins
 

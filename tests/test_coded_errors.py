@@ -25,8 +25,8 @@ from chatmemory.core.exceptions import (
 from chatmemory.core.json_text import loads
 from chatmemory.core.messages import AiMessage, ToolExecutionResultMessage
 from chatmemory.core.summaries import check_summary
-from chatmemory.database.operations.compaction import CoveredError, apply_text
-from chatmemory.database.target import Target
+from chatmemory.database.change import Target
+from chatmemory.database.operations.compact import CoveredError, apply_text
 from chatmemory.formats import CannotExpressError, UnsupportedContentError
 from chatmemory.formats.gemini import to_gemini
 from chatmemory.formats.registry import message_format

@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from chatmemory import MessageWindowChatMemory, UserMessage
 from chatmemory.contrib.native_memory import NativeMemory
-from chatmemory.core.window_settings import SETTINGS
+from chatmemory.core.window import SETTINGS
 from chatmemory.models import Conversation
 from chatmemory.stores import DjangoChatMemoryStore
 

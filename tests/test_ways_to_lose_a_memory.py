@@ -24,7 +24,7 @@ from chatmemory import (
 from chatmemory.assistant import Assistant, ChatModel, ChatModelSummarizer
 from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.summaries import summary_text
-from chatmemory.database.operations.compaction import uncovered
+from chatmemory.database.operations.compaction_plan import uncovered
 from chatmemory.models import Compaction, Conversation, Message, Origin
 from chatmemory.verification import verify
 

@@ -11,7 +11,7 @@ from django.http import QueryDict
 from chatmemory.admin.display.window_words import SHOWN, setting_words
 from chatmemory.admin.views.window import window_forms
 from chatmemory.conf import DEFAULTS, window_default
-from chatmemory.core.window_settings import SETTINGS, Kind, Setting
+from chatmemory.core.window import SETTINGS, Kind, Setting
 from chatmemory.database.operations.replay import REPLAYED
 from chatmemory.models import MAX_LIMIT, Conversation
 from chatmemory.rest.serializers import ConversationSerializer, WindowSerializer

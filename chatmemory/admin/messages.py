@@ -32,7 +32,7 @@ from chatmemory.admin.lists import (
     words,
 )
 from chatmemory.admin.views.staff_pages import record_list
-from chatmemory.database.operations.compaction import UNCOVERED
+from chatmemory.database.operations.compact import UNCOVERED
 from chatmemory.models import PINNED, Conversation, Message, MessageQuerySet
 
 # Longer payloads hold media; the list does not read them to show what they are.

@@ -21,13 +21,12 @@ from chatmemory.core.json_text import require_storable, with_replacements
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.core.serialization import message_to_data, read_message
 from chatmemory.database import operations
-from chatmemory.database.change import Change, after_commit
+from chatmemory.database.change import Change, Target, after_commit
 from chatmemory.database.connections import retry
 from chatmemory.database.new_messages import NativeForms, NewMessages
-from chatmemory.database.operations.take_back import Remainder, take_back
+from chatmemory.database.operations.archive import Remainder, take_back
 from chatmemory.database.reading import fresh_rows
 from chatmemory.database.stored_windows import check_window_settings
-from chatmemory.database.target import Target
 from chatmemory.formats.thinking import stale_answers
 from chatmemory.formats.validity import CallIds, Repair, RepairReason, Valid
 from chatmemory.models import Conversation, Message, MessageQuerySet, WindowSettings, require_owner

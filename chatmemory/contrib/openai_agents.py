@@ -51,7 +51,7 @@ from chatmemory.core.asynchronous import run_to_the_end
 from chatmemory.core.exceptions import extra
 from chatmemory.core.messages import ChatMessage
 from chatmemory.database.new_messages import NativeForms
-from chatmemory.database.operations.take_back import Remainder
+from chatmemory.database.operations.archive import Remainder
 from chatmemory.models import Message
 
 with extra("openai-agents"):

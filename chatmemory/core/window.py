@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import TypedDict
+from typing import Any, TypedDict
 
+from chatmemory.core.exceptions import InvalidValueError
+from chatmemory.core.exceptions import gettext_noop as _
+from chatmemory.core.json_text import require_storable
 from chatmemory.core.messages import ChatMessage
-from chatmemory.core.tokens.estimators import TokenCountEstimator, tokens_of, tokens_of_request
+from chatmemory.core.tokens import TokenCountEstimator, tokens_of, tokens_of_request
 
 
 class WindowKind(StrEnum):
@@ -66,3 +70,218 @@ class Window(WindowRules):
         if self.kind is WindowKind.MESSAGES or self.estimator is None:
             return 0
         return tokens_of_request(self.estimator)
+
+
+class Kind(StrEnum):
+    """The kind of a setting's values."""
+
+    CHOICE = "choice"
+    FLAG = "flag"
+    NUMBER = "number"
+    PERCENT = "percent"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A setting of a window. Its texts are English, marked for translation."""
+
+    name: str
+
+    kind: Kind
+
+    default: Any = None
+    """The value in a conversation for which neither it nor a default of the project is given."""
+
+    label: str
+    """The name for people, in small letters."""
+
+    help: str
+    """The effect. It does not name the value None, which each reader knows by another name."""
+
+    least: int = 1
+    """The smallest number."""
+
+    most: int | None = None
+    """The largest number, or the most characters of a text. None: as many as a column holds."""
+
+    choices: Mapping[str, str] = field(default_factory=dict)
+    """The values of a choice, each with what people call it."""
+
+    null: bool = False
+    """Whether None is a value too: never, or none."""
+
+    words: str = ""
+    """What it makes a window do, with the placeholder ``%(value)s``."""
+
+    words_for: Mapping[Any, str] = field(default_factory=dict)
+    """The same for single values, as ``words`` would not say it."""
+
+    @property
+    def expected(self) -> str:
+        """The values that it has, but for None."""
+        match self.kind:
+            case Kind.CHOICE:
+                return f"one of {', '.join(self.choices)}"
+            case Kind.FLAG:
+                return "true or false"
+            case Kind.PERCENT:
+                return f"a percentage from {self.least} to {self.most}"
+            case Kind.TEXT:
+                return f"a string of 1 to {self.most} characters"
+        return {0: "a whole number of at least zero", 1: "a whole number greater than zero"}.get(
+            self.least, f"a whole number of at least {self.least}"
+        )
+
+    def problem_of(self, value: Any) -> str | None:
+        """Return the code of what is wrong with a value other than None; None if nothing is."""
+        match self.kind:
+            case Kind.CHOICE:
+                return None if isinstance(value, str) and value in self.choices else "invalid_choice"
+            case Kind.FLAG:
+                return None if isinstance(value, bool) else "invalid_type"
+            case Kind.TEXT:
+                if not isinstance(value, str):
+                    return "invalid_type"
+                if not value.strip():
+                    return "blank"
+                return "max_length" if self.most is not None and len(value) > self.most else None
+        if isinstance(value, bool) or not isinstance(value, int):
+            return "invalid_type"
+        if value < self.least:
+            return "min_value"
+        return "max_value" if self.most is not None and value > self.most else None
+
+
+SETTINGS: dict[str, Setting] = {
+    setting.name: setting
+    for setting in (
+        Setting(
+            name="window",
+            kind=Kind.CHOICE,
+            default=WindowKind.TOKENS.value,
+            label=_("window"),
+            help=_("What is bounded: the number of messages, or of their tokens."),
+            choices={WindowKind.MESSAGES.value: _("messages"), WindowKind.TOKENS.value: _("tokens")},
+        ),
+        Setting(
+            name="limit",
+            kind=Kind.NUMBER,
+            label=_("limit"),
+            help=_("At most so many messages or tokens. Each kind of window has a default of its own."),
+        ),
+        Setting(
+            name="model",
+            kind=Kind.TEXT,
+            default="gpt-4o",
+            most=255,
+            label=_("model"),
+            help=_("The model whose tokens are counted."),
+        ),
+        Setting(
+            name="always_keep_system_message_first",
+            kind=Kind.FLAG,
+            default=False,
+            label=_("always keep system message first"),
+            help=_("Whether a new system message goes to the front of the memory instead of its end."),
+            words_for={
+                False: _("a new system message comes last"),
+                True: _("a new system message comes first"),
+            },
+        ),
+        Setting(
+            name="low_water",
+            kind=Kind.PERCENT,
+            default=100,
+            most=100,
+            label=_("low-water mark"),
+            help=_("A full window evicts down to this percent of its limit. 100: only as much as needed."),
+            words=_("evicts down to %(value)s%%"),
+        ),
+        Setting(
+            name="whole_turns",
+            kind=Kind.FLAG,
+            default=False,
+            label=_("whole turns"),
+            help=_("Whether whole turns leave: a user message with all that follows it before the next one."),
+            words_for={False: _("message by message"), True: _("whole turns")},
+        ),
+        Setting(
+            name="keep_tool_results",
+            kind=Kind.NUMBER,
+            least=0,
+            null=True,
+            label=_("keep tool results"),
+            help=_(
+                "How many tool results stay when the window is full and older ones give way to placeholders. Without a "
+                "number none gives way."
+            ),
+            words=_("keeps only the last %(value)s tool results"),
+            words_for={
+                None: _("clears no tool results"),
+                0: _("clears old tool results"),
+                1: _("keeps only the last tool result"),
+            },
+        ),
+        Setting(
+            name="compact_at",
+            kind=Kind.PERCENT,
+            most=100,
+            null=True,
+            label=_("summarise at"),
+            help=_(
+                "A summary of older turns is due when the memory has reached this percent of its limit, or the window "
+                "has evicted messages that no summary stands for. Without a number none is due by itself."
+            ),
+            words=_("a summary is due at %(value)s%%"),
+            words_for={None: _("no summary is due by itself")},
+        ),
+    )
+}
+"""The settings by their names, in the order in which they are shown."""
+
+
+class WindowSettings(TypedDict, total=False):
+    """The settings of a window, as keyword arguments; :data:`SETTINGS` describes each. A missing one stays as it is.
+
+    So does one that is None, except those for which None is a value. Without a limit, a new conversation, and one whose
+    window changes its kind, get the default limit of the kind.
+    """
+
+    window: str | None
+    limit: int | None
+    model: str | None
+    always_keep_system_message_first: bool | None
+    low_water: int | None
+    whole_turns: bool | None
+    keep_tool_results: int | None
+    compact_at: int | None
+
+
+def check(name: str, value: Any, called: str = "") -> Any:
+    """Return ``value``.
+
+    Args:
+        name: the setting.
+        value: one for it.
+        called: what the error calls it, if the caller knows it by another name.
+
+    Raises:
+        InvalidValueError: the setting cannot have the value.
+    """
+    setting, called = SETTINGS[name], called or name
+    if value is None and setting.null:
+        return value
+    code = "null" if value is None else setting.problem_of(value)
+    if code is None:
+        return require_storable(value, called) if setting.kind is Kind.TEXT else value
+    expected = setting.expected
+    if name == "limit" and code in ("null", "min_value"):
+        expected = "greater than zero"  # LangChain4j's wording
+    raise InvalidValueError(
+        "%(name)s must be %(expected)s, but is: %(value)s",
+        code=code,
+        name=called,
+        expected=f"{expected}, or null" if setting.null else expected,
+        value="null" if value is None else f"{value!r:.300}",
+    )

@@ -17,25 +17,18 @@ from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.summaries import Summarizer
 from chatmemory.database import operations
-from chatmemory.database.change import Change, WindowTrial
+from chatmemory.database.change import Change, Target, Terms, WindowTrial
 from chatmemory.database.connections import retry
-from chatmemory.database.key import Key
 from chatmemory.database.new_messages import NewMessages
+from chatmemory.database.operations.change_window import fit_rows, try_window
 from chatmemory.database.operations.clear_tool_results import try_clearing
-from chatmemory.database.operations.compaction import (
-    USUAL_KEEP,
-    CompactionPlan,
-    apply_compaction,
-    apply_text,
-    compact,
-    plan_compaction,
-)
+from chatmemory.database.operations.compact import apply_compaction, apply_text, compact
+from chatmemory.database.operations.compaction_plan import USUAL_KEEP, CompactionPlan, plan_compaction
 from chatmemory.database.operations.replay import Replay, replay
-from chatmemory.database.operations.try_window import fit_rows, try_window
-from chatmemory.database.read import read_fresh_window, read_window
 from chatmemory.database.reading import CHARS, rows_of, written_memory
-from chatmemory.database.sql.reads import read_size
-from chatmemory.database.target import Target, Terms
+from chatmemory.database.sql.rows import read_size
+from chatmemory.database.sql.statements import Key
+from chatmemory.database.stored_windows import read_fresh_window, read_window
 from chatmemory.models import Conversation, WindowSettings
 
 
@@ -44,7 +37,7 @@ class ConversationMemory(ChatMemory):
 
     Each change is one transaction, returns its :class:`~chatmemory.database.change.Change`, and raises
     ``Conversation.DoesNotExist`` if the conversation has been erased. What else a caller demands of it, and does in its
-    transaction, are keyword arguments that all changes share: :class:`~chatmemory.database.target.Terms`.
+    transaction, are keyword arguments that all changes share: :class:`~chatmemory.database.change.Terms`.
     """
 
     def __init__(self, conversation: Conversation) -> None:

@@ -14,7 +14,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import connections, router
 from django.db.models import QuerySet
 
-from chatmemory.core.window_settings import SETTINGS, Kind
+from chatmemory.core.window import SETTINGS, Kind
 from chatmemory.models import Conversation
 
 

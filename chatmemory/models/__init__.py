@@ -1,6 +1,6 @@
 """The tables."""
 
-from chatmemory.core.window_settings import WindowSettings
+from chatmemory.core.window import WindowSettings
 from chatmemory.models.compaction import Compaction
 from chatmemory.models.conversation import COUNTERS, DESCRIBED, Conversation, ConversationQuerySet, require_owner
 from chatmemory.models.idempotency_key import OWNER_SCOPE, IdempotencyKey

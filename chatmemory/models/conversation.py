@@ -15,8 +15,7 @@ from django.db.models.functions import Cast, Coalesce
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.conf import default_limit
-from chatmemory.core.window import WindowKind
-from chatmemory.core.window_settings import SETTINGS, Kind, check
+from chatmemory.core.window import SETTINGS, Kind, WindowKind, check
 from chatmemory.models.conversation_names import claiming_names, exchanging_name, kept_names, located
 from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import MEMORY_ID_CHARS, ExactCharField, memory_id_text, new_memory_id, uuid7

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from chatmemory.conf import default_limit, window_default
 from chatmemory.core.exceptions import InvalidValueError
-from chatmemory.core.window_settings import SETTINGS, Kind, check
+from chatmemory.core.window import SETTINGS, Kind, check
 
 MAX_LIMIT = 2_147_483_647  # of an integer column, everywhere
 

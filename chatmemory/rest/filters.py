@@ -22,7 +22,7 @@ from rest_framework.request import Request
 
 from chatmemory.conf import setting
 from chatmemory.core.arguments import whole_number
-from chatmemory.database.operations.compaction import UNCOVERED
+from chatmemory.database.operations.compact import UNCOVERED
 from chatmemory.database.reading import CHARS
 from chatmemory.models import (
     EVICTION_REASONS,

@@ -33,7 +33,7 @@ from chatmemory.core.exceptions import (
     UnusableSummaryError,
 )
 from chatmemory.database.connections import is_unavailable, lacks_migration
-from chatmemory.database.operations.compaction import CoveredError
+from chatmemory.database.operations.compact import CoveredError
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.models import Conversation
 

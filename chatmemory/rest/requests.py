@@ -21,7 +21,7 @@ from rest_framework.throttling import UserRateThrottle
 
 from chatmemory.conf import setting
 from chatmemory.core.json_text import MAX_NESTING, levels, loads
-from chatmemory.database.operations.compaction import left_size
+from chatmemory.database.operations.compaction_plan import left_size
 from chatmemory.database.reading import request_bound
 from chatmemory.formats.registry import message_formats, one_for_one
 from chatmemory.models import Conversation

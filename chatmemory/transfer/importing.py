@@ -22,12 +22,11 @@ from django.db.models import Case, DateTimeField, Value, When
 from chatmemory.core.json_text import require_json, require_storable
 from chatmemory.core.serialization import message_to_json
 from chatmemory.database import operations
-from chatmemory.database.change import Change
+from chatmemory.database.change import Change, Target
 from chatmemory.database.connections import retry
-from chatmemory.database.key import Key
 from chatmemory.database.new_messages import NativeForms
 from chatmemory.database.reading import chunks, rows_of
-from chatmemory.database.target import Target
+from chatmemory.database.sql.statements import Key
 from chatmemory.models import Conversation, Message, Origin
 from chatmemory.models.fields import memory_id_text
 from chatmemory.models.message import to_columns

@@ -20,7 +20,7 @@ from django.utils import timezone, translation
 from chatmemory import AiMessage, CustomMessage, UserMessage
 from chatmemory.admin import ConversationAdmin
 from chatmemory.database import operations, reading
-from chatmemory.database.target import Target
+from chatmemory.database.change import Target
 from chatmemory.models import ORDER_STEP, Conversation, Message
 from tests.admin.test_conversation import LIST, conversation, html, page, staff, words  # noqa: F401
 from tests.support.factories import ConversationFactory, UserFactory

@@ -21,8 +21,9 @@ from chatmemory import UserMessage
 from chatmemory.contrib.langchain import DjangoChatMessageHistory
 from chatmemory.contrib.langchain.messages import from_row
 from chatmemory.contrib.langgraph.saver import DjangoSaver
-from chatmemory.database.operations.compaction import apply_compaction, plan_compaction
-from chatmemory.database.target import Target
+from chatmemory.database.change import Target
+from chatmemory.database.operations.compact import apply_compaction
+from chatmemory.database.operations.compaction_plan import plan_compaction
 from chatmemory.models import Conversation, Message
 from chatmemory.retention import purge_evicted
 from chatmemory.verification import verify

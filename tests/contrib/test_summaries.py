@@ -12,8 +12,9 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.contrib.llama_index import DjangoAsyncChatStore
 from chatmemory.contrib.native_memory import valid_among
-from chatmemory.database.operations.compaction import apply_compaction, plan_compaction
-from chatmemory.database.target import Target
+from chatmemory.database.change import Target
+from chatmemory.database.operations.compact import apply_compaction
+from chatmemory.database.operations.compaction_plan import plan_compaction
 from chatmemory.models import Conversation
 from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.verification import verify

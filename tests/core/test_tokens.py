@@ -29,8 +29,8 @@ from chatmemory import (
     UserMessage,
     VideoContent,
 )
-from chatmemory.core.tokens import estimators
-from chatmemory.core.tokens.estimators import ENCODING_NAMES, VocabularyError, count_tokens, encoding_name
+from chatmemory.core import tokens
+from chatmemory.core.tokens import ENCODING_NAMES, VocabularyError, count_tokens, encoding_name
 from tests.support.paths import ROOT
 from tests.support.strategies import messages
 from tests.vectors import as_messages, load
@@ -236,7 +236,7 @@ socket.socket.connect = socket.socket.__init__ = socket.create_connection = sock
 sys.addaudithook(lambda event, args: forbidden() if event.startswith("socket.") else None)
 
 from chatmemory import OpenAiTokenCountEstimator
-from chatmemory.core.tokens.estimators import count_tokens
+from chatmemory.core.tokens import count_tokens
 print(count_tokens("안녕하세요", "o200k_base"), count_tokens("안녕하세요", "cl100k_base"))
 print(OpenAiTokenCountEstimator("gpt-4").estimate_token_count_in_text("🎉"))
 """
@@ -245,7 +245,7 @@ print(OpenAiTokenCountEstimator("gpt-4").estimate_token_count_in_text("🎉"))
     def test_many_threads_read_each_file_once(self) -> None:
         code = """
 import sys, threading
-from chatmemory.core.tokens.estimators import count_tokens
+from chatmemory.core.tokens import count_tokens
 
 opened = []
 def audit(event, args):
@@ -270,11 +270,11 @@ print(len(opened), len(set(opened)), sorted(counts) == [2] * 10 + [5] * 10)
         """A package with the vocabularies, whose files may be damaged; none is loaded yet."""
         folder = tmp_path / "vocabularies"
         folder.mkdir()
-        original = resources.files("chatmemory.core.tokens") / "vocabularies"
+        original = resources.files("chatmemory.core") / "vocabularies"
         for name in ENCODING_NAMES:
             (folder / f"{name}.tokens.gz").write_bytes((original / f"{name}.tokens.gz").read_bytes())
         monkeypatch.setattr(resources, "files", lambda package: tmp_path)
-        monkeypatch.setattr(estimators, "_loaded", {})
+        monkeypatch.setattr(tokens, "_loaded", {})
         return folder
 
     @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ print(len(opened), len(set(opened)), sorted(counts) == [2] * 10 + [5] * 10)
     def test_it_holds_what_openai_published(self, name: str, published: str) -> None:
         """``published`` is the ``expected_hash`` of the file in tiktoken: lines of a token in base64 and its rank."""
         count_tokens("x", name)
-        vocabulary = estimators._loaded[name]
-        tokens = map(vocabulary.decode_single_token_bytes, range(vocabulary.n_vocab))
-        lines = (b"%b %d\n" % (b64encode(token), rank) for rank, token in enumerate(tokens))
+        vocabulary = tokens._loaded[name]
+        published_tokens = map(vocabulary.decode_single_token_bytes, range(vocabulary.n_vocab))
+        lines = (b"%b %d\n" % (b64encode(token), rank) for rank, token in enumerate(published_tokens))
         assert hashlib.sha256(b"".join(lines)).hexdigest() == published

@@ -8,8 +8,7 @@ import pytest
 
 from chatmemory import MessageWindowChatMemory, TokenWindowChatMemory
 from chatmemory.core.exceptions import InvalidValueError
-from chatmemory.core.window import RULES, Window, WindowKind, WindowOptions
-from chatmemory.core.window_settings import SETTINGS, WindowSettings, check
+from chatmemory.core.window import RULES, SETTINGS, Window, WindowKind, WindowOptions, WindowSettings, check
 
 
 def test_the_written_lists_are_those_of_the_declaration() -> None:

@@ -27,8 +27,8 @@ from chatmemory import (
 from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.summaries import summary_message, summary_text
 from chatmemory.database.change import Change
-from chatmemory.database.operations.compaction import due_conversations, due_plan, plan_compaction, uncovered
-from chatmemory.database.operations.compaction.compact import Lease
+from chatmemory.database.operations.compact import Lease, due_conversations, due_plan
+from chatmemory.database.operations.compaction_plan import plan_compaction, uncovered
 from chatmemory.models import Compaction, Conversation, Message, Origin
 from chatmemory.retention import purge_evicted
 from chatmemory.stores import DjangoChatMemoryStore

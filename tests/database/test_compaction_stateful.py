@@ -29,7 +29,7 @@ from chatmemory import (
 )
 from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.summaries import summary_text
-from chatmemory.database.operations.compaction import CompactionPlan, plan_compaction, uncovered
+from chatmemory.database.operations.compaction_plan import CompactionPlan, plan_compaction, uncovered
 from chatmemory.models import Conversation
 from chatmemory.retention import purge_evicted
 from chatmemory.verification import verify

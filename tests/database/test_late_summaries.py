@@ -10,7 +10,7 @@ from django.db import connection, connections
 from django.test import override_settings
 
 from chatmemory import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
-from chatmemory.database.operations.compaction import CompactionPlan, uncovered
+from chatmemory.database.operations.compaction_plan import CompactionPlan, uncovered
 from chatmemory.formats.openai import to_openai
 from chatmemory.formats.validity import Repair
 from chatmemory.models import Compaction, Conversation

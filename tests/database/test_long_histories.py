@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
-from chatmemory.database.operations.compaction import due_conversations, plan_compaction
+from chatmemory.database.operations.compact import due_conversations
+from chatmemory.database.operations.compaction_plan import plan_compaction
 from chatmemory.models import ORDER_STEP, Conversation, Message, Origin
 from tests.support.long_histories import conversation_of, row, sqlite_steps
 

@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from chatmemory import UserMessage
 from chatmemory.core.exceptions import PinnedTooMuchError
-from chatmemory.database.operations.try_window import MemoryToTry
+from chatmemory.database.operations.change_window import MemoryToTry
 from chatmemory.models import Conversation, WindowSettings
 from tests.support.factories import ConversationFactory
 

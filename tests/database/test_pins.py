@@ -9,9 +9,8 @@ import pytest
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.exceptions import NotRetainedError, PinnedTooMuchError
-from chatmemory.database.operations.archive import take_out
-from chatmemory.database.operations.take_back import take_back
-from chatmemory.database.target import Target
+from chatmemory.database.change import Target
+from chatmemory.database.operations.archive import take_back, take_out
 from chatmemory.models import Conversation
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
-from chatmemory.database.operations.compaction import plan_compaction
+from chatmemory.database.operations.compaction_plan import plan_compaction
 from chatmemory.database.reading import fresh_rows, prefix_version_at
 from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation

@@ -19,10 +19,11 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.database.operations.compaction import apply_compaction, plan_compaction
-from chatmemory.database.operations.take_back import take_back
+from chatmemory.database.change import Target
+from chatmemory.database.operations.archive import take_back
+from chatmemory.database.operations.compact import apply_compaction
+from chatmemory.database.operations.compaction_plan import plan_compaction
 from chatmemory.database.reading import is_answer, request_before
-from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from tests.support.factories import ConversationFactory
 

@@ -29,7 +29,7 @@ from chatmemory import (
     UserMessage,
 )
 from chatmemory.compaction import compact_due
-from chatmemory.database.operations.compaction import due_conversations
+from chatmemory.database.operations.compact import due_conversations
 from chatmemory.models import Compaction, Conversation, IdempotencyKey, Message
 from chatmemory.personal_data import ERASED_TEXT, erase_user, export_user
 from chatmemory.verification import verify

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from chatmemory import UserMessage
 from chatmemory.database import operations
-from chatmemory.database.target import Target
+from chatmemory.database.change import Target
 from chatmemory.models import Compaction, Conversation, IdempotencyKey, Message, Origin
 from chatmemory.retention import purge_conversations, purge_evicted, purge_keys
 from chatmemory.verification import verify

@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.database import operations
-from chatmemory.database.target import Target
+from chatmemory.database.change import Target
 from chatmemory.models import Conversation, Message
 from tests.support.api import ITEM, USER, patch, positions, post, put, url, user_message
 from tests.support.factories import ConversationFactory

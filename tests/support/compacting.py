@@ -32,7 +32,7 @@ def compact_again_and_again(
     While some of the summaries are written, all old tool results are cleared.
     """
     from chatmemory.core.exceptions import UnusableSummaryError
-    from chatmemory.database.operations.compaction.compact import compact
+    from chatmemory.database.operations.compact import compact
     from tests.support.traffic import text_of
 
     number = 0

@@ -107,7 +107,7 @@ def _import_everything() -> None:
     django.setup()
     from django.urls import get_resolver
 
-    from chatmemory.core.tokens.estimators import count_tokens
+    from chatmemory.core.tokens import count_tokens
 
     get_resolver().url_patterns  # noqa: B018  # imports the views
     count_tokens("", "o200k_base")

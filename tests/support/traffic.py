@@ -88,8 +88,8 @@ def meddle(
     conversation: Any, name: str, count: int, chance: random.Random, log: Log, step: Callable[[], object]
 ) -> None:
     from chatmemory import UserMessage, messages_to_json
+    from chatmemory.database.change import Target
     from chatmemory.database.operations.rewrite import clear, rewrite
-    from chatmemory.database.target import Target
 
     for number in range(count):
         step()

@@ -29,7 +29,7 @@ from chatmemory import (
     messages_from_json,
 )
 from chatmemory.contrib.native_memory import NativeMemory
-from chatmemory.database.operations.compaction import plan_compaction
+from chatmemory.database.operations.compaction_plan import plan_compaction
 from chatmemory.formats.openai import from_openai
 from chatmemory.models import Conversation, IdempotencyKey, Message
 from chatmemory.models.fields import uuid7

@@ -16,7 +16,7 @@ from chatmemory.admin.display.message import ShownMessage, shown
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.database.connections import UtcNow
-from chatmemory.database.operations.compaction import COVERABLE, EVICTED, TAKEN_IN, uncovered
+from chatmemory.database.operations.compaction_plan import COVERABLE, EVICTED, TAKEN_IN, uncovered
 from chatmemory.database.reading import CHARS
 from chatmemory.models import STAND_INS, Compaction, Conversation, Message, Origin
 

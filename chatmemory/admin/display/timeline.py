@@ -15,7 +15,7 @@ from chatmemory.admin.display.summary_cards import uses_summaries
 from chatmemory.admin.display.timeline_entries import TimelineEntry, history_entries
 from chatmemory.core.arguments import whole_number
 from chatmemory.core.messages import ChatMessageType
-from chatmemory.database.operations.compaction import uncovered
+from chatmemory.database.operations.compaction_plan import uncovered
 from chatmemory.models import MAX_LIMIT, Conversation
 
 PER_PAGE = 50

@@ -16,8 +16,7 @@ from chatmemory.conf import default_limit
 from chatmemory.core.entries import RESULTS_KEPT
 from chatmemory.core.exceptions import PinnedTooMuchError
 from chatmemory.core.messages import ChatMessageType
-from chatmemory.core.window import RULES, WindowKind
-from chatmemory.core.window_settings import SETTINGS
+from chatmemory.core.window import RULES, SETTINGS, WindowKind
 from chatmemory.database.change import WindowTrial
 from chatmemory.database.stored_windows import window_of
 from chatmemory.models import MAX_LIMIT, Conversation, Message

@@ -44,7 +44,8 @@ from chatmemory.core.exceptions import PinnedTooMuchError
 from chatmemory.core.messages import ChatMessageType, ToolExecutionResultMessage
 from chatmemory.core.summaries import Summarizer
 from chatmemory.database.change import Change
-from chatmemory.database.operations.compaction import USUAL_KEEP, CompactionPlan, error_text, is_summarizable, uncovered
+from chatmemory.database.operations.compact import error_text
+from chatmemory.database.operations.compaction_plan import USUAL_KEEP, CompactionPlan, is_summarizable, uncovered
 from chatmemory.models import MAX_LIMIT, Conversation
 
 

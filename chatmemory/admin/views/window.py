@@ -40,10 +40,9 @@ from chatmemory.admin.views.staff_pages import (
 )
 from chatmemory.conf import setting
 from chatmemory.core.exceptions import PinnedTooMuchError
-from chatmemory.core.window import WindowKind
-from chatmemory.core.window_settings import SETTINGS, Kind, Setting
+from chatmemory.core.window import SETTINGS, Kind, Setting, WindowKind
 from chatmemory.database.change import Change, WindowTrial
-from chatmemory.database.operations.try_window import MemoryToTry
+from chatmemory.database.operations.change_window import MemoryToTry
 from chatmemory.models import MAX_LIMIT, Conversation, WindowSettings
 from chatmemory.replaying import MOST_AT_ONCE
 

@@ -16,7 +16,7 @@ from chatmemory.contrib.langgraph.checking import broken_rows
 from chatmemory.contrib.langgraph.deletion import delete_namespaces
 from chatmemory.contrib.langgraph.models import Checkpoint
 from chatmemory.contrib.langgraph.restoring import restore_record
-from chatmemory.database.target import Target
+from chatmemory.database.change import Target
 from chatmemory.models import Conversation
 from chatmemory.verification import Finding
 

@@ -9,10 +9,9 @@ from uuid import UUID
 from django.db.models import Count, Exists, OuterRef, QuerySet
 
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
-from chatmemory.database.change import Change
+from chatmemory.database.change import Change, Target
 from chatmemory.database.connections import retry
 from chatmemory.database.reading import in_parts, pages
-from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 from chatmemory.verification import Finding
 

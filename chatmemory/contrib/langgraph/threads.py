@@ -12,8 +12,7 @@ from django.utils import timezone
 
 from chatmemory.contrib.langgraph.models import Namespace
 from chatmemory.core.json_text import require_storable
-from chatmemory.database.change import Change
-from chatmemory.database.target import Target
+from chatmemory.database.change import Change, Target
 from chatmemory.models import Conversation
 from chatmemory.models.conversation_names import named_rows
 from chatmemory.models.fields import memory_id_text
@@ -80,7 +79,7 @@ def alter(target: Target, work: Callable[[Change], None], *, active: bool) -> No
 
     Args:
         target: the conversation.
-        work: see :meth:`~chatmemory.database.target.Target.change`.
+        work: see :meth:`~chatmemory.database.change.Target.change`.
         active: whether this counts as activity, which a purge by age looks at. If False, nothing is done if the
             conversation is missing.
     """

@@ -16,7 +16,7 @@ from chatmemory.conf import setting
 from chatmemory.core.exceptions import MemoryTooLargeError
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.window import Window
-from chatmemory.database.change import Change, already_stored, send_signals, update_counters, write
+from chatmemory.database.change import Change, Target, already_stored, send_signals, update_counters, write
 from chatmemory.database.connections import (
     has_collided,
     is_in_transaction,
@@ -27,10 +27,8 @@ from chatmemory.database.idempotency import check_key, recall, remember
 from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.operations.change_window import apply_window
 from chatmemory.database.operations.plan import check_size, entries_of, oldest_entries, plan_addition
-from chatmemory.database.sql.reads import read_snapshot
-from chatmemory.database.sql.writes import fits_one_statement, save_at_once
+from chatmemory.database.sql.rows import fits_one_statement, read_snapshot, save_at_once
 from chatmemory.database.stored_windows import estimator_of, settings_of, window_of
-from chatmemory.database.target import Target
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS
 
 

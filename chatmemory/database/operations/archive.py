@@ -1,4 +1,4 @@
-"""Take messages out of a memory, and keep an archive, for frameworks that have one.
+"""What frameworks ask of a memory beside its window: messages taken out or taken back, and an archive.
 
 The archive of a conversation has the messages that had no room in its window, and those that left with them. Messages
 that were taken out for another reason are in the history only.
@@ -12,13 +12,13 @@ from django.db.models import Q
 
 from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.messages import ChatMessage
-from chatmemory.database.change import Change, Gone, write
+from chatmemory.database.change import Change, Gone, Target, write
 from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.operations.plan import plan_eviction
 from chatmemory.database.reading import rows_of
 from chatmemory.database.stored_windows import estimator_for, window_of
-from chatmemory.database.target import Target
 from chatmemory.models import ORDER_STEP, Message, MessageQuerySet, Origin
+from chatmemory.models.message import open_pin
 
 ARCHIVED = Q(eviction_reason__in=EvictionReason.of(Cause.ROOM, Cause.SUMMARY)) & ~Q(origin=Origin.SUMMARY)
 """The condition of the rows in the archive: what left for want of room, and what a summary stands for."""
@@ -101,3 +101,46 @@ def empty_archive(target: Target, chosen: Q | None = None) -> list[Message]:
 
     target.change(work)
     return taken
+
+
+Remainder = tuple[ChatMessage, NativeForms] | None
+"""The part of a message that stays: a shorter message with another framework's form of it, or None."""
+
+
+def take_back(target: Target, shorten: Callable[[Message], Remainder]) -> Message | None:
+    """Evict the last message of the memory, or put a shorter one in its place. History keeps it.
+
+    Args:
+        target: the conversation.
+        shorten: returns the part of the row that stays, and may be called again with another row.
+
+    Returns:
+        the row as it was; None if the memory was empty.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+    """
+    taken: list[Message] = []
+
+    def work(change: Change) -> None:
+        taken.clear()
+        conversation = change.conversation
+        row = rows_of(conversation).retained().reverse().first()
+        if row is None:
+            return
+        taken.append(row)
+        remainder = shorten(row)
+        added = []
+        if remainder is not None:
+            message, native = remainder
+            (left,) = NewMessages([message], native).rows(estimator_for(conversation.model))
+            left.position, left.memory_order = conversation.next_position, row.memory_order
+            left.origin, left.covers_from, left.covers_to = Origin.REWRITE, row.position, row.position
+            if row.is_pinned:
+                left.pins = open_pin("", conversation.version + 1)
+            conversation.next_position += 1
+            added.append(left)
+        write(change, added, [(row, EvictionReason.REWRITTEN)], rewritten=True)
+
+    target.change(work)
+    return taken[0] if taken else None

@@ -9,13 +9,11 @@ from chatmemory.core.entries import RESULT_CLEARED, RESULTS_KEPT, Entry
 from chatmemory.core.eviction import Retained
 from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.json_text import require_storable
-from chatmemory.core.window import WindowKind
-from chatmemory.core.window_settings import check
-from chatmemory.database.change import Change, write
+from chatmemory.core.window import WindowKind, check
+from chatmemory.database.change import Change, Target, write
 from chatmemory.database.operations.plan import check_size, evicted_rows, oldest_entries, placed_rows
-from chatmemory.database.sql.reads import place_columns
+from chatmemory.database.sql.rows import place_columns
 from chatmemory.database.stored_windows import window_of
-from chatmemory.database.target import Target
 from chatmemory.models import Conversation
 
 

@@ -9,11 +9,10 @@ from django.utils import timezone
 from chatmemory.core.eviction import Retained
 from chatmemory.core.exceptions import NotRetainedError, PinnedTooMuchError
 from chatmemory.core.window import Window
-from chatmemory.database.change import Change, MemorySize, write, write_columns
+from chatmemory.database.change import Change, MemorySize, Target, write, write_columns
 from chatmemory.database.operations.plan import entry_of, plan_eviction
 from chatmemory.database.reading import rows_of
 from chatmemory.database.stored_windows import window_of
-from chatmemory.database.target import Target
 from chatmemory.models import Conversation, Message
 from chatmemory.models.message import close_pin, open_pin
 

@@ -13,8 +13,10 @@ from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.change import Gone
 from chatmemory.database.reading import MemoryBound
-from chatmemory.database.sql.reads import (
+from chatmemory.database.sql.rows import (
     Row,
+    chars_of,
+    key_of,
     message_columns,
     place_columns,
     read_oldest,
@@ -22,7 +24,6 @@ from chatmemory.database.sql.reads import (
     status_columns,
     token_count,
 )
-from chatmemory.database.sql.writes import chars_of, key_of
 from chatmemory.models import ORDER_STEP, Conversation, Message, Origin
 from chatmemory.models.message import from_columns, is_pin_open, to_columns
 

@@ -12,11 +12,10 @@ from chatmemory.core.entries import EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage, SystemMessage
 from chatmemory.core.window import Window
-from chatmemory.database.change import Change, Gone, after_commit, write, write_columns
-from chatmemory.database.key import Key
+from chatmemory.database.change import Change, Gone, Target, after_commit, write, write_columns
 from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.operations.change_window import apply_window
-from chatmemory.database.operations.compaction.erase_summaries import erased_among, restore_summaries
+from chatmemory.database.operations.erase_summaries import erased_among, restore_summaries
 from chatmemory.database.operations.plan import (
     check_size,
     entry_of,
@@ -27,8 +26,8 @@ from chatmemory.database.operations.plan import (
     placed_rows,
 )
 from chatmemory.database.reading import rows_of
+from chatmemory.database.sql.statements import Key
 from chatmemory.database.stored_windows import estimator_of, window_of
-from chatmemory.database.target import Target
 from chatmemory.models import ORDER_STEP, Conversation, Message, Origin
 from chatmemory.models.message import open_pin
 

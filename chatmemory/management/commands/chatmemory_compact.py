@@ -8,7 +8,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.compaction import Compacted, UnusableSummaryError, compact_due
-from chatmemory.database.operations.compaction import USUAL_KEEP, due_conversations
+from chatmemory.database.operations.compact import due_conversations
+from chatmemory.database.operations.compaction_plan import USUAL_KEEP
 from chatmemory.database.reading import on_primary
 from chatmemory.management.arguments import add_choice, chosen_conversations, percentage, positive
 from chatmemory.management.output import Progress

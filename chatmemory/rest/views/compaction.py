@@ -15,7 +15,8 @@ from chatmemory.core.exceptions import InvalidValueError, UnusableSummaryError
 from chatmemory.core.summaries import summary_text
 from chatmemory.database.change import Change
 from chatmemory.database.connections import UtcNow
-from chatmemory.database.operations.compaction import USUAL_KEEP, CompactionPlan, CoveredError, is_due
+from chatmemory.database.operations.compact import CoveredError, is_due
+from chatmemory.database.operations.compaction_plan import USUAL_KEEP, CompactionPlan
 from chatmemory.database.reading import rows_of
 from chatmemory.models import Compaction, Conversation, Message, Origin
 from chatmemory.models.compaction import LONGEST_ERROR

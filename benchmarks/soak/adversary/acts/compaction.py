@@ -13,7 +13,7 @@ from benchmarks.soak.adversary.acts.memory import account
 from benchmarks.soak.adversary.model import RESULT, Said, State
 from chatmemory import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.compaction import compact_due
-from chatmemory.database.operations.compaction import compact
+from chatmemory.database.operations.compact import compact
 from chatmemory.models import Conversation, Origin
 from chatmemory.personal_data import erase_user
 from chatmemory.retention import purge_evicted

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.soak.adversary.acts.act import Act, Scene
 from chatmemory import UserMessage
 from chatmemory.database import operations
-from chatmemory.database.target import Target
+from chatmemory.database.change import Target
 from chatmemory.models import Conversation
 from chatmemory.personal_data import erase_user, export_user
 from chatmemory.recounting import recount

@@ -25,12 +25,11 @@ from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.summaries import Summarizer, check_summary, first_kept, summary_message
 from chatmemory.core.window import Window, WindowKind
-from chatmemory.database.change import Change, Gone, write
+from chatmemory.database.change import Change, Gone, Target, write
 from chatmemory.database.connections import UtcNow, give_back, require_no_transaction, retry
 from chatmemory.database.idempotency import check_key, fingerprint, recall, remember
-from chatmemory.database.key import Key
 from chatmemory.database.new_messages import NewMessages
-from chatmemory.database.operations.compaction.plan import (
+from chatmemory.database.operations.compaction_plan import (
     COVERABLE,
     EVICTED,
     TAKEN_IN,
@@ -43,8 +42,8 @@ from chatmemory.database.operations.compaction.plan import (
 )
 from chatmemory.database.operations.plan import check_size, entry_of, evicted_rows, orders_between, placed_rows
 from chatmemory.database.reading import MemoryBound, chunks, rows_of
+from chatmemory.database.sql.statements import Key
 from chatmemory.database.stored_windows import estimator_of, window_of
-from chatmemory.database.target import Target
 from chatmemory.models import ORDER_STEP, Compaction, Conversation, ConversationQuerySet, Message, Origin
 from chatmemory.models.compaction import LONGEST_ERROR
 

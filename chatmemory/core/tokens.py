@@ -272,7 +272,7 @@ def _load(name: str) -> tiktoken.Encoding:
     import tiktoken
 
     vocabulary = _VOCABULARIES[name]
-    file = resources.files("chatmemory.core.tokens") / "vocabularies" / f"{name}.tokens.gz"
+    file = resources.files("chatmemory.core") / "vocabularies" / f"{name}.tokens.gz"
     try:
         data = gzip.decompress(file.read_bytes())
     except (OSError, EOFError, zlib.error) as error:

@@ -10,7 +10,7 @@ from chatmemory.core.entries import EvictionReason
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.summaries import is_summary_text
 from chatmemory.database.idempotency import fingerprint
-from chatmemory.database.operations.compaction.plan import TAKEN_IN
+from chatmemory.database.operations.compaction_plan import TAKEN_IN
 from chatmemory.database.reading import chunks, rows_of
 from chatmemory.models import Compaction, Conversation, Message, Origin
 
