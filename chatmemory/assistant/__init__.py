@@ -1,7 +1,6 @@
 """A model with a memory, like LangChain4j's AI Services. It needs Django only for memories in Django's database."""
 
 from chatmemory.assistant.assistant import Assistant
-from chatmemory.assistant.deltas import Answered, Thinking, Usage
 from chatmemory.assistant.errors import (
     AnswerDeletedError,
     AssistantError,
@@ -14,7 +13,7 @@ from chatmemory.assistant.errors import (
     WindowTooSmallError,
 )
 from chatmemory.assistant.lease import Added
-from chatmemory.assistant.model import ChatModel
+from chatmemory.assistant.model import Answered, ChatModel, Thinking, Usage
 from chatmemory.assistant.summaries_and_titles import SUMMARY_PROMPT, ChatModelSummarizer
 from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.assistant.tools import Tool, ToolSpecification

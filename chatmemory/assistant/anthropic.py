@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from chatmemory.assistant.deltas import Answered, Thinking, Usage
+from chatmemory.assistant.model import Answered, Thinking, Usage
 from chatmemory.assistant.provider import Answer, Messages, ProviderChatModel, Tools, described, fields_of
 from chatmemory.core.exceptions import extra
 from chatmemory.core.exceptions import gettext_noop as _

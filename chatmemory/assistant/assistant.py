@@ -11,9 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chatmemory.assistant.background import BackgroundTask, BackgroundTasks, Summaries
-from chatmemory.assistant.deltas import Thinking
 from chatmemory.assistant.lease import Added, Lease, LocalLease
-from chatmemory.assistant.model import ChatModel, ModelFunction, as_chat_model
+from chatmemory.assistant.model import ChatModel, ModelFunction, Thinking, as_chat_model
 from chatmemory.assistant.steps import Plan
 from chatmemory.assistant.summaries_and_titles import Titles
 from chatmemory.assistant.tools import OnToolError, Tool, Toolbox

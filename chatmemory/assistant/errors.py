@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chatmemory.assistant.deltas import Usage
+from chatmemory.assistant.model import Usage
 from chatmemory.core.exceptions import CodedError
 
 

@@ -8,7 +8,7 @@ from contextlib import aclosing, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from chatmemory.assistant.deltas import Answered, Thinking, Usage
+from chatmemory.assistant.model import Answered, Thinking, Usage
 from chatmemory.assistant.provider import Answer, Messages, ProviderChatModel, Tools, described
 from chatmemory.core.exceptions import extra
 from chatmemory.core.exceptions import gettext_noop as _

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from chatmemory.assistant.deltas import Usage
 from chatmemory.assistant.errors import TurnLostError
+from chatmemory.assistant.model import Usage
 from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage

@@ -1,23 +1,30 @@
-"""The interface between an assistant and a model."""
+"""The interface between an assistant and a model: what a model answers, in deltas or whole, and its calls."""
 
 from __future__ import annotations
 
 import inspect
+import logging
 import os
+import sys
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from asgiref.sync import async_to_sync
 
-from chatmemory.assistant.deltas import Answered, Thinking, as_answered
-from chatmemory.assistant.tools import ToolSpecification
-from chatmemory.core.asynchronous import in_thread_for_functions
+from chatmemory.core.asynchronous import in_thread_for_functions, run_to_the_end
 from chatmemory.core.messages import AiMessage, ChatMessage
 
+if TYPE_CHECKING:
+    from chatmemory.assistant.lease import Lease
+    from chatmemory.assistant.tools import ToolSpecification
+
 ModelFunction: TypeAlias = Callable[
-    [Sequence[ChatMessage], Sequence[ToolSpecification]], "AiMessage | Answered | Awaitable[AiMessage | Answered]"
+    [Sequence[ChatMessage], "Sequence[ToolSpecification]"], "AiMessage | Answered | Awaitable[AiMessage | Answered]"
 ]
 """A function, sync or async, that is a model without streaming."""
 
@@ -124,3 +131,144 @@ def as_chat_model(model: ChatModel | ModelFunction) -> ChatModel:
     if inspect.iscoroutinefunction(model) or inspect.iscoroutinefunction(getattr(model, "__call__", None)):  # noqa: B004
         return _AsyncFunction(model)  # type: ignore[arg-type]
     return _Function(model)  # type: ignore[arg-type]
+
+
+_logger = logging.getLogger("chatmemory.assistant")
+
+
+class Call:
+    """One call of a model, ``with`` or ``async with``. When it has ended, however it did, ``model_called`` is sent."""
+
+    def __init__(self, model: ChatModel, lease: Lease) -> None:
+        self._model = name_of(model)
+        self._lease = lease
+        self._begun = time.monotonic()
+
+        self.answered: Answered | None = None
+        """The answer, which who makes the call sets."""
+
+        self.usage: Usage | None = None
+        """The tokens that a stream told before it was left."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        seconds = time.monotonic() - self._begun
+        if _has_receivers():
+            self._tell(seconds, error)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        seconds = time.monotonic() - self._begun
+        if _has_receivers():
+            await run_to_the_end(self._tell, seconds, error)
+
+    def _tell(self, seconds: float, error: BaseException | None) -> None:
+        """Send the signal. Its errors go to the log; the turn's next step gives the connections back."""
+        from chatmemory.signals import model_called
+
+        usage = (self.usage or usage_told_by(error)) if self.answered is None else self.answered.usage
+        try:
+            self._lease.wake()
+            model_called.send_robust(
+                _sender(),
+                conversation=self._lease.conversation(),
+                usage=usage,
+                model=self._model,
+                seconds=seconds,
+                error=error,
+            )
+        except Exception:
+            _logger.exception("The receivers of model_called could not be told of a call")
+
+
+def _has_receivers() -> bool:
+    signals = sys.modules.get("chatmemory.signals")  # a receiver has imported it
+    return signals is not None and bool(signals.model_called.has_listeners(_sender()))
+
+
+def _sender() -> object:
+    """Return ``Conversation``; None if this process has no models."""
+    return getattr(sys.modules.get("chatmemory.models"), "Conversation", None)
+
+
+_ATTRIBUTE = "usage"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """The tokens of one call, as the model's server counted them; None for what it did not say."""
+
+    input_tokens: int | None = None
+    """All tokens of the request, those from a cache included."""
+
+    output_tokens: int | None = None
+    """All tokens of the answer, those of its reasoning included."""
+
+    cached_input_tokens: int | None = None
+    """The tokens of the request that were read from a cache."""
+
+    reasoning_tokens: int | None = None
+    """The tokens of the answer that were reasoning."""
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return the tokens of both; None only for what neither says."""
+        if not isinstance(other, Usage):
+            return NotImplemented
+        mine, theirs = self.to_data(), other.to_data()
+        return Usage(
+            **{
+                name: None if count is None and theirs[name] is None else (count or 0) + (theirs[name] or 0)
+                for name, count in mine.items()
+            }
+        )
+
+    def to_data(self) -> dict[str, int | None]:
+        """Return the figures as JSON has them, under the names of the fields."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Thinking:
+    """A delta of the model's thinking, as it comes."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A whole answer of a model, with the tokens that the call used."""
+
+    message: AiMessage
+
+    usage: Usage | None = None
+    """None if the model does not say what it used."""
+
+
+def as_answered(answer: AiMessage | Answered) -> Answered:
+    """Return ``answer`` with its usage, which is unknown if the model gave none."""
+    return answer if isinstance(answer, Answered) else Answered(answer)
+
+
+@contextmanager
+def told_by_errors(known: Callable[[], Usage | None]) -> Iterator[None]:
+    """Let any exception that leaves the ``with`` block tell what the call used, also ``GeneratorExit``.
+
+    Args:
+        known: returns the usage as far as the server has told it.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if (usage := known()) is not None:
+            setattr(error, _ATTRIBUTE, usage)
+        raise
+
+
+def usage_told_by(error: BaseException | None) -> Usage | None:
+    """Return the usage that the exception of a call tells; None if it tells none."""
+    usage = getattr(error, _ATTRIBUTE, None)
+    return usage if isinstance(usage, Usage) else None

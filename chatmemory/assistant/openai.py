@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chatmemory.assistant.deltas import Thinking, Usage
+from chatmemory.assistant.model import Thinking, Usage
 from chatmemory.assistant.provider import Answer, Messages, ProviderChatModel, Tools, described
 from chatmemory.core.exceptions import InvalidMessageError, extra
 from chatmemory.core.exceptions import gettext_noop as _

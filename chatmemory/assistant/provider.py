@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
-from chatmemory.assistant.deltas import Answered, Thinking, Usage, told_by_errors
 from chatmemory.assistant.errors import ModelError
-from chatmemory.assistant.model import ChatModel, unset_key
+from chatmemory.assistant.model import Answered, ChatModel, Thinking, Usage, told_by_errors, unset_key
 from chatmemory.assistant.tools import ToolSpecification
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.exceptions import gettext_noop as _

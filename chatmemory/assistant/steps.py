@@ -11,7 +11,6 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from chatmemory.assistant.deltas import Answered
 from chatmemory.assistant.errors import (
     ConversationBusyError,
     ModelError,
@@ -20,6 +19,7 @@ from chatmemory.assistant.errors import (
     WindowTooSmallError,
 )
 from chatmemory.assistant.lease import Added, Lease
+from chatmemory.assistant.model import Answered
 from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.messages import (

@@ -10,11 +10,9 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chatmemory.assistant.background import BackgroundTasks
-from chatmemory.assistant.calls import Call
-from chatmemory.assistant.deltas import Answered, Thinking, Usage, as_answered, usage_told_by
 from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.lease import Added, Lease
-from chatmemory.assistant.model import ChatModel
+from chatmemory.assistant.model import Answered, Call, ChatModel, Thinking, Usage, as_answered, usage_told_by
 from chatmemory.assistant.steps import Ask, Do, Pause, Plan, RunTools, ToolCall, turn_steps
 from chatmemory.assistant.tools import Toolbox
 from chatmemory.core.asynchronous import run_to_the_end

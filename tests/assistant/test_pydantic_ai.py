@@ -39,9 +39,8 @@ from chatmemory import (
     message_to_json,
 )
 from chatmemory.assistant import Answered, Assistant, ModelError, Thinking, ToolSpecification, Usage
-from chatmemory.assistant.deltas import usage_told_by
-from chatmemory.assistant.pydantic_ai import PydanticAiChatModel
-from chatmemory.assistant.pydantic_ai.loop import start_in_loop
+from chatmemory.assistant.model import usage_told_by
+from chatmemory.assistant.pydantic_ai import PydanticAiChatModel, start_in_loop
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.thinking import bound
 from tests.support.anthropic_server import AnthropicServer, anthropic_server, events, message  # noqa: F401

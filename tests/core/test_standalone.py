@@ -15,7 +15,7 @@ import sys
 
 opened = []
 def audit(event, args):
-    if event == "open" and ".tiktoken" in str(args[0]):
+    if event == "open" and ".tokens.gz" in str(args[0]):
         opened.append(args[0])
     if event.startswith("socket.connect"):
         raise AssertionError("the network was touched")
