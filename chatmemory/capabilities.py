@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chatmemory.core.messages import ChatMessage
     from chatmemory.database.change import Change
     from chatmemory.models import Conversation
-    from chatmemory.transfer.json_lines.lines import Line
+    from chatmemory.transfer.export import Line
     from chatmemory.verification import Finding
 
 

@@ -28,13 +28,13 @@ from chatmemory.models import DESCRIBED, Compaction, Conversation, IdempotencyKe
 from chatmemory.models.fields import new_memory_id
 from chatmemory.models.message import ERASED_TEXT
 from chatmemory.retention import Erased
-from chatmemory.transfer.json_lines.write import conversation_lines, key_line
+from chatmemory.transfer.export import conversation_lines, key_line
 
 
 def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
     """Return an iterator of JSON lines with everything of one user, each ending in a newline.
 
-    The conversations are as :mod:`chatmemory.transfer.json_lines.write` writes them. After them there is a line for
+    The conversations are as :mod:`chatmemory.transfer.export` writes them. After them there is a line for
     each idempotency key of a conversation that the user created and somebody else owns now.
 
     Args:

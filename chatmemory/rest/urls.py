@@ -10,8 +10,7 @@ from chatmemory.capabilities import filled
 from chatmemory.rest.turns.views import TurnViewSet
 from chatmemory.rest.views.compaction import CompactionViewSet
 from chatmemory.rest.views.conversations import ConversationViewSet
-from chatmemory.rest.views.memory import MemoryViewSet
-from chatmemory.rest.views.messages import MessageViewSet
+from chatmemory.rest.views.memory import MemoryViewSet, MessageViewSet
 from chatmemory.rest.views.stores import StoreViewSet
 from chatmemory.rest.views.viewset import ChatMemoryViewSet
 

@@ -16,7 +16,7 @@ from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.openai import to_openai
 from chatmemory.formats.registry import BUILT_IN
 from chatmemory.models import Conversation, Message
-from chatmemory.transfer.json_lines.write import message_or_problem
+from chatmemory.transfer.export import message_or_problem
 from chatmemory.transfer.records import BadRecordError
 
 WriteEach = Callable[[list[ChatMessage]], list[Any]]

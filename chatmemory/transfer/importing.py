@@ -30,9 +30,16 @@ from chatmemory.database.sql.statements import Key
 from chatmemory.models import Conversation, Message, Origin
 from chatmemory.models.fields import memory_id_text
 from chatmemory.models.message import to_columns
-from chatmemory.transfer.moments import as_stored
-from chatmemory.transfer.owners import Owners
-from chatmemory.transfer.records import BadRecordError, DryRun, Found, FoundConversation, FoundMessage, Reports
+from chatmemory.transfer.records import (
+    BadRecordError,
+    DryRun,
+    Found,
+    FoundConversation,
+    FoundMessage,
+    Owners,
+    Reports,
+    as_stored,
+)
 
 IMPORTED = "imported"
 """The key of a conversation's metadata that records what was imported."""

@@ -1,13 +1,21 @@
-"""The records of an import: those that a source has, those that cannot be imported, and the account of both."""
+"""The records of an import, their owners and times: those of a source, those that cannot be imported, and a report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.json_text import require_storable
 from chatmemory.core.messages import ChatMessage
 
 MAX_PROBLEMS = 1000
@@ -138,3 +146,79 @@ class DryRun:
 
     memory_ids: set[tuple[Any, str]] = field(default_factory=set)
     """The owners' primary keys and the memory IDs of restored conversations."""
+
+
+class Owners:
+    """The users by the names that a source has for them."""
+
+    def __init__(self, database: str, everybody: Any = None, mapped: Mapping[str, Any] | None = None) -> None:
+        """
+        Args:
+            database: the alias of the database that has the users.
+            everybody: the user who becomes the owner of all conversations; by default the source names the owners.
+            mapped: users by the names that the source has for them.
+        """
+        self._users = get_user_model()._default_manager.using(database)
+        self._everybody = everybody
+        self._mapped = dict(mapped or {})
+        self._by_name = lru_cache(maxsize=10_000)(self._look_up)
+
+    def named(self, name: str | None) -> Any:
+        """Return the user for a name in the source; None for a conversation without an owner.
+
+        Raises:
+            ValueError: no user has this name.
+        """
+        if self._everybody is not None:
+            return self._everybody
+        if name is None or name in self._mapped:
+            return self._mapped.get(name or "")
+        user = self._by_name(name)
+        if user is None:
+            raise ValueError(f"there is no user {name!r}; create one, or use --map-owner {name}=ID or --owner ID")
+        return user
+
+    def _look_up(self, name: str) -> Any:
+        try:
+            require_storable(name, "owner")
+        except InvalidMessageError:
+            return None  # databases refuse such a text in a query, too
+        model = get_user_model()
+        column: Any = model._meta.get_field(model.USERNAME_FIELD)
+        found = self._users.filter(**{model.USERNAME_FIELD: name})
+        # MariaDB takes "ann", "Ann" and "änn" for the same.
+        return next((user for user in found if user.get_username() == column.to_python(name)), None)
+
+
+def from_seconds(value: Any) -> datetime | None:
+    """Return the time of a number of seconds since 1970; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return datetime.fromtimestamp(value, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def from_column(value: Any) -> datetime | None:
+    """Return the time in a column, in UTC if it has no time zone; None for anything else.
+
+    SQLite has texts, or milliseconds if JDBC wrote them.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return from_seconds(value / 1000)
+    if isinstance(value, str):
+        try:
+            value = parse_datetime(value)
+        except ValueError:
+            return None
+    if not isinstance(value, datetime):
+        return None
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+
+
+def as_stored(moment: datetime) -> datetime:
+    """Return a time as this project stores it: with a time zone, or without one if ``USE_TZ = False``."""
+    if settings.USE_TZ:
+        return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+    return moment if timezone.is_naive(moment) else timezone.make_naive(moment)

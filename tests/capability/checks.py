@@ -25,7 +25,7 @@ from chatmemory.personal_data import erase_user
 from chatmemory.rest.openapi import openapi_document
 from chatmemory.retention import purge_evicted
 from chatmemory.stores import DjangoChatMemoryStore
-from chatmemory.transfer.json_lines.write import conversation_lines
+from chatmemory.transfer.export import conversation_lines
 from chatmemory.verification import verify
 from tests.capability.capability import Thumbs
 from tests.capability.models import Thumb

@@ -20,7 +20,7 @@ from chatmemory import AiMessage, UserMessage
 from chatmemory.contrib.langgraph.models import ChannelValue, Checkpoint, Namespace, Write
 from chatmemory.contrib.langgraph.saver import DjangoSaver
 from chatmemory.models import Conversation
-from chatmemory.transfer.json_lines.write import conversation_lines
+from chatmemory.transfer.export import conversation_lines
 from chatmemory.verification import verify
 from tests.contrib.test_langgraph import CONFIG, agent_graph
 from tests.contrib.test_langgraph_messages import Steps, Turned, human

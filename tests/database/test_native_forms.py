@@ -13,7 +13,7 @@ from chatmemory.contrib.native_memory import NativeMemory
 from chatmemory.database.new_messages import NativeForms
 from chatmemory.models import Conversation, Message
 from chatmemory.personal_data import erase_user
-from chatmemory.transfer.json_lines.write import conversation_lines
+from chatmemory.transfer.export import conversation_lines
 from tests.support.factories import UserFactory
 
 pytestmark = pytest.mark.django_db

@@ -18,7 +18,7 @@ from rest_framework.test import APIRequestFactory, force_authenticate
 from chatmemory import UserMessage
 from chatmemory.models import Conversation, Message
 from chatmemory.rest.problems import problem_response
-from chatmemory.rest.views.messages import MessageViewSet
+from chatmemory.rest.views.memory import MessageViewSet
 from tests.support.api import USER, patch, post, send, url, user_message
 from tests.support.factories import ConversationFactory
 

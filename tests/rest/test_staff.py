@@ -17,7 +17,7 @@ from django.test import Client
 from chatmemory.models import Compaction, Conversation, Message
 from chatmemory.rest.filters import ConversationFilter, MessageFilter
 from chatmemory.rest.views.conversations import ConversationViewSet
-from chatmemory.rest.views.messages import MessageViewSet
+from chatmemory.rest.views.memory import MessageViewSet
 from chatmemory.urls import urlpatterns
 from tests.rest.test_isolation import everything, path_of
 from tests.support.api import USER, patch, post, send, url

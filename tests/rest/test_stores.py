@@ -22,7 +22,7 @@ from chatmemory import (
 from chatmemory.core.json_text import dumps
 from chatmemory.models import Conversation
 from chatmemory.stores import DjangoChatMemoryStore
-from chatmemory.transfer.json_lines.write import conversation_lines
+from chatmemory.transfer.export import conversation_lines
 from tests.support.api import USER, ai, put
 from tests.support.factories import ConversationFactory, UserFactory
 

@@ -34,10 +34,9 @@ from chatmemory.formats.openai import from_openai
 from chatmemory.models import Conversation, IdempotencyKey, Message
 from chatmemory.models.fields import uuid7
 from chatmemory.retention import purge_evicted
-from chatmemory.transfer.json_lines.restore import restore
-from chatmemory.transfer.json_lines.write import conversation_lines
-from chatmemory.transfer.owners import Owners
-from chatmemory.transfer.records import DryRun, Reports
+from chatmemory.transfer.export import conversation_lines
+from chatmemory.transfer.records import DryRun, Owners, Reports
+from chatmemory.transfer.restore import restore
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.full_windows import conversation_of_turns, turn

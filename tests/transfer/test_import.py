@@ -35,9 +35,8 @@ from chatmemory.models import Conversation, Message, Origin
 from chatmemory.transfer import files
 from chatmemory.transfer.files import items, open_sources
 from chatmemory.transfer.importing import import_all
-from chatmemory.transfer.owners import Owners
-from chatmemory.transfer.records import BadRecordError, DryRun, FoundConversation, FoundMessage, Reports
-from chatmemory.transfer.sources.openai_chat import read_openai
+from chatmemory.transfer.records import BadRecordError, DryRun, FoundConversation, FoundMessage, Owners, Reports
+from chatmemory.transfer.sources.chat_files import read_openai
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.full_windows import turn

@@ -96,9 +96,8 @@ class _Worker:
         self._require_own(json.loads("".join(langchain4j_lines(self._conversation))))
 
     def _restore(self) -> None:
-        from chatmemory.transfer.json_lines.restore import restore
-        from chatmemory.transfer.owners import Owners
-        from chatmemory.transfer.records import Reports
+        from chatmemory.transfer.records import Owners, Reports
+        from chatmemory.transfer.restore import restore
 
         problems: list[str] = []
         reports = Reports(problems.append)
@@ -122,7 +121,7 @@ class _Worker:
         assert sum(step.messages for step in purge_evicted(_LATER, own, batch_size=3)), "nothing was purged"
 
     def _lines(self) -> list[str]:
-        from chatmemory.transfer.json_lines.write import conversation_lines
+        from chatmemory.transfer.export import conversation_lines
 
         return list(conversation_lines([self._conversation.pk]))
 

@@ -21,8 +21,8 @@ from chatmemory.admin.views.selection import Selection
 from chatmemory.admin.views.staff_pages import conversation_or_404, conversation_page, record_read
 from chatmemory.formats.registry import message_formats
 from chatmemory.models import Conversation
+from chatmemory.transfer.export import conversation_lines
 from chatmemory.transfer.histories import NotExportableError, history_text
-from chatmemory.transfer.json_lines.write import conversation_lines
 
 _AS_JSON_LINES = gettext_lazy("Exported as JSON lines.")
 

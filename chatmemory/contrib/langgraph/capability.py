@@ -21,7 +21,7 @@ from chatmemory.models import Conversation
 from chatmemory.verification import Finding
 
 if TYPE_CHECKING:
-    from chatmemory.transfer.json_lines.lines import Line
+    from chatmemory.transfer.export import Line
 
 
 class LanggraphCapability(Capability):

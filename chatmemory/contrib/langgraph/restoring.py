@@ -12,7 +12,7 @@ from chatmemory.core.json_text import require_json
 from chatmemory.models import Conversation
 
 if TYPE_CHECKING:
-    from chatmemory.transfer.json_lines.lines import Line
+    from chatmemory.transfer.export import Line
 
 
 def restore_record(conversation: Conversation, line: Line) -> Callable[[], None]:

@@ -14,8 +14,8 @@ from chatmemory.database.reading import on_primary, pages
 from chatmemory.management.arguments import add_choice, chosen_conversations
 from chatmemory.management.output import Progress, output
 from chatmemory.models import Conversation
+from chatmemory.transfer.export import conversation_lines
 from chatmemory.transfer.histories import langchain4j_lines, openai_line
-from chatmemory.transfer.json_lines.write import conversation_lines
 from chatmemory.transfer.records import BadRecordError
 
 _SOME_LEFT_OUT = 1

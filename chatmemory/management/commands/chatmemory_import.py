@@ -15,12 +15,10 @@ from chatmemory.management.output import Progress
 from chatmemory.models import WINDOW_SETTINGS, WindowSettings
 from chatmemory.transfer.files import Source, numbered_lines, open_sources
 from chatmemory.transfer.importing import import_all
-from chatmemory.transfer.json_lines.restore import restore
-from chatmemory.transfer.owners import Owners
-from chatmemory.transfer.records import BadRecordError, DryRun, Found, Reports, StoppedError
+from chatmemory.transfer.records import BadRecordError, DryRun, Found, Owners, Reports, StoppedError
+from chatmemory.transfer.restore import restore
+from chatmemory.transfer.sources.chat_files import read_langchain4j, read_openai
 from chatmemory.transfer.sources.chatgpt import read_chatgpt
-from chatmemory.transfer.sources.langchain4j import read_langchain4j
-from chatmemory.transfer.sources.openai_chat import read_openai
 from chatmemory.transfer.sources.tables import read_ai_assistant, read_langchain, read_openai_agents, read_spring_ai
 
 _SOME_LEFT_OUT = 1

@@ -30,8 +30,7 @@ from chatmemory.formats.registry import MessageFormat
 from chatmemory.models import Conversation, Message
 from chatmemory.rest.serializers import change_to_data
 from chatmemory.rest.turns.history import answer_rows, is_answer, is_awaited
-from chatmemory.rest.turns.problems import ModelFailed, safe_message
-from chatmemory.rest.turns.taking import TurnAnswer
+from chatmemory.rest.turns.taking import ModelFailed, TurnAnswer, safe_message
 
 SILENCE = 15.0
 """The seconds without an event after which a comment is sent, so that no proxy closes the connection."""

@@ -21,9 +21,8 @@ from chatmemory.database.reading import rows_of
 from chatmemory.models import Compaction, Conversation, Message, Origin
 from chatmemory.models.compaction import LONGEST_ERROR
 from chatmemory.rest.access import may_read_text, require
-from chatmemory.rest.preconditions import precondition
 from chatmemory.rest.problems import NoSummarizer, SummarizerFailed, invalid
-from chatmemory.rest.requests import require_summarizable
+from chatmemory.rest.requests import precondition, require_summarizable
 from chatmemory.rest.serializers import (
     ChangeSerializer,
     ConversationSerializer,

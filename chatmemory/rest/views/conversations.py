@@ -18,9 +18,8 @@ from chatmemory.database.idempotency import find_key, fingerprint, keys_of_owner
 from chatmemory.models import DESCRIBED, WINDOW_SETTINGS, Conversation, ConversationQuerySet, IdempotencyKey
 from chatmemory.rest.access import is_for_others, may_read_text, require, require_reachable, single_owner
 from chatmemory.rest.filters import TEXT_FILTERS, ConversationFilter, ConversationPagination, StrictOrderingFilter
-from chatmemory.rest.preconditions import conversation_tag, not_modified, precondition
 from chatmemory.rest.problems import Conflict
-from chatmemory.rest.requests import require_bounded
+from chatmemory.rest.requests import conversation_tag, not_modified, precondition, require_bounded
 from chatmemory.rest.serializers import (
     ConversationChangeSerializer,
     ConversationSerializer,

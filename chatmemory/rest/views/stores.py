@@ -22,9 +22,8 @@ from chatmemory.formats.schemas import Schema, list_of, ref
 from chatmemory.models import Conversation, Message
 from chatmemory.models.fields import memory_id_text
 from chatmemory.rest.access import require, require_reachable, single_owner
-from chatmemory.rest.preconditions import memory_tag, not_modified, precondition
 from chatmemory.rest.problems import invalid
-from chatmemory.rest.requests import DEFAULT_FORMAT, require_bounded
+from chatmemory.rest.requests import DEFAULT_FORMAT, memory_tag, not_modified, precondition, require_bounded
 from chatmemory.rest.serializers import EXAMPLE, WholeSerializer, read_list
 from chatmemory.rest.views.viewset import ChatMemoryViewSet, call, record_read, recording
 from chatmemory.staff import READ_TEXT, WRITE_TEXT

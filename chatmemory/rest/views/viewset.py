@@ -34,9 +34,15 @@ from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation, ConversationQuerySet
 from chatmemory.rest.access import is_for_others, may_read_text, reachable_conversations
 from chatmemory.rest.filters import TEXT_FILTERS
-from chatmemory.rest.preconditions import memory_tag, precondition
 from chatmemory.rest.problems import PROBLEM_JSON, LengthRequired, NotFound, invalid, problem_response
-from chatmemory.rest.requests import MessageFormatNegotiation, StrictJSONParser, asked_format, throttles
+from chatmemory.rest.requests import (
+    MessageFormatNegotiation,
+    StrictJSONParser,
+    asked_format,
+    memory_tag,
+    precondition,
+    throttles,
+)
 from chatmemory.rest.serializers import change_to_data
 from chatmemory.staff import Act
 

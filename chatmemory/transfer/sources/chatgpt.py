@@ -49,8 +49,7 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.transfer.files import Source, read_items
-from chatmemory.transfer.moments import from_seconds
-from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage
+from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage, from_seconds
 
 FRAMEWORK = "chatgpt"
 """The framework of the native forms, and the key in the metadata."""

@@ -34,8 +34,7 @@ from chatmemory.core.messages import AiMessage, ChatMessage, CustomMessage, Syst
 from chatmemory.database.reading import ROWS_AT_ONCE
 from chatmemory.formats.agents_items import FRAMEWORK, Item, groups, items_of, messages_of
 from chatmemory.models.fields import exact_collation
-from chatmemory.transfer.moments import from_column
-from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage
+from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage, from_column
 
 _ROWS = 1000
 

@@ -8,11 +8,10 @@ from benchmarks.soak.adversary.acts.act import Act, Scene
 from benchmarks.soak.adversary.acts.maintenance import ACTS as _MAINTENANCE
 from chatmemory import UserMessage
 from chatmemory.models import Conversation
+from chatmemory.transfer.export import conversation_lines
 from chatmemory.transfer.importing import import_all
-from chatmemory.transfer.json_lines.restore import restore
-from chatmemory.transfer.json_lines.write import conversation_lines
-from chatmemory.transfer.owners import Owners
-from chatmemory.transfer.records import FoundConversation, FoundMessage, Reports
+from chatmemory.transfer.records import FoundConversation, FoundMessage, Owners, Reports
+from chatmemory.transfer.restore import restore
 
 __all__ = ["ACTS"]
 

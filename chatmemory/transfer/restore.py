@@ -1,4 +1,4 @@
-"""Restore conversations from the JSON lines of :mod:`chatmemory.transfer.json_lines.write`.
+"""Restore conversations from the JSON lines of :mod:`chatmemory.transfer.export`.
 
 Each conversation is restored whole, in one transaction, or not at all. So an import that was interrupted continues when
 it is run again: conversations that are there already, with the same content, stay untouched. Nothing is said anew, so
@@ -24,10 +24,8 @@ from chatmemory.database.idempotency import made_by, scope_of, scope_of_owner
 from chatmemory.models import ORDER_STEP, STAND_INS, Conversation, IdempotencyKey, Message, Origin
 from chatmemory.models.fields import memory_id_text
 from chatmemory.models.message import last_pin_change, problem_of_pins, to_columns
-from chatmemory.transfer.json_lines.lines import Line, blocks
-from chatmemory.transfer.json_lines.write import EXPORTED, conversation_lines, end_of
-from chatmemory.transfer.owners import Owners
-from chatmemory.transfer.records import BadRecordError, DryRun, Reports
+from chatmemory.transfer.export import EXPORTED, Line, blocks, conversation_lines, end_of
+from chatmemory.transfer.records import BadRecordError, DryRun, Owners, Reports
 
 # The most that one statement inserts. SQLite bounds its parameters, MariaDB its bytes.
 _ROWS = 500

@@ -1,9 +1,4 @@
-"""Messages of OpenAI's chat completions, in the three shapes in which files hold them.
-
-A JSON array of messages; an object with ``messages``; or JSON lines of such objects, as for fine-tuning, each of them a
-conversation of its own. Everything else in an object, such as tools, goes to the conversation's metadata under
-``openai``; the ``weight`` of an answer, for fine-tuning, becomes an attribute of the message.
-"""
+"""Files of messages: in OpenAI's chat format, and in LangChain4j's JSON."""
 
 from __future__ import annotations
 
@@ -12,6 +7,7 @@ from typing import Any
 
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage
+from chatmemory.core.serialization import read_message
 from chatmemory.formats.openai import ATTRIBUTE, from_openai
 from chatmemory.transfer.files import MAX_RECORD_CHARS, TOO_LONG, Source, numbered_lines, read_items, read_json
 from chatmemory.transfer.records import BadRecordError, Found, FoundConversation, FoundMessage
@@ -73,7 +69,7 @@ def _messages(found: Iterable[_Item]) -> Iterator[FoundMessage | BadRecordError]
             continue
         place, data = item
         try:
-            message = _message(data)
+            message = _openai_chat_message(data)
         except InvalidMessageError as error:
             # It was the only one of its list.
             at = error.place.removeprefix("[0]").removeprefix(".")
@@ -86,7 +82,7 @@ def _messages(found: Iterable[_Item]) -> Iterator[FoundMessage | BadRecordError]
         yield FoundMessage(place=place, message=message)
 
 
-def _message(data: Any) -> ChatMessage:
+def _openai_chat_message(data: Any) -> ChatMessage:
     weight = data.get(_WEIGHT) if isinstance(data, dict) else None
     if weight is None:
         return from_openai([data])[0]
@@ -95,3 +91,23 @@ def _message(data: Any) -> ChatMessage:
         raise InvalidMessageError("only an answer can have one, and it is 0 or 1", _WEIGHT)
     attributes = {**message.attributes, _WEIGHT: weight}
     return AiMessage(message.text, message.tool_execution_requests, thinking=message.thinking, attributes=attributes)
+
+
+def read_langchain4j(source: Source, memory_id: str) -> Found:
+    """Yield the one conversation of a file."""
+    messages = read_items(source, _langchain4j_message)
+    yield FoundConversation(place=source.name, memory_id=memory_id, messages=messages)
+
+
+def _langchain4j_message(place: str, data: Any) -> FoundMessage:
+    return FoundMessage(place=place, message=read_message(_as_now(data)))
+
+
+def _as_now(data: Any) -> Any:
+    """Return a message of an early version as version 1 writes it; anything else as it is."""
+    match data:
+        case {"type": "USER", "text": text, **others} if "contents" not in others:
+            return {"type": "USER", "contents": [{"type": "TEXT", "text": text}], **others}
+        case {"type": "AI", "toolExecutionRequest": request, **others} if "toolExecutionRequests" not in others:
+            return {"type": "AI", "toolExecutionRequests": [request], **others}
+    return data

@@ -1,4 +1,4 @@
-"""The document, and a page to browse it."""
+"""The description of the REST API in OpenAPI, and its page. Needs drf-spectacular, as only this and inspector.py do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rest_framework.test import APIRequestFactory
 from rest_framework.views import APIView
 
 import chatmemory
-from chatmemory.rest.openapi.inspector import ROUTES, VIEWS, ChatMemorySchema, text_of
+from chatmemory.rest.inspector import ROUTES, VIEWS, ChatMemorySchema, text_of
 from chatmemory.rest.views.viewset import ProblemView
 
 _TITLE = "chatmemory"
@@ -108,3 +108,7 @@ def _swagger_ui(filename: str, elsewhere: str = "") -> str:
     if apps.is_installed("drf_spectacular_sidecar"):
         return static(f"drf_spectacular_sidecar/swagger-ui-dist/{filename}")
     return elsewhere or f"{spectacular_settings.SWAGGER_UI_DIST}/{filename}"
+
+
+for _view in VIEWS:
+    _view.schema = ChatMemorySchema()

@@ -1,1 +1,0 @@
-"""The app's own format, JSON lines, written and restored."""
