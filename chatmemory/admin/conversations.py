@@ -21,7 +21,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory import staff
-from chatmemory.admin.display.gauge import Gauge, grouped
+from chatmemory.admin.display.memory_map import Gauge, grouped
 from chatmemory.admin.display.moments import short_moment
 from chatmemory.admin.display.passages import marked, passage, with_passages
 from chatmemory.admin.lists import (
@@ -34,8 +34,8 @@ from chatmemory.admin.lists import (
     unquoted,
     words,
 )
-from chatmemory.admin.views import changes, conversation_page, export, past_memory, window
-from chatmemory.admin.views.erasing import Erasing, delete_selected
+from chatmemory.admin.views import changes, conversation_page, selection, window
+from chatmemory.admin.views.selection import Erasing, delete_selected
 from chatmemory.admin.views.staff_pages import record_list
 from chatmemory.capabilities import filled
 from chatmemory.formats.registry import known_names
@@ -147,7 +147,7 @@ class ConversationAdmin(Erasing):
     list_select_related = ("owner",)
     ordering = ("-updated_at",)
     changelist = ConversationList
-    actions = (changes.clear_memories, export.export_selected, delete_selected)
+    actions = (changes.clear_memories, selection.export_selected, delete_selected)
     search_help_text = _("Title, memory ID, owner and what the messages say. Five words at most.")
 
     def get_list_filter(self, request: HttpRequest) -> Any:
@@ -214,16 +214,16 @@ class ConversationAdmin(Erasing):
             )
 
         return [
-            at("memory", past_memory.show, "conversation_memory"),
+            at("memory", conversation_page.show_past_memory, "conversation_memory"),
             at("window", window.show, "conversation_window"),
             at("clear", changes.clear_memory, "conversation_clear"),
             at("clear-tool-results", changes.clear_tool_results, "conversation_clear_tool_results"),
             at("compact", changes.without_transaction(changes.compact), "conversation_compact"),
             at("pin", partial(changes.change_pin, to="pin"), "conversation_pin"),
             at("unpin", partial(changes.change_pin, to="unpin"), "conversation_unpin"),
-            at("export/jsonl", export.json_lines, "conversation_export_jsonl"),
+            at("export/jsonl", selection.json_lines, "conversation_export_jsonl"),
             *(
-                at(f"export/{name}", partial(export.in_format, name=name), f"conversation_export_{name}")
+                at(f"export/{name}", partial(selection.in_format, name=name), f"conversation_export_{name}")
                 for name in known_names()
             ),
             *(at(page.name, page.view, f"conversation_{page.name}") for page in filled("admin_pages")),

@@ -27,7 +27,7 @@ from django.utils.text import smart_split, unescape_string_literal
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.display.gauge import grouped, used_in_window
+from chatmemory.admin.display.memory_map import grouped, used_in_window
 from chatmemory.core.json_text import with_replacements
 from chatmemory.models import LONGEST_SEARCH, Conversation, ConversationQuerySet
 

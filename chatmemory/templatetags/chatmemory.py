@@ -6,8 +6,7 @@ from typing import Any
 
 from django import template
 
-from chatmemory.chat.conversations import conversations_context
-from chatmemory.chat.panel import panel_context
+from chatmemory.chat.tags import conversations_context, panel_context
 
 register = template.Library()
 

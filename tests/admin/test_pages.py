@@ -24,8 +24,7 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.admin.display.gauge import Gauge, used_in_window
-from chatmemory.admin.display.memory_map import MemoryMap
+from chatmemory.admin.display.memory_map import Gauge, MemoryMap, used_in_window
 from chatmemory.admin.display.message import lay_out, most_chars, shown
 from chatmemory.admin.display.strip import Strip
 from chatmemory.admin.display.timeline import Timeline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chatmemory.admin.display.bounded_rows import position_ranges
+from chatmemory.admin.display.passages import position_ranges
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from django.template.loader import render_to_string
 
 from chatmemory import AiMessage, CustomMessage, SystemMessage, ToolExecutionRequest, UserMessage
 from chatmemory.admin.display.memory_map import MemoryMap
-from chatmemory.admin.display.timeline_entries import history_entries, memory_entries
+from chatmemory.admin.display.timeline import history_entries, memory_entries
 from chatmemory.models import Conversation, Message
 from tests.admin.evicted_messages import CALL, EVICTED, RESULT, SECRETS, today, tokens
 from tests.support.factories import ConversationFactory

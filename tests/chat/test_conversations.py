@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.template import Context, engines
 from django.test import RequestFactory
 
-from chatmemory.chat.conversations import conversations_context
+from chatmemory.chat.tags import conversations_context
 from chatmemory.models import Conversation
 
 NIL = "00000000-0000-0000-0000-000000000000"

@@ -24,7 +24,7 @@ from chatmemory.assistant import AnswerDeletedError, ConversationBusyError, TooM
 from chatmemory.core.exceptions import CODES
 from chatmemory.models import Conversation
 from chatmemory.rest import problems
-from chatmemory.rest.turns import views as turns
+from chatmemory.rest.turns import taking as turns
 from tests.support.api import USER, send, url
 from tests.support.assistants import Speaker, choose
 from tests.support.factories import ConversationFactory

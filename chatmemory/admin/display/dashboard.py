@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.display.gauge import Gauge, count_messages, count_tokens, used_in_window
+from chatmemory.admin.display.memory_map import Gauge, count_messages, count_tokens, used_in_window
 from chatmemory.models import EVICTION_REASONS, Conversation, Message, Origin
 
 if TYPE_CHECKING:

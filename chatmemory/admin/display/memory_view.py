@@ -13,12 +13,11 @@ from typing import Any
 from django.db.models import Q
 from django.utils.translation import gettext
 
-from chatmemory.admin.display.bounded_rows import position_ranges, read_bounded
-from chatmemory.admin.display.gauge import count_messages, grouped
-from chatmemory.admin.display.memory_map import MemoryMap
+from chatmemory.admin.display.memory_map import MemoryMap, count_messages, grouped
 from chatmemory.admin.display.message import said_by
 from chatmemory.admin.display.moments import local_time, short_day
-from chatmemory.admin.display.timeline_entries import Arrival, TimelineEntry, history_entries, pushed_out, summarized_by
+from chatmemory.admin.display.passages import position_ranges, read_bounded
+from chatmemory.admin.display.timeline import Arrival, TimelineEntry, history_entries, pushed_out, summarized_by
 from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.models import Conversation, Message

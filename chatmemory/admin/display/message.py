@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.display.gauge import count_tokens
+from chatmemory.admin.display.memory_map import count_tokens
 from chatmemory.core.contents import (
     Audio,
     AudioContent,

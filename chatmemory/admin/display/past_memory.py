@@ -14,14 +14,12 @@ from django.http import QueryDict
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.display.bounded_rows import are_too_long, position_ranges, read_bounded, without_text
-from chatmemory.admin.display.gauge import Gauge
-from chatmemory.admin.display.memory_map import MemoryMap
+from chatmemory.admin.display.memory_map import Gauge, MemoryMap
 from chatmemory.admin.display.memory_view import with_brief_front
 from chatmemory.admin.display.message import UNREADABLE, lay_out, shown
+from chatmemory.admin.display.passages import are_too_long, position_ranges, read_bounded, without_text
 from chatmemory.admin.display.strip import MOST_BARS, Strip
-from chatmemory.admin.display.timeline import MOST_SHOWN
-from chatmemory.admin.display.timeline_entries import TimelineEntry, last_position, memory_entries
+from chatmemory.admin.display.timeline import MOST_SHOWN, TimelineEntry, last_position, memory_entries
 from chatmemory.core.arguments import whole_number
 from chatmemory.core.json_text import dumps
 from chatmemory.database.reading import (

@@ -11,10 +11,9 @@ from django.db.models.functions import Left
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.display.bounded_rows import without_text
-from chatmemory.admin.display.gauge import count_tokens
-from chatmemory.admin.display.memory_map import MemoryMap
+from chatmemory.admin.display.memory_map import MemoryMap, count_tokens
 from chatmemory.admin.display.message import role_of, said_by
+from chatmemory.admin.display.passages import without_text
 from chatmemory.core.messages import ChatMessageType, UserMessage
 from chatmemory.core.summaries import summary_text
 from chatmemory.models import Conversation, Message, Origin

@@ -1,22 +1,382 @@
-"""Everything said: the messages of a conversation in the order of arrival, a page at a time.
+"""Everything said, a page at a time; each row has what the rest of the conversation says of it, as what evicted it.
 
 What is read from the database is bounded by the page and the window, never by the length of the history.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
+from django.db.models import Min
 from django.http import QueryDict
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext
 
-from chatmemory.admin.display.bounded_rows import read_bounded
-from chatmemory.admin.display.memory_map import MemoryMap
-from chatmemory.admin.display.summary_cards import uses_summaries
-from chatmemory.admin.display.timeline_entries import TimelineEntry, history_entries
+from chatmemory.admin.display.memory_map import MemoryMap, grouped
+from chatmemory.admin.display.message import ShownMessage, most_chars, shown
+from chatmemory.admin.display.moments import local_time, short_day
+from chatmemory.admin.display.passages import read_bounded
+from chatmemory.admin.display.summary_cards import (
+    SummaryCard,
+    is_uncovered,
+    standing_for,
+    summary_cards,
+    uses_summaries,
+)
 from chatmemory.core.arguments import whole_number
+from chatmemory.core.entries import Cause, EvictionReason
 from chatmemory.core.messages import ChatMessageType
+from chatmemory.core.window import WindowKind
 from chatmemory.database.operations.compaction_plan import uncovered
-from chatmemory.models import MAX_LIMIT, Conversation
+from chatmemory.database.reading import is_answer
+from chatmemory.models import MAX_LIMIT, Conversation, Message, Origin
+
+# Reasons of messages that made room for another message, or were evicted together with one that did.
+_PUSHED_OUT = EvictionReason.of(Cause.ROOM, Cause.PLACEHOLDER, Cause.SUCCESSOR)
+
+# Messages that one statement looks at to find where a version begins.
+_PROBES = 500
+
+# Messages before those that left, of which some may have been added together with them.
+_BEFORE = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """The messages added in one version: one, or several in a batch. Placeholders are not among them."""
+
+    first: int
+    """Position of the first message."""
+
+    last: int
+    """Position of the last message."""
+
+    @property
+    def place(self) -> str:
+        """The end of the address at which the first message is found in the history."""
+        return f"?position={self.first}#message-{self.first}"
+
+
+def came_when(conversation: Conversation, rows: list[Message]) -> dict[int, Arrival]:
+    """Return the messages added in each version in which a row left to make room, or for a summary."""
+    reasons = {*_PUSHED_OUT, *EvictionReason.of(Cause.SUMMARY)}
+    versions = {row.evicted_in for row in rows if row.eviction_reason in reasons and row.evicted_in}
+    if not versions:
+        return {}
+    # Mostly what pushed a message out came soon after it, or with it. A range costs less than as many positions.
+    start = max(0, min(row.position for row in rows if row.evicted_in in versions) - _BEFORE)
+    end = min(start + _PROBES, conversation.next_position)
+    return _came_in(conversation, versions, _read(conversation, position__range=(start, end - 1)))
+
+
+def arrivals(rows: list[Message], came: dict[int, Arrival]) -> dict[int, Arrival]:
+    """Return, by position of an evicted row, the messages added in the version in which it left."""
+    left_in = {row.position: row.evicted_in for row in rows if row.eviction_reason in _PUSHED_OUT and row.evicted_in}
+    return {
+        position: came[version]
+        for position, version in left_in.items()
+        # A message that was added alone and evicted at once was pushed out by no other.
+        if version in came and came[version].last > position
+    }
+
+
+def placeholders(conversation: Conversation, rows: list[Message]) -> dict[int, int]:
+    """Return, by position of a cleared tool result, the position of the placeholder that took its place."""
+    cleared = {row.position: row.evicted_in for row in rows if row.eviction_reason == EvictionReason.TOOL_CLEARED.value}
+    if not cleared:
+        return {}
+    found = conversation.messages.filter(
+        origin=Origin.CLEARED, covers_from__in=cleared, added_in__in=set(cleared.values())
+    )
+    return dict(found.values_list("covers_from", "position"))
+
+
+def _came_in(conversation: Conversation, versions: set[int], near: dict[int, int]) -> dict[int, Arrival]:
+    """Return the messages added in each of ``versions``, leaving out versions that added none.
+
+    Args:
+        conversation: the conversation.
+        versions: the versions.
+        near: positions and the versions that added them, as :func:`_versions_around` takes them.
+    """
+    came: dict[int, Arrival] = {}
+    for position, version in _versions_around(conversation, versions, near):
+        if version in versions:
+            came[version] = Arrival(first=came[version].first if version in came else position, last=position)
+    return _without_placeholders(conversation, came)
+
+
+def _without_placeholders(conversation: Conversation, came: dict[int, Arrival]) -> dict[int, Arrival]:
+    """Return what came, but for placeholders: they come last in a version, and push nothing out."""
+    last = conversation.messages.filter(position__in=[arrival.last for arrival in came.values()], origin=Origin.CLEARED)
+    versions = dict(last.values_list("added_in", "position"))
+    if not versions:
+        return came
+    # One range of positions, which an index serves: an "or" of many reads the whole history on SQLite.
+    among = conversation.messages.filter(
+        position__range=(min(came[version].first for version in versions), max(versions.values())),
+        added_in__in=versions,
+        origin=Origin.CLEARED,
+    )
+    for version, position in among.order_by().values_list("added_in").annotate(Min("position")):
+        came[version] = replace(came[version], last=position - 1)
+    return {version: arrival for version, arrival in came.items() if arrival.first <= arrival.last}
+
+
+def last_position(conversation: Conversation, version: int) -> int | None:
+    """Return the position of the last message added up to ``version``; None if there is none."""
+    if version == conversation.version:
+        return conversation.next_position - 1 if conversation.next_position else None
+    known = _versions_around(conversation, {version}, {})
+    return max((position for position, added_in in known if added_in <= version), default=None)
+
+
+def _versions_around(conversation: Conversation, versions: set[int], near: dict[int, int]) -> list[tuple[int, int]]:
+    """Return positions and the versions that added them: among them the first and the last of each of ``versions``.
+
+    Versions ascend with positions, so that a few hundred messages, spread over the history, tell where to look
+    closer; after a few rounds every version is found, however long the history is.
+
+    Args:
+        conversation: the conversation.
+        versions: the versions.
+        near: what is known already; if it has all that is looked for, nothing is read.
+    """
+    known = {-1: 0, conversation.next_position: max(versions) + 2, **near}
+    while True:
+        positions = sorted(known)
+        added_in = [known[position] for position in positions]
+        ends = {bisect_left(added_in, version) for version in (*versions, *(version + 1 for version in versions))}
+        gaps = [range(positions[end - 1] + 1, positions[end]) for end in ends if end]
+        step = -(-sum(map(len, gaps)) // _PROBES)
+        if not step:
+            break
+        probes = [position for gap in gaps for position in gap[step - 1 :: step]]
+        found = _read(conversation, position__in=probes)
+        known |= found
+        if not found or step == 1:
+            break  # the messages not found were not kept
+    return [(position, known[position]) for position in sorted(known)[1:-1]]
+
+
+def _read(conversation: Conversation, **condition: Any) -> dict[int, int]:
+    """Return the versions that added messages, by position."""
+    return dict(conversation.messages.filter(**condition).values_list("position", "added_in"))
+
+
+def exceeds_window(conversation: Conversation, row: Message) -> bool:
+    """Return whether a message never fitted its window: it left in the version in which it came, and it is too large.
+
+    No row says how large the window was then. So that the answer cannot be wrong about the window that the page shows,
+    it is about today's limit, and only about messages that the window evicted at once.
+    """
+    return (
+        row.eviction_reason == EvictionReason.WINDOW.value
+        and row.evicted_in == row.added_in
+        and conversation.window == WindowKind.TOKENS.value
+        and row.token_count > conversation.limit
+    )
+
+
+def larger_than_window(tokens: int, limit: int) -> str:
+    """Return that a message has more tokens than its whole window."""
+    words = gettext("larger than the whole window (%(tokens)s of %(limit)s)")
+    return words % {"tokens": grouped(tokens), "limit": grouped(limit)}
+
+
+def pushed_out(by: Arrival) -> str:
+    """Return which messages pushed one out."""
+    if by.first == by.last:
+        return gettext("pushed out by message %(position)s") % {"position": by.first}
+    return gettext("pushed out by messages %(first)s to %(last)s") % {"first": by.first, "last": by.last}
+
+
+def summarized_by(position: int, *, count: int = 1) -> str:
+    """Return which message is the summary that stands for so many others."""
+    words = ngettext(
+        "a summary stands for it: message %(position)s",
+        "a summary stands for them: message %(position)s",
+        count,
+    )
+    return words % {"position": position}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineEntry:
+    """One message on the timeline."""
+
+    message: ShownMessage
+
+    running_total: int | None = None
+    """Tokens of the memory up to and with this message; None if it is not in the memory."""
+
+    place: int | None = None
+    """Its place in the memory, counted from 1, if the memory is in another order than the timeline."""
+
+    pushed_out_by: Arrival | None = None
+    """The messages whose adding evicted this one. Which of several evicted it is not recorded."""
+
+    exceeds: int | None = None
+    """The limit of the window if the message never fitted it; else None."""
+
+    placeholder: int | None = None
+    """The position of the placeholder that took its place, if it is a cleared tool result."""
+
+    card: SummaryCard | None = None
+    """The messages that it stands for, if it is a summary; else None."""
+
+    summary: int | None = None
+    """The position of the summary that stands for it."""
+
+    is_uncovered: bool = False
+    """Whether it left for want of room, and is in no summary, though summaries are made of this conversation."""
+
+    is_pinned: bool = False
+    """Whether it is pinned, or was at the version that is shown."""
+
+    begins_memory: bool = False
+    """Whether the memory begins here: the following messages are retained, except those evicted from the middle."""
+
+    would_go: bool = False
+    """Whether a window that is only tried would evict it."""
+
+    is_evicted: bool = False
+    """Whether it has left the memory."""
+
+    is_brief: bool = False
+    """Whether only a line of it is shown at first, although it is in the memory."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is not in the memory, or would not be."""
+        return self.is_evicted or self.would_go
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether only a line of it is shown at first."""
+        return self.is_gone or self.is_brief
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is the result of a tool, which belongs to the call before it."""
+        return self.message.row.type == ChatMessageType.TOOL_EXECUTION_RESULT.value
+
+    @property
+    def is_models_answer(self) -> bool:
+        """Whether the model wrote it, from a memory that can be looked at."""
+        return is_answer(self.message.row)
+
+    @property
+    def reason(self) -> str:
+        """Why it left, or would go. Empty if there was no room and it is known for which messages it made room."""
+        row = self.message.row
+        if self.exceeds is not None:
+            return larger_than_window(row.token_count, self.exceeds)
+        is_full = row.eviction_reason == EvictionReason.WINDOW.value
+        return "" if is_full and (self.would_go or self.pushed_out_by) else row.get_eviction_reason_display()
+
+    @cached_property
+    def pushed_out(self) -> str:
+        """Which messages pushed it out, in words that its line and its details say; empty if that is not the reason."""
+        return pushed_out(self.pushed_out_by) if self.pushed_out_by and self.exceeds is None else ""
+
+    @property
+    def left(self) -> SafeString:
+        """The version and the moment in which it left. A page has many, and a template takes longer to write them."""
+        row = self.message.row
+        if row.evicted_in is None or row.evicted_at is None:
+            return SafeString("")
+        moment = local_time(row.evicted_at)
+        return format_html(
+            '<span>{}</span> <time datetime="{}">{}</time>',
+            gettext("in version %(version)s") % {"version": grouped(row.evicted_in)},
+            moment.isoformat(),
+            date_format(moment, "DATETIME_FORMAT"),
+        )
+
+    @cached_property
+    def why(self) -> str:
+        """Why it left and on which day, or would go, in a few words. A template asks for it twice."""
+        row = self.message.row
+        if self.would_go:
+            said = gettext("would be evicted: %(reason)s") if self.reason else gettext("would be evicted")
+            return said % {"reason": self.reason}
+        if row.eviction_reason == EvictionReason.SUMMARIZED.value and self.summary is not None:
+            reason = summarized_by(self.summary)
+        else:
+            reason = self.reason or self.pushed_out
+        if row.evicted_at is None:
+            return reason
+        return gettext("%(reason)s, %(day)s") % {"reason": reason, "day": short_day(row.evicted_at)}
+
+
+def history_entries(
+    conversation: Conversation, rows: list[Message], memory: MemoryMap, *, with_text: bool, whole: int | None = None
+) -> list[TimelineEntry]:
+    """Return the entries of some rows of the history, in the order of the rows.
+
+    Args:
+        conversation: whose rows they are.
+        rows: what to show.
+        memory: the memory as it is now.
+        with_text: whether this reader may read what they say.
+        whole: the position of the message that is not cut; by default none.
+    """
+    came = came_when(conversation, rows)
+    pushing = arrivals(rows, came)
+    in_place = placeholders(conversation, rows)
+    summaries = standing_for(conversation, rows, {version: found.first for version, found in came.items()})
+    cards = summary_cards(conversation, rows, with_text=with_text)
+    uses = uses_summaries(conversation)
+    most = most_chars(len(rows))
+    return [
+        TimelineEntry(
+            message=shown(row, with_text=with_text, most=None if row.position == whole else most),
+            running_total=memory.totals.get(row.position),
+            place=memory.places.get(row.position),
+            pushed_out_by=pushing.get(row.position),
+            exceeds=conversation.limit if exceeds_window(conversation, row) else None,
+            placeholder=in_place.get(row.position),
+            card=cards.get(row.position),
+            summary=summaries.get(row.position),
+            is_uncovered=uses and is_uncovered(conversation, row),
+            is_pinned=row.is_pinned,
+            begins_memory=row.position == memory.edge,
+            is_evicted=not row.is_retained,
+        )
+        for row in rows
+    ]
+
+
+def memory_entries(
+    rows: list[Message], memory: MemoryMap, *, with_text: bool, edge: int | None = None, version: int | None = None
+) -> list[TimelineEntry]:
+    """Return the entries of a memory, in memory order.
+
+    Args:
+        rows: what to show of it.
+        memory: what is not in it would go.
+        with_text: whether this reader may read what they say.
+        edge: the position of the message that is to be marked as the first that stays.
+        version: the version at which messages were pinned; by default now.
+    """
+    most = most_chars(len(rows))
+    return [
+        TimelineEntry(
+            message=shown(row, with_text=with_text, most=most),
+            running_total=memory.totals.get(row.position),
+            is_pinned=row.is_pinned if version is None else row.was_pinned_at(version),
+            begins_memory=row.position == edge,
+            would_go=row.position not in memory.totals,
+        )
+        for row in rows
+    ]
+
 
 PER_PAGE = 50
 """The number of messages on a page, unless a call is moved to its results."""

@@ -8,10 +8,9 @@ from typing import Any, Self
 
 from django.utils.translation import gettext, ngettext
 
-from chatmemory.admin.display.gauge import Gauge, count_messages, count_tokens, grouped
-from chatmemory.admin.display.memory_map import MemoryMap
+from chatmemory.admin.display.memory_map import Gauge, MemoryMap, count_messages, count_tokens, grouped
 from chatmemory.admin.display.strip import Strip
-from chatmemory.admin.display.timeline_entries import TimelineEntry, memory_entries
+from chatmemory.admin.display.timeline import TimelineEntry, memory_entries
 from chatmemory.conf import default_limit
 from chatmemory.core.entries import RESULTS_KEPT
 from chatmemory.core.exceptions import PinnedTooMuchError

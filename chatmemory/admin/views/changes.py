@@ -16,13 +16,11 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllow
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from chatmemory.admin.display.bounded_rows import are_too_long, read_bounded
-from chatmemory.admin.display.gauge import count_messages, grouped
-from chatmemory.admin.display.memory_map import MemoryMap
+from chatmemory.admin.display.memory_map import MemoryMap, count_messages, grouped
 from chatmemory.admin.display.message import UNREADABLE, unreadable
+from chatmemory.admin.display.passages import are_too_long, read_bounded
 from chatmemory.admin.display.summary_cards import CompactionStatus
-from chatmemory.admin.display.timeline import MOST_SHOWN
-from chatmemory.admin.display.timeline_entries import memory_entries
+from chatmemory.admin.display.timeline import MOST_SHOWN, memory_entries
 from chatmemory.admin.display.window_words import pins_problem
 from chatmemory.admin.views.selection import Selection
 from chatmemory.admin.views.staff_pages import (

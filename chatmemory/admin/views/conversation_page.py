@@ -1,23 +1,37 @@
-"""The page of a conversation: its memory, or everything said."""
+"""The page of a conversation, and that of what the model had when it answered."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponseRedirect
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from chatmemory.admin.display.gauge import Gauge
-from chatmemory.admin.display.memory_map import MemoryMap
+from chatmemory.admin.display.memory_map import Gauge, MemoryMap
 from chatmemory.admin.display.memory_view import MemoryView
+from chatmemory.admin.display.message import unreadable
+from chatmemory.admin.display.past_memory import (
+    AskedMemory,
+    PastRows,
+    answers_around,
+    asked_version,
+    found_once,
+    json_texts,
+    shown_difference,
+    shown_memory,
+)
 from chatmemory.admin.display.strip import Strip
 from chatmemory.admin.display.summary_cards import CompactionStatus
 from chatmemory.admin.display.timeline import Timeline, place_to_go
 from chatmemory.admin.display.window_words import bound_words, present_settings, way_words
-from chatmemory.admin.views.staff_pages import record_read
+from chatmemory.admin.views.staff_pages import conversation_or_404, conversation_page, record_read
 from chatmemory.capabilities import filled, hooks
-from chatmemory.formats.registry import message_format, one_for_one
+from chatmemory.core.json_text import dumps
+from chatmemory.formats import UnsupportedContentError
+from chatmemory.formats.registry import message_format, message_formats, one_for_one
 from chatmemory.models import Conversation
 
 
@@ -95,4 +109,98 @@ def context(model_admin: Any, request: HttpRequest, conversation: Conversation) 
         "tools": tools(model_admin, request, conversation),
         "sections": [show(model_admin, request, conversation, conversation.version) for show in hooks("admin_section")],
         "may_pin": model_admin.has_act_permission(request, conversation),
+    }
+
+
+_EXPORTED = _("Exported the memory at version {version} for {format}.")
+_EXPORTED_BEFORE = _("Exported what the model had when it wrote message {position}, for {format}.")
+_READ = _("Read the memory at version {version}.")
+_READ_BEFORE = _("Read what the model had when it wrote message {position}.")
+
+
+def show_past_memory(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+    """Return the page before ``?answer=``, after ``?message=`` or for ``?version=``; by default for the memory now.
+
+    With ``?against=`` and a version also what differs, and with ``?download=`` and the name of a format the memory as
+    a file.
+    """
+    conversation = conversation_or_404(model_admin, request, object_id)
+    asked = AskedMemory.of(conversation, request.GET)
+    with_text = model_admin.has_read_text_permission(request, conversation)
+    past = PastRows.read(asked, with_text=with_text)
+    # Worked out from all rows, so only for those who get to see the formats.
+    fresh = past.fresh() if with_text else []
+    broken = unreadable(past.rows) if with_text and not past.is_long else []
+    refused = {}
+    wanted = request.GET.get("download")
+    if wanted in message_formats() and not (broken or past.is_long):
+        if not with_text:
+            raise PermissionDenied
+        try:
+            file = _file(past, fresh, wanted)
+        except UnsupportedContentError as error:
+            refused[wanted] = str(error)
+        else:
+            title = message_format(wanted).title
+            record_read(request, conversation, what=_record(asked, _EXPORTED, _EXPORTED_BEFORE, format=title))
+            return file
+    if with_text:
+        record_read(request, conversation, what=_record(asked, _READ, _READ_BEFORE))
+    return conversation_page(
+        model_admin,
+        request,
+        conversation,
+        "past",
+        _title(asked),
+        asked=asked,
+        query="{}={}".format(*asked.query),
+        around=answers_around(conversation, asked),
+        unreadable=broken,
+        jsons=json_texts(past.rows, fresh, refused) if with_text and not (broken or past.is_long) else [],
+        is_too_long=past.is_long,
+        with_text=with_text,
+        has_markdown_toggle=with_text,
+        sections=[show(model_admin, request, conversation, asked.version) for show in hooks("admin_section")],
+        **shown_memory(past, with_text=with_text),
+        **_compared(conversation, past, request.GET.get("against"), with_text=with_text),
+    )
+
+
+def _title(asked: AskedMemory) -> Any:
+    if asked.answer is not None:
+        return format_lazy(_("What the model had when it wrote message {position}"), position=asked.answer.position)
+    if asked.is_now:
+        return _("What the model has now")
+    return format_lazy(_("What the model had at version {version}"), version=asked.version)
+
+
+def _record(asked: AskedMemory, at_version: Any, before_answer: Any, **more: Any) -> Any:
+    if asked.answer is None:
+        return format_lazy(at_version, version=asked.version, **more)
+    return format_lazy(before_answer, position=asked.answer.position, **more)
+
+
+def _file(past: PastRows, fresh: list[int], key: str) -> HttpResponse:
+    text = dumps(message_format(key).write_memory([row.message for row in past.rows], fresh))
+    headers = {
+        "Content-Disposition": f'attachment; filename="{past.asked.file_name}-{key}.json"',
+        "X-Content-Type-Options": "nosniff",
+    }
+    return HttpResponse(text, content_type="application/json", headers=headers)
+
+
+def _compared(conversation: Conversation, past: PastRows, against: str | None, *, with_text: bool) -> dict[str, Any]:
+    """Return what differs from the memory at the version ``against``; without one, which version to suggest."""
+    version, problem = asked_version(conversation, against or "")
+    if against is None or version is None:
+        suggested = max(0, conversation.version - 1) if past.asked.is_now else conversation.version
+        return {"against": suggested, "against_problem": problem}
+    other = found_once(AskedMemory.at(conversation, version))
+    here, there = past.positions, list(other.values_list("position", flat=True))
+    is_later = version > past.asked.version or (past.asked.answer is None and version == past.asked.version)
+    before, after = (here, there) if is_later else (there, here)
+    return {
+        "against": version,
+        "is_later": is_later,
+        "difference": shown_difference(conversation, before, after, with_text=with_text),
     }

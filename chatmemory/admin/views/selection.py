@@ -1,20 +1,37 @@
-"""A selection of conversations: confirming an action on them, and iterating over them."""
+"""Selected conversations: an action is confirmed, they are erased, or they are exported.
+
+An export is JSON lines with everything that is known of them, or their history for other programs. The admin's log
+records each, because somebody has a copy then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.utils.translation import ngettext
+from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import quote
+from django.db import router, transaction
+from django.db.models import ProtectedError, QuerySet, RestrictedError
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.text import capfirst, format_lazy
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
-from chatmemory.admin.views.staff_pages import admin_page
+from chatmemory.admin.lists import ReadOnlyAdmin
+from chatmemory.admin.views.staff_pages import admin_page, conversation_or_404, conversation_page, record_read
+from chatmemory.database.connections import retry
 from chatmemory.database.reading import chunks
-from chatmemory.models import Conversation
+from chatmemory.formats.registry import message_formats
+from chatmemory.models import Conversation, Message
+from chatmemory.transfer.export import conversation_lines
+from chatmemory.transfer.histories import NotExportableError, history_text
 
 MOST_LISTED = 20
 
@@ -124,3 +141,170 @@ class Selection:
             selected=selected[:1] if across else selected,
             **context,
         )
+
+
+class Erasing(ReadOnlyAdmin):
+    """The part of the admin that deletes conversations."""
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[Any], dict[Any, Any], set[Any], list[Any]]:
+        """Return what is deleted as well, counted rather than collected: there may be a hundred thousand messages."""
+        conversations = list(objs)
+        names = Conversation._meta.verbose_name, Conversation._meta.verbose_name_plural
+        listed: list[Any] = [
+            format_html("{}: <bdi>{}</bdi>", capfirst(names[0]), str(conversation))
+            for conversation in conversations[:MOST_LISTED]
+        ]
+        more = len(conversations) - len(listed)
+        if more:
+            listed.append(ngettext("… and %(count)d more", "… and %(count)d more", more) % {"count": more})
+        counts = {
+            names[1]: len(conversations),
+            Message._meta.verbose_name_plural: Message.objects.filter(conversation__in=conversations).count(),
+        }
+        allowed = all(self.has_delete_permission(request, conversation) for conversation in conversations)
+        return listed, counts, set() if allowed else {names[0]}, []
+
+    def delete_model(self, request: HttpRequest, obj: Conversation) -> None:
+        """Erase a conversation, locked first, so that nobody adds to one that is half deleted."""
+        obj.memory.erase()
+
+    def delete_queryset(self, request: HttpRequest, queryset: Iterable[Conversation]) -> None:
+        for conversation in queryset:
+            self.delete_model(request, conversation)
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        view = partial(
+            super().delete_view, request, object_id, {"title": _("Erase conversation"), **(extra_context or {})}
+        )
+        try:
+            return retry(router.db_for_write(Conversation), view)
+        except Conversation.DoesNotExist as error:
+            raise Http404 from error
+        except (ProtectedError, RestrictedError):
+            self.message_user(request, _("It was not erased: other objects refer to it."), messages.ERROR)
+            return HttpResponseRedirect(
+                reverse(
+                    "admin:chatmemory_conversation_change",
+                    args=[quote(object_id)],
+                    current_app=self.admin_site.name,
+                )
+            )
+
+    def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+        lost = dict(context["model_count"]).get(Message._meta.verbose_name_plural, 0)
+        return super().render_delete_form(request, {**context, "lost": lost})
+
+    def response_delete(self, request: HttpRequest, obj_display: str, obj_id: int) -> HttpResponse:
+        said = ngettext("%(count)s conversation was erased.", "%(count)s conversations were erased.", 1)
+        self.message_user(request, said % {"count": 1}, messages.SUCCESS)
+        return HttpResponseRedirect(
+            reverse("admin:chatmemory_conversation_changelist", current_app=self.admin_site.name)
+        )
+
+
+# It has the name of the admin's own action, and so replaces it.
+@admin.action(description=gettext_lazy("Erase selected conversations"), permissions=["delete"])
+def delete_selected(model_admin: Any, request: HttpRequest, queryset: QuerySet[Conversation]) -> HttpResponse | None:
+    """Erase several conversations once confirmed, each in one transaction with its entry in the log."""
+    selection = Selection(model_admin, request, queryset, ("view", "delete"))
+    if not request.POST.get("confirmed"):
+        if selection.look():
+            lost = Message.objects.filter(conversation__in=selection.queryset.order_by()).count()
+            return selection.ask("erase_selected", _("Erase conversations"), lost=lost)
+        selection.report()
+        return None
+    erased = held = 0
+    for is_erased in selection.each(partial(_erase, model_admin, request)):
+        erased += is_erased
+        held += not is_erased
+    if erased:
+        said = ngettext("%(count)s conversation was erased.", "%(count)s conversations were erased.", erased)
+        model_admin.message_user(request, said % {"count": erased}, messages.SUCCESS)
+    if held:
+        said = ngettext(
+            "%(count)s conversation was not erased: other objects refer to it.",
+            "%(count)s conversations were not erased: other objects refer to them.",
+            held,
+        )
+        model_admin.message_user(request, said % {"count": held}, messages.ERROR)
+    selection.report()
+    return None
+
+
+def _erase(model_admin: Any, request: HttpRequest, conversation: Conversation) -> bool:
+    """Erase a conversation and log it; return False if other objects refer to it."""
+    alias = router.db_for_write(Conversation)
+
+    def erase() -> None:
+        with transaction.atomic(using=alias):
+            model_admin.log_deletions(request, [conversation])
+            model_admin.delete_model(request, conversation)
+
+    try:
+        retry(alias, erase)
+    except (ProtectedError, RestrictedError):
+        return False
+    return True
+
+
+_AS_JSON_LINES = gettext_lazy("Exported as JSON lines.")
+
+
+def json_lines(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse | StreamingHttpResponse:
+    """Answer with a conversation as JSON lines, with everything that is known of it."""
+    conversation = conversation_or_404(model_admin, request, object_id, also="read_text")
+    lines = conversation_lines([conversation.pk])
+    return _logged_file(request, conversation, _AS_JSON_LINES, lines, ".jsonl")
+
+
+def in_format(
+    model_admin: Any, request: HttpRequest, object_id: str, name: str
+) -> HttpResponse | StreamingHttpResponse:
+    """Answer with the history in a format that has one value for each message."""
+    conversation = conversation_or_404(model_admin, request, object_id, also="read_text")
+    format = message_formats()[name]
+    if format.write_each is None:
+        raise Http404
+    try:
+        text = history_text(conversation, format.write_each)
+    except NotExportableError as error:
+        context = {"row": error.row, "problem": error.problem}
+        response = conversation_page(model_admin, request, conversation, "export_refused", _("Export"), **context)
+        response.status_code = 409
+        return response
+    exported = format_lazy(gettext_lazy("Exported for {format}."), format=format.title)
+    return _logged_file(request, conversation, exported, text, f"-{name}.json")
+
+
+@admin.action(description=gettext_lazy("Export selected conversations as JSON lines"), permissions=["read_text"])
+def export_selected(
+    model_admin: Any, request: HttpRequest, queryset: QuerySet[Conversation]
+) -> StreamingHttpResponse | None:
+    """Answer with the selected conversations as JSON lines, one after the other, and log each export."""
+    selection = Selection(model_admin, request, queryset, ("view", "read_text"))
+    chosen = []
+    with transaction.atomic(using=router.db_for_write(LogEntry)):
+        for part in selection.parts():
+            record_read(request, *part, what=_AS_JSON_LINES)
+            chosen += [conversation.pk for conversation in part]
+    selection.report()
+    return _file(conversation_lines(chosen), "conversations.jsonl") if chosen else None
+
+
+def _logged_file(
+    request: HttpRequest, conversation: Conversation, what: Any, content: Iterable[str], name: str
+) -> StreamingHttpResponse:
+    record_read(request, conversation, what=what)
+    if request.method == "HEAD":
+        content = []
+    return _file(content, f"conversation-{conversation.pk}{name}")
+
+
+def _file(content: Iterable[str], name: str) -> StreamingHttpResponse:
+    kind = "application/jsonl" if name.endswith(".jsonl") else "application/json"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"}
+    return StreamingHttpResponse(content, content_type=kind, headers=headers)

@@ -14,8 +14,8 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext
 
-from chatmemory.admin.display.bounded_rows import are_too_long
 from chatmemory.admin.display.message import UNREADABLE, unreadable
+from chatmemory.admin.display.passages import are_too_long
 from chatmemory.admin.display.window_words import (
     BOUND,
     SHOWN,

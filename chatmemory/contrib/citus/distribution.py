@@ -1,22 +1,177 @@
-"""The steps that distribute the tables by the conversation, from constraints to shards."""
+"""The tables and constraints of PostgreSQL's catalog."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
+from django.apps import apps
 from django.contrib.auth import get_user_model
-from django.db import connections, transaction
+from django.db import connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from chatmemory.contrib.citus.catalog import Catalog
-from chatmemory.contrib.citus.constraints import (
-    CONVERSATIONS,
-    NAMES,
-    Step,
-    constraint_steps,
-    tables_of_rows,
+from chatmemory.capabilities import capabilities
+from chatmemory.contrib.citus.models import Name
+from chatmemory.models import OWNER_SCOPE, Conversation, IdempotencyKey
+
+_COLUMNS = (
+    "ARRAY(SELECT attname::text FROM unnest(conkey) WITH ORDINALITY AS part (number, place) "
+    "JOIN pg_attribute ON attrelid = conrelid AND attnum = number ORDER BY place)"
 )
+
+
+class Catalog:
+    """The catalog of one database."""
+
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
+        self._connection = connection
+
+    def primary_key(self, table: str) -> tuple[str, list[str]]:
+        """Return the name of a table's primary key, and its columns."""
+        [(name, columns)] = self._constraints(table, "p")
+        return name, columns
+
+    def uniques(self, table: str) -> dict[str, list[str]]:
+        """Return the columns of a table's unique constraints, by their names."""
+        return dict(self._constraints(table, "u"))
+
+    def foreign_keys(self, table: str, to: str) -> dict[str, list[str]]:
+        """Return the columns of the foreign keys from one table to another, by the names of the constraints."""
+        return dict(self._constraints(table, "f", to))
+
+    def has_citus(self) -> bool:
+        """Return whether the extension is in the database."""
+        return bool(self._rows("SELECT 1 FROM pg_extension WHERE extname = 'citus'"))
+
+    def is_distributed(self, table: str) -> bool:
+        """Return whether Citus has distributed a table, or made a reference table of it."""
+        return bool(self._rows("SELECT 1 FROM pg_dist_partition WHERE logicalrelid = %s::regclass", table))
+
+    def _constraints(self, table: str, kind: str, to: str | None = None) -> list[tuple[str, list[str]]]:
+        sql = f"SELECT conname::text, {_COLUMNS} FROM pg_constraint WHERE conrelid = %s::regclass AND contype = %s"
+        if to is None:
+            return self._rows(f"{sql} ORDER BY 1", table, kind)
+        return self._rows(f"{sql} AND confrelid = %s::regclass ORDER BY 1", table, kind, to)
+
+    def _rows(self, sql: str, *params: str) -> list[Any]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql, params)
+            return list(cursor.fetchall())
+
+
+CONVERSATIONS = Conversation._meta.db_table
+NAMES = Name._meta.db_table
+
+_BY = "conversation_id"
+_KEYS = IdempotencyKey._meta.db_table
+_NUL = r"'\x00'::bytea"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change of the database."""
+
+    what: str
+    """A sentence that says what it does."""
+
+    sql: str
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A foreign key from one table of rows to another."""
+
+    to: str
+    """The other table."""
+
+    field: str
+
+    column: str
+
+
+def tables_of_rows() -> dict[str, list[Reference]]:
+    """Return the tables of chatmemory and its capabilities whose rows belong to a conversation.
+
+    Each is there by its name, behind the tables that it refers to, with these references. A model belongs to a
+    conversation by a foreign key named ``conversation``.
+    """
+    labels = {"chatmemory", *(capability.app.label for capability in capabilities())}
+    chosen = [model for model in apps.get_models() if model._meta.app_label in labels and _has_conversation(model)]
+    references = {model: [field for field in _foreign_keys(model) if _referred(field) in chosen] for model in chosen}
+    found: dict[str, list[Reference]] = {}
+    while references:
+        ready = [model for model, fields in references.items() if references.keys().isdisjoint(map(_referred, fields))]
+        assert ready, f"these models refer to each other: {[model._meta.label for model in references]}"
+        for model in ready:
+            found[model._meta.db_table] = [
+                Reference(to=_referred(field)._meta.db_table, field=field.name, column=field.column)
+                for field in references.pop(model)
+            ]
+    return found
+
+
+def _referred(field: Any) -> Any:
+    return field.related_model
+
+
+def _has_conversation(model: type[models.Model]) -> bool:
+    return any(field.name == "conversation" and field.related_model is Conversation for field in _foreign_keys(model))
+
+
+def _foreign_keys(model: type[models.Model]) -> list[Any]:
+    return [field for field in model._meta.concrete_fields if isinstance(field, models.ForeignKey)]
+
+
+def constraint_steps(catalog: Catalog) -> Iterator[Step]:
+    """Yield the steps that are still to be done; none if all were done before."""
+    yield Step("Give every conversation that has none its name.", _fill())
+    tables = tables_of_rows()
+    for table, references in tables.items():
+        for reference in references:
+            for name, columns in catalog.foreign_keys(table, reference.to).items():
+                if _BY not in columns:
+                    yield Step(f"{table}: drop the foreign key to the {reference.field} alone.", _drop(table, name))
+    for table in tables:
+        name, columns = catalog.primary_key(table)
+        if _BY not in columns:
+            yield Step(
+                f"{table}: make the conversation a part of the primary key.",
+                f'{_drop(table, name)}, ADD CONSTRAINT "{name}" PRIMARY KEY ({_BY}, {", ".join(columns)})',
+            )
+    for name in catalog.uniques(CONVERSATIONS):
+        yield Step(f"{CONVERSATIONS}: leave memory IDs to the names.", _drop(CONVERSATIONS, name))
+    for name, columns in catalog.uniques(_KEYS).items():
+        if _BY not in columns:
+            yield Step(
+                f"{_KEYS}: make keys unique within the conversation, and leave those of owners to the names.",
+                f'{_drop(_KEYS, name)}, ADD CONSTRAINT "{name}" UNIQUE ({_BY}, {", ".join(columns)})',
+            )
+    for table, references in tables.items():
+        for reference in references:
+            if not any(_BY in columns for columns in catalog.foreign_keys(table, reference.to).values()):
+                yield Step(
+                    f"{table}: refer to the {reference.field} by the conversation, too.",
+                    f"ALTER TABLE {table} ADD CONSTRAINT {table}_{reference.field} "
+                    f"FOREIGN KEY ({_BY}, {reference.column}) "
+                    f"REFERENCES {reference.to} ({_BY}, id) DEFERRABLE INITIALLY DEFERRED",
+                )
+
+
+def _drop(table: str, constraint: str) -> str:
+    return f'ALTER TABLE {table} DROP CONSTRAINT "{constraint}"'
+
+
+def _fill() -> str:
+    by_memory_id = f"convert_to(owner_key, 'UTF8') || {_NUL} || convert_to(memory_id, 'UTF8')"
+    by_key = f"'key'::bytea || {_NUL} || convert_to(scope, 'UTF8') || {_NUL} || convert_to(key, 'UTF8')"
+    return (
+        f"INSERT INTO {NAMES} (digest, conversation_id) "
+        f"SELECT encode(sha256({by_memory_id}), 'hex'), id FROM {CONVERSATIONS} "
+        f"UNION ALL SELECT encode(sha256({by_key}), 'hex'), {_BY} FROM {_KEYS} WHERE scope LIKE '{OWNER_SCOPE}%' "
+        "ON CONFLICT DO NOTHING"
+    )
+
 
 _SETTINGS = {
     # Citus refuses to change a table that users refer to after it has changed many shards at once, as the deletion of a

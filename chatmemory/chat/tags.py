@@ -1,0 +1,178 @@
+"""What the template tags of the chat draw: the panel, the list of conversations, and the facts that scripts need."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.http import Http404, HttpRequest
+from django.shortcuts import resolve_url
+from django.urls import NoReverseMatch, Resolver404, resolve, reverse
+from django.utils.translation import get_language, ngettext, pgettext
+from django.utils.translation import gettext as _
+
+from chatmemory.capabilities import filled
+from chatmemory.chat.words import connection_words, words
+from chatmemory.models import Conversation
+
+
+def request_of(context: Any, tag: str) -> HttpRequest:
+    """Return the request for which the page is made.
+
+    Raises:
+        ImproperlyConfigured: the templates of the project do not get it.
+    """
+    request: HttpRequest | None = context.get("request")
+    if request is None:
+        raise ImproperlyConfigured(
+            f"{tag} needs the request: add django.template.context_processors.request to the "
+            "context_processors of TEMPLATES, and render the template with the request."
+        )
+    return request
+
+
+def api_address(tag: str, view: str, *args: Any) -> str:
+    """Return the address of a view of the REST API.
+
+    Raises:
+        ImproperlyConfigured: the project does not have the API.
+    """
+    try:
+        return reverse(f"chatmemory:{view}", args=args)
+    except NoReverseMatch as error:
+        raise ImproperlyConfigured(
+            f"{tag} needs the REST API of this app: add "
+            'path("api/", include("chatmemory.urls")) to the urlpatterns of the project.'
+        ) from error
+
+
+def page_context() -> dict[str, Any]:
+    """Return the context that all tags have: the names of the CSRF token, the address to sign in, and the language."""
+    return {
+        "csrf_cookie": settings.CSRF_COOKIE_NAME,
+        "csrf_header": settings.CSRF_HEADER_NAME.removeprefix("HTTP_").replace("_", "-"),
+        "sign_in": _sign_in(),
+        "language": get_language() or settings.LANGUAGE_CODE,
+    }
+
+
+def _sign_in() -> str:
+    """Return the address of the page where one signs in; empty if the project has none at ``LOGIN_URL``."""
+    try:
+        address = resolve_url(settings.LOGIN_URL)
+        if not urlsplit(address).netloc:
+            resolve(urlsplit(address).path)
+    except (NoReverseMatch, Resolver404):
+        return ""
+    return address
+
+
+_PLACEHOLDER = str(UUID(int=0))
+"""Stands in the address of a page for the primary key, which the script puts there."""
+
+_ONE, _MANY = 1, 2
+
+
+def conversations_context(context: Any, current: Any = None, *, url_name: str = "") -> dict[str, Any]:
+    """Return the context of the template ``chatmemory/chat/conversations.html``.
+
+    Args:
+        context: the context of the page's template, with ``request``.
+        current: the conversation that the page shows, or its primary key. By default the page's own variable
+            ``conversation``, if it has one.
+        url_name: the name of the page of one conversation, whose address has the primary key as its only argument. By
+            default it is this page: with another primary key in its address, or else with ``?conversation=``.
+
+    Raises:
+        ImproperlyConfigured: the project lacks the addresses of the REST API, the page ``url_name``, or the context
+            processor that gives templates the request.
+    """
+    request = request_of(context, "chatmemory_conversations")
+    shown = context.get("conversation") if current is None else current
+    key = str(getattr(shown, "pk", shown) or "")
+    return {
+        "address": api_address("chatmemory_conversations", "conversation-list"),
+        "current": key,
+        "page": _page(request, key, url_name),
+        "placeholder": _PLACEHOLDER,
+        **page_context(),
+        "words": _words(),
+    }
+
+
+def _page(request: HttpRequest, current: str, url_name: str) -> str:
+    """Return the address of a conversation's page, with the placeholder in it."""
+    if url_name:
+        try:
+            return reverse(url_name, args=[_PLACEHOLDER])
+        except NoReverseMatch as error:
+            raise ImproperlyConfigured(
+                f"chatmemory_conversations finds no page {url_name!r} whose only argument is the primary key of a "
+                "conversation. Name one in the urlpatterns of the project."
+            ) from error
+    if current and current in request.path:
+        # With two slashes at its beginning it would name another site.
+        return "/" + request.path.lstrip("/").replace(current, _PLACEHOLDER)
+    return f"?conversation={_PLACEHOLDER}"
+
+
+def _words() -> dict[str, str | list[str]]:
+    """Return the texts that the script shows, by name, as :func:`chatmemory.chat.words.words` does."""
+    lost = [ngettext("%(count)s message will be lost.", "%(count)s messages will be lost.", n) for n in (_ONE, _MANY)]
+    return {
+        **connection_words(),
+        "created": _("The conversation was created."),
+        "erased": _("The conversation was erased."),
+        "gone": _("There is no such conversation any more."),
+        "lost": [text.replace("%(count)s", "%(number)s") for text in lost],
+        "renamed": _("The conversation was renamed."),
+        "untitled": pgettext("a conversation", "Untitled"),
+    }
+
+
+def panel_context(context: Any, conversation: Any, *, memory: bool = False) -> dict[str, Any]:
+    """Return the context of the template ``chatmemory/chat/panel.html``.
+
+    Args:
+        context: the context of the page's template, with ``request``.
+        conversation: a saved conversation of the request's user.
+        memory: whether the memory is shown beside the chat.
+
+    Raises:
+        ImproperlyConfigured: the project lacks ``CHATMEMORY["ASSISTANT"]``, the addresses of the REST API, or the
+            context processor that gives templates the request.
+        TypeError: ``conversation`` is no conversation, or is not saved.
+        Http404: it belongs to somebody else, whom the REST API would not answer either.
+    """
+    _require_assistant()
+    if not isinstance(conversation, Conversation):
+        raise TypeError(f"chatmemory_chat needs a Conversation, but got: {conversation!r:.100}")
+    if conversation._state.adding:
+        raise TypeError("chatmemory_chat needs a Conversation that is saved.")
+    request = request_of(context, "chatmemory_chat")
+    user = getattr(request, "user", None)
+    if conversation.owner_id is None or conversation.owner_id != getattr(user, "pk", None):
+        raise Http404("This conversation is not the signed-in user's own.")
+    return {
+        "conversation": conversation,
+        "memory": memory,
+        "address": api_address("chatmemory_chat", "conversation-detail", conversation.pk),
+        **page_context(),
+        "words": words(),
+        "scripts": filled("chat_scripts"),
+        "request": request,
+    }
+
+
+def _require_assistant() -> None:
+    # Not above: a project without a chat need not have what its models need.
+    from chatmemory.assistant.project import has_assistant
+
+    if not has_assistant():
+        raise ImproperlyConfigured(
+            'chatmemory_chat needs somebody who answers: set CHATMEMORY["ASSISTANT"] to the dotted path of an '
+            "Assistant, or of a function of the request that returns one."
+        )
