@@ -27,7 +27,7 @@ from chatmemory.conf import (
 )
 from chatmemory.core.tokens import ENCODING_NAMES
 from chatmemory.core.window import SETTINGS
-from chatmemory.formats.registry import MessageFormat
+from chatmemory.formats import MessageFormat
 from chatmemory.models.conversation_names import kept_names
 from chatmemory.models.window_settings import check_stored
 
@@ -186,7 +186,7 @@ def _wrong_paths() -> Iterator[CheckMessage]:
             yield from _wrong_path("E010", f"['PERMISSION_CLASSES'][{index}]", path, hint, "a permission class")
     formats = setting("FORMATS")
     if isinstance(formats, dict):
-        hint = "Set it to the dotted path of a chatmemory.formats.registry.MessageFormat."
+        hint = "Set it to the dotted path of a chatmemory.formats.MessageFormat."
         for name, path in formats.items():
             yield from _wrong_path("E018", f"['FORMATS'][{name!r}]", path, hint, "a MessageFormat", _is_format)
     path = setting("STAFF_CONVERSATIONS")

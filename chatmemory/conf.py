@@ -48,7 +48,7 @@ DEFAULTS: dict[str, Any] = {
     "STAFF_CONVERSATIONS": None,
     # For replays, the prices of a million tokens of input, by model: {"gpt-4o": {"input": 2.5, "cached_input": 1.25}}.
     "PRICES": {},
-    # The project's own message formats: name -> dotted path of a chatmemory.formats.registry.MessageFormat.
+    # The project's own message formats: name -> dotted path of a chatmemory.formats.MessageFormat.
     "FORMATS": {},
     # Dotted paths of the DRF permission classes of every REST view.
     "PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],

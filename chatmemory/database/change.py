@@ -36,8 +36,8 @@ from chatmemory.database.sql.rows import (
     token_count,
 )
 from chatmemory.database.sql.statements import Key
-from chatmemory.formats import UnsupportedContentError
-from chatmemory.formats.registry import MessageFormat, message_format, one_for_one
+from chatmemory.formats import MessageFormat, UnsupportedContentError
+from chatmemory.formats.registry import message_format, one_for_one
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, Message, Origin
 from chatmemory.models.conversation import restore_on_rollback
 from chatmemory.models.conversation_names import kept_names

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from django.db.models import BigIntegerField, F, Max, Model, Q, QuerySet, Value
 from django.db.models.functions import Coalesce, Length
@@ -24,10 +24,12 @@ from chatmemory.core.exceptions import MemoryTooLargeError
 from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.database.connections import retry
 from chatmemory.formats.registry import message_format
-from chatmemory.formats.validity import Repair
 from chatmemory.models import ORDER_STEP, Conversation, ConversationQuerySet, Message, MessageQuerySet, Origin
 from chatmemory.models.conversation import alias_for_writes
 from chatmemory.signals import memory_repaired
+
+if TYPE_CHECKING:
+    from chatmemory.formats.validity import Repair
 
 ROWS_AT_ONCE = 500
 """The most rows that one statement names: SQLite bounds its parameters, MariaDB its bytes."""

@@ -6,13 +6,18 @@ anybody's SDK.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from chatmemory.core.exceptions import CodedError
 from chatmemory.core.messages import ChatMessage
 
-__all__ = ["CannotExpressError", "UnsupportedContentError", "naming_message"]
+if TYPE_CHECKING:
+    from chatmemory.formats.validity import Repair
+
+__all__ = ["CannotExpressError", "MessageFormat", "UnsupportedContentError", "naming_message"]
 
 
 class UnsupportedContentError(CodedError, ValueError):
@@ -47,3 +52,65 @@ def naming_message(messages: Sequence[ChatMessage], index: int) -> Iterator[None
         yield
     except CannotExpressError as error:
         raise UnsupportedContentError(error, index, messages[index]) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageFormat:
+    """A way to write messages as JSON."""
+
+    title: str
+    """The name for people."""
+
+    write: Callable[..., Any]
+    """The writer of a whole memory, made acceptable to a model: it is called with the messages, and with a function (or
+    None) that it calls with each repair.
+
+    It raises ``UnsupportedContentError``.
+    """
+
+    binds_thinking: bool = False
+    """Whether the API binds thinking to all that was said before it.
+
+    Then ``write`` takes ``thinking=`` as well: the indexes of the messages before which nothing has changed.
+    """
+
+    write_each: Callable[[Sequence[ChatMessage]], list[Any]] | None = None
+    """The writer of one JSON value a message, as a record of what was said; None if the format has no such values.
+
+    It raises ``UnsupportedContentError``.
+    """
+
+    read: Callable[[Any, str], list[ChatMessage]] | None = None
+    """The reader of parsed JSON, which errors call the second argument; None if the format cannot be read.
+
+    It raises ``InvalidMessageError``. REST passes a list of values such as ``write_each`` returns.
+    """
+
+    attributes: tuple[str, ...] = ()
+    """The attributes in which ``read`` keeps what messages have no place for, and from which ``write`` takes it.
+
+    What a browser says in a turn has none of them.
+    """
+
+    schemas: Mapping[str, Any] = field(default_factory=dict)
+    """The JSON Schemas of the format by name, for OpenAPI documents: first that of a value of ``write_each``, or
+    without it of what ``write`` returns; then those that it refers to, as ``{"$ref": name}``. Empty: it is anything.
+    """
+
+    def write_memory(
+        self,
+        messages: Sequence[ChatMessage],
+        fresh: Collection[int],
+        on_repair: Callable[[Repair], object] | None = None,
+    ) -> Any:
+        """Write a whole memory with the thinking that the API still takes.
+
+        Args:
+            messages: the memory.
+            fresh: the indexes of the messages before which nothing has changed since they were added.
+            on_repair: is called with each repair.
+
+        Raises:
+            UnsupportedContentError: the format cannot express a message.
+        """
+        return self.write(messages, on_repair, **({"thinking": fresh} if self.binds_thinking else {}))

@@ -70,7 +70,7 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.core.serialization import Fields, expected
-from chatmemory.formats import CannotExpressError, naming_message
+from chatmemory.formats import CannotExpressError, MessageFormat, naming_message, schemas
 from chatmemory.formats.kept_parts import (
     Half,
     given_up,
@@ -681,3 +681,13 @@ def _strip_end(blocks: list[dict[str, Any]], valid: Valid) -> Iterable[Repair]:
         said = zip(valid.positions, valid.messages, strict=True)
         position = [position for position, message in said if isinstance(message, AiMessage)][-1]
         yield Repair(position, RepairReason.TRAILING_SPACE, what)
+
+
+FORMAT = MessageFormat(
+    title="Anthropic",
+    write=to_anthropic,
+    binds_thinking=True,
+    read=from_anthropic,
+    attributes=(ATTRIBUTE, THINKING_SIGNATURE, REDACTED_THINKING),
+    schemas=schemas.ANTHROPIC,
+)

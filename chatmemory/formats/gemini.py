@@ -65,7 +65,7 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.core.serialization import Fields, expected
-from chatmemory.formats import CannotExpressError
+from chatmemory.formats import CannotExpressError, MessageFormat, schemas
 from chatmemory.formats.kept_parts import (
     Half,
     given_up,
@@ -702,3 +702,12 @@ def _signed(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if first is not None and not parts[first].get("thoughtSignature"):
         parts[first] = parts[first] | {"thoughtSignature": NO_SIGNATURE}
     return parts
+
+
+FORMAT = MessageFormat(
+    title="Gemini",
+    write=to_gemini,
+    read=from_gemini,
+    attributes=(ATTRIBUTE,),
+    schemas=schemas.GEMINI,
+)

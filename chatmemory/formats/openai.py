@@ -46,7 +46,7 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.core.serialization import Fields, expected
-from chatmemory.formats import CannotExpressError, naming_message
+from chatmemory.formats import CannotExpressError, MessageFormat, naming_message, schemas
 from chatmemory.formats.kept_parts import with_tool_names
 from chatmemory.formats.media import (
     OPENAI_DETAILS,
@@ -447,3 +447,13 @@ def _write_file(content: PdfFileContent, record: bool) -> dict[str, Any]:
     found = cast(Data, sendable(content.pdf_file, rule))  # the rule has no addresses
     # OpenAI refuses a file without a name.
     return {"file_data": f"data:application/pdf;base64,{found.base64}", "filename": "file.pdf"}
+
+
+FORMAT = MessageFormat(
+    title="OpenAI",
+    write=to_openai,
+    write_each=lambda messages: to_openai(messages, repair=False),
+    read=from_openai,
+    attributes=(ATTRIBUTE,),
+    schemas=schemas.OPENAI,
+)

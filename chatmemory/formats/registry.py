@@ -6,9 +6,8 @@ A project adds its own with the setting ``FORMATS``: ``{"acme": "acme.chat.FORMA
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
@@ -17,135 +16,53 @@ from chatmemory.conf import setting
 from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.serialization import message_to_data, read_messages
-from chatmemory.formats import anthropic, gemini, openai, responses, schemas
-from chatmemory.formats.ai_sdk import each_to_ai_sdk, from_ai_sdk, to_ai_sdk
-from chatmemory.formats.anthropic import REDACTED_THINKING, THINKING_SIGNATURE, from_anthropic, to_anthropic
-from chatmemory.formats.gemini import from_gemini, to_gemini
-from chatmemory.formats.openai import from_openai, to_openai
-from chatmemory.formats.responses import from_responses, to_responses
-from chatmemory.formats.validity import Repair
-
-
-@dataclass(frozen=True, kw_only=True)
-class MessageFormat:
-    """A way to write messages as JSON."""
-
-    title: str
-    """The name for people."""
-
-    write: Callable[..., Any]
-    """The writer of a whole memory, made acceptable to a model: it is called with the messages, and with a function (or
-    None) that it calls with each repair.
-
-    It raises ``UnsupportedContentError``.
-    """
-
-    binds_thinking: bool = False
-    """Whether the API binds thinking to all that was said before it.
-
-    Then ``write`` takes ``thinking=`` as well: the indexes of the messages before which nothing has changed.
-    """
-
-    write_each: Callable[[Sequence[ChatMessage]], list[Any]] | None = None
-    """The writer of one JSON value a message, as a record of what was said; None if the format has no such values.
-
-    It raises ``UnsupportedContentError``.
-    """
-
-    read: Callable[[Any, str], list[ChatMessage]] | None = None
-    """The reader of parsed JSON, which errors call the second argument; None if the format cannot be read.
-
-    It raises ``InvalidMessageError``. REST passes a list of values such as ``write_each`` returns.
-    """
-
-    attributes: tuple[str, ...] = ()
-    """The attributes in which ``read`` keeps what messages have no place for, and from which ``write`` takes it.
-
-    What a browser says in a turn has none of them.
-    """
-
-    schemas: Mapping[str, Any] = field(default_factory=dict)
-    """The JSON Schemas of the format by name, for OpenAPI documents: first that of a value of ``write_each``, or
-    without it of what ``write`` returns; then those that it refers to, as ``{"$ref": name}``. Empty: it is anything.
-    """
-
-    def write_memory(
-        self,
-        messages: Sequence[ChatMessage],
-        fresh: Collection[int],
-        on_repair: Callable[[Repair], object] | None = None,
-    ) -> Any:
-        """Write a whole memory with the thinking that the API still takes.
-
-        Args:
-            messages: the memory.
-            fresh: the indexes of the messages before which nothing has changed since they were added.
-            on_repair: is called with each repair.
-
-        Raises:
-            UnsupportedContentError: the format cannot express a message.
-        """
-        return self.write(messages, on_repair, **({"thinking": fresh} if self.binds_thinking else {}))
+from chatmemory.formats import MessageFormat, schemas
 
 
 def _langchain4j(messages: Sequence[ChatMessage]) -> list[Any]:
     return [message_to_data(message) for message in messages]
 
 
-BUILT_IN = {
+LANGCHAIN4J = MessageFormat(
+    title="LangChain4j",
     # Not the format of an API, so that nothing has to be repaired.
-    "langchain4j": MessageFormat(
-        title="LangChain4j",
-        write=lambda messages, on_repair: _langchain4j(messages),
-        write_each=_langchain4j,
-        read=read_messages,
-        schemas=schemas.LANGCHAIN4J,
-    ),
-    "openai": MessageFormat(
-        title="OpenAI",
-        write=to_openai,
-        write_each=lambda messages: to_openai(messages, repair=False),
-        read=from_openai,
-        attributes=(openai.ATTRIBUTE,),
-        schemas=schemas.OPENAI,
-    ),
-    "openai-responses": MessageFormat(
-        title="OpenAI Responses",
-        write=to_responses,
-        read=from_responses,
-        attributes=(responses.ATTRIBUTE,),
-        schemas=schemas.RESPONSES,
-    ),
-    "anthropic": MessageFormat(
-        title="Anthropic",
-        write=to_anthropic,
-        binds_thinking=True,
-        read=from_anthropic,
-        attributes=(anthropic.ATTRIBUTE, THINKING_SIGNATURE, REDACTED_THINKING),
-        schemas=schemas.ANTHROPIC,
-    ),
-    "gemini": MessageFormat(
-        title="Gemini",
-        write=to_gemini,
-        read=from_gemini,
-        attributes=(gemini.ATTRIBUTE,),
-        schemas=schemas.GEMINI,
-    ),
-    # Not the format of an API either, but that of pages.
-    "ai-sdk": MessageFormat(
-        title="AI SDK",
-        write=to_ai_sdk,
-        write_each=each_to_ai_sdk,
-        read=from_ai_sdk,
-        schemas=schemas.AI_SDK,
-    ),
-}
+    write=lambda messages, on_repair: _langchain4j(messages),
+    write_each=_langchain4j,
+    read=read_messages,
+    schemas=schemas.LANGCHAIN4J,
+)
+
+
+class _BuiltIn(Mapping[str, MessageFormat]):
+    """The built-in formats by name. The module of one is imported when it is asked for: few processes need all."""
+
+    _paths: ClassVar = {
+        "langchain4j": "chatmemory.formats.registry.LANGCHAIN4J",
+        "openai": "chatmemory.formats.openai.FORMAT",
+        "openai-responses": "chatmemory.formats.responses.FORMAT",
+        "anthropic": "chatmemory.formats.anthropic.FORMAT",
+        "gemini": "chatmemory.formats.gemini.FORMAT",
+        "ai-sdk": "chatmemory.formats.ai_sdk.FORMAT",
+    }
+
+    def __getitem__(self, name: str) -> MessageFormat:
+        found: MessageFormat = import_string(self._paths[name])
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+
+BUILT_IN = _BuiltIn()
 
 
 def message_formats() -> dict[str, MessageFormat]:
     """Return all formats by name."""
     own: dict[str, str] = setting("FORMATS")
-    return BUILT_IN | {name: import_string(path) for name, path in own.items()}
+    return {**BUILT_IN, **{name: import_string(path) for name, path in own.items()}}
 
 
 def message_format(name: str) -> MessageFormat:
@@ -154,15 +71,18 @@ def message_format(name: str) -> MessageFormat:
     Raises:
         InvalidValueError: there is none.
     """
-    formats = message_formats()
-    if name not in formats:
+    own: dict[str, str] = setting("FORMATS")
+    if name in own:
+        found: MessageFormat = import_string(own[name])
+        return found
+    if name not in BUILT_IN:
         raise InvalidValueError(
             "unknown format %(name)s; expected one of %(choices)s",
             code="invalid_choice",
             name=repr(name[:100]),
-            choices=[*formats],
+            choices=known_names(),
         )
-    return formats[name]
+    return BUILT_IN[name]
 
 
 def known_names() -> list[str]:

@@ -61,7 +61,7 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.core.serialization import Fields, expected
-from chatmemory.formats import CannotExpressError, naming_message
+from chatmemory.formats import CannotExpressError, MessageFormat, naming_message, schemas
 from chatmemory.formats.kept_parts import (
     WITHOUT_RESULT,
     given_up,
@@ -542,3 +542,12 @@ def _kept(message: AiMessage) -> list[dict[str, Any]]:
         message, ATTRIBUTE, "items", clean_items, lambda items: is_same_answer(read_answer(items), message)
     )
     return kept or []
+
+
+FORMAT = MessageFormat(
+    title="OpenAI Responses",
+    write=to_responses,
+    read=from_responses,
+    attributes=(ATTRIBUTE,),
+    schemas=schemas.RESPONSES,
+)

@@ -23,7 +23,8 @@ from chatmemory.core.json_text import dumps, require_json
 from chatmemory.database.change import MESSAGE_FIELDS, MemorySize, WindowTrial, messages_to_data
 from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.reading import fresh_rows
-from chatmemory.formats.registry import BUILT_IN, MessageFormat, message_formats
+from chatmemory.formats import MessageFormat
+from chatmemory.formats.registry import BUILT_IN, message_formats
 from chatmemory.formats.schemas import Schema, list_of, ref
 from chatmemory.models import DESCRIBED, EVICTION_REASONS, MAX_LIMIT, WINDOW_SETTINGS, WINDOWS, Conversation, Message
 from chatmemory.rest.problems import TooLarge, invalid

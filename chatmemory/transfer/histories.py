@@ -13,7 +13,6 @@ from chatmemory.core.messages import ChatMessage, ChatMessageType
 from chatmemory.core.serialization import message_to_json
 from chatmemory.database.reading import read_in_parts, rows_of
 from chatmemory.formats import UnsupportedContentError
-from chatmemory.formats.openai import to_openai
 from chatmemory.formats.registry import BUILT_IN
 from chatmemory.models import Conversation, Message
 from chatmemory.transfer.export import message_or_problem
@@ -77,6 +76,8 @@ def openai_line(conversation: Conversation) -> str:
         NotExportableError: the format cannot express a message, or a row cannot be read.
         BadRecordError: there is no answer.
     """
+    from chatmemory.formats.openai import to_openai
+
     messages = _values(conversation, partial(to_openai, extras=False))
     while messages and (messages[-1]["role"] != "assistant" or "tool_calls" in messages[-1]):
         messages.pop()

@@ -18,11 +18,11 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.formats import UnsupportedContentError
+from chatmemory.formats import MessageFormat, UnsupportedContentError
 from chatmemory.formats.anthropic import to_anthropic
 from chatmemory.formats.gemini import to_gemini
 from chatmemory.formats.openai import to_openai
-from chatmemory.formats.registry import MessageFormat, message_formats
+from chatmemory.formats.registry import message_formats
 from chatmemory.formats.responses import to_responses
 from chatmemory.models import Conversation
 from chatmemory.rest.openapi import openapi_document

@@ -30,8 +30,6 @@ from chatmemory.database.connections import retry
 from chatmemory.database.reading import chunks
 from chatmemory.formats.registry import message_formats
 from chatmemory.models import Conversation, Message
-from chatmemory.transfer.export import conversation_lines
-from chatmemory.transfer.histories import NotExportableError, history_text
 
 MOST_LISTED = 20
 
@@ -256,6 +254,8 @@ _AS_JSON_LINES = gettext_lazy("Exported as JSON lines.")
 
 def json_lines(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse | StreamingHttpResponse:
     """Answer with a conversation as JSON lines, with everything that is known of it."""
+    from chatmemory.transfer.export import conversation_lines
+
     conversation = conversation_or_404(model_admin, request, object_id, also="read_text")
     lines = conversation_lines([conversation.pk])
     return _logged_file(request, conversation, _AS_JSON_LINES, lines, ".jsonl")
@@ -265,6 +265,8 @@ def in_format(
     model_admin: Any, request: HttpRequest, object_id: str, name: str
 ) -> HttpResponse | StreamingHttpResponse:
     """Answer with the history in a format that has one value for each message."""
+    from chatmemory.transfer.histories import NotExportableError, history_text
+
     conversation = conversation_or_404(model_admin, request, object_id, also="read_text")
     format = message_formats()[name]
     if format.write_each is None:
@@ -285,6 +287,8 @@ def export_selected(
     model_admin: Any, request: HttpRequest, queryset: QuerySet[Conversation]
 ) -> StreamingHttpResponse | None:
     """Answer with the selected conversations as JSON lines, one after the other, and log each export."""
+    from chatmemory.transfer.export import conversation_lines
+
     selection = Selection(model_admin, request, queryset, ("view", "read_text"))
     chosen = []
     with transaction.atomic(using=router.db_for_write(LogEntry)):

@@ -28,7 +28,17 @@ under way is left out; one that waits for approval, or whose output was prelimin
 Source: ``uiMessageChunkSchema``, ``validateUIMessages`` and ``readUIMessageStream`` of the npm package ``ai``, 7.0.
 """
 
+from chatmemory.formats import MessageFormat, schemas
 from chatmemory.formats.ai_sdk.reader import from_ai_sdk
 from chatmemory.formats.ai_sdk.writer import each_to_ai_sdk, to_ai_sdk
 
 __all__ = ["each_to_ai_sdk", "from_ai_sdk", "to_ai_sdk"]
+
+FORMAT = MessageFormat(
+    title="AI SDK",
+    # Not the format of an API either, but that of pages.
+    write=to_ai_sdk,
+    write_each=each_to_ai_sdk,
+    read=from_ai_sdk,
+    schemas=schemas.AI_SDK,
+)

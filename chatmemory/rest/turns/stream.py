@@ -25,8 +25,8 @@ from chatmemory.core.asynchronous import iterate_in_thread, start_task
 from chatmemory.database.change import Change, MemorySize
 from chatmemory.database.connections import close_all, give_back
 from chatmemory.database.reading import rows_of
+from chatmemory.formats import MessageFormat
 from chatmemory.formats.ai_sdk.stream import DONE, Chunk, UIMessageStream, sse
-from chatmemory.formats.registry import MessageFormat
 from chatmemory.models import Conversation, Message
 from chatmemory.rest.serializers import change_to_data
 from chatmemory.rest.turns.history import answer_rows, is_answer, is_awaited

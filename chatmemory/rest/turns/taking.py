@@ -31,7 +31,7 @@ from chatmemory.core.messages import AiMessage, UserMessage
 from chatmemory.database.change import Change, MemorySize
 from chatmemory.database.idempotency import keys_of
 from chatmemory.database.reading import request_bound, rows_of
-from chatmemory.formats.registry import MessageFormat
+from chatmemory.formats import MessageFormat
 from chatmemory.models import MAX_LIMIT, Conversation, Message, Origin
 from chatmemory.rest.problems import Problem, as_api_exception, problem_body
 from chatmemory.rest.serializers import change_to_data

@@ -20,8 +20,9 @@ from chatmemory.assistant.project import has_assistant, project_assistant
 from chatmemory.conf import setting
 from chatmemory.core.messages import UserMessage
 from chatmemory.database.new_messages import NewMessages
+from chatmemory.formats import MessageFormat
 from chatmemory.formats.ai_sdk.stream import HEADERS
-from chatmemory.formats.registry import BUILT_IN, MessageFormat, message_format, message_formats
+from chatmemory.formats.registry import BUILT_IN, message_format, message_formats
 from chatmemory.formats.schemas import NOT_BLANK, Schema, closed, constant, list_of, ref, text
 from chatmemory.rest.problems import NotFound, invalid
 from chatmemory.rest.serializers import ChangeSerializer, CountField, MessageField, WholeNumberField, read_one
