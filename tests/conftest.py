@@ -23,7 +23,7 @@ from tests.support.cutting import cut_all_others, wait_until_alone
 from tests.support.factories import UserFactory
 from tests.support.kept_names import NAMES_ARE_KEPT, reason_to_leave_out
 from tests.support.partitions import partition_messages
-from tests.support.suites import LEFT_OUT, SUITES, reason_to_leave_out_of
+from tests.support.suites import SUITES, reason_to_leave_out_of
 
 # A machine that is shared may be slow at any moment, and that says nothing of a strategy or of what is tested.
 settings.register_profile(
@@ -51,18 +51,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     if named or config.option.capture == "no" or config.option.trace:
         return 0
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 0 if processors == 1 else min(processors, MOST_PROCESSES)
+    return 0 if processors == 1 else min(processors + 1, MOST_PROCESSES)  # some tests wait for servers
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--suite", choices=SUITES, help="leave out what tests/support/suites.py names for this suite")
-
-
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    if suite := config.option.suite:
-        left_out = ", ".join(sorted(LEFT_OUT[suite])) or "nothing"
-        return [f"suite {suite}: leaves out the files that ask no database, and {left_out}"]
-    return []
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.suites import ASK_NO_DATABASE, LEFT_OUT, SUITES, reason_to_leave_out_of
+from tests.support.suites import ASK_NO_DATABASE, RULES, SUITES, reason_to_leave_out_of
+
+FILES = {file.relative_to(ROOT).as_posix(): file for file in (ROOT / "tests").rglob("test_*.py")}
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_what_is_left_out_is_there(suite: str) -> None:
-    assert [name for name in (*ASK_NO_DATABASE, *LEFT_OUT[suite]) if not (ROOT / name).exists()] == []
+def test_what_the_rules_name_is_there(suite: str) -> None:
+    assert [name for name in (*ASK_NO_DATABASE, *RULES[suite]) if not (ROOT / name).exists()] == []
 
 
 def test_what_asks_no_database_asks_none(request: pytest.FixtureRequest) -> None:
@@ -24,14 +26,23 @@ def asks_a_database(item: pytest.Item) -> bool:
     return bool(named) or item.get_closest_marker("django_db") is not None
 
 
-def test_postgresql_is_asked_all_that_asks_a_database() -> None:
-    files = {file.relative_to(ROOT).as_posix(): file for file in (ROOT / "tests").rglob("test_*.py")}
+def test_postgresql_is_asked_what_asks_a_database_unless_divided_says_why() -> None:
     left_out = {
         name
-        for name, file in files.items()
+        for name, file in FILES.items()
         if all(reason_to_leave_out_of(suite, file) for suite in ("postgresql", "divided"))
     }
-    assert left_out == {*ASK_NO_DATABASE}
+    named = {name for name in FILES if name.startswith(tuple(RULES["divided"]))}
+    assert left_out == {*ASK_NO_DATABASE} | named
+
+
+def test_what_a_folder_has_is_run_where_a_rule_says_so() -> None:
+    run = {name for name, file in FILES.items() if not reason_to_leave_out_of("mariadb", file)}
+    assert "tests/admin/test_lists.py" in run
+    assert "tests/admin/test_windows.py" not in run
+    assert "tests/rest/test_memory.py" in run
+    assert reason_to_leave_out_of("mariadb", ROOT / "tests" / "admin") is None
+    assert reason_to_leave_out_of("mariadb", ROOT / "tests" / "demo")
 
 
 @pytest.mark.parametrize("suite", SUITES)
