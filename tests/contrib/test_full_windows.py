@@ -20,7 +20,7 @@ from chatmemory.contrib.openai_agents import DjangoSession
 from chatmemory.contrib.pydantic_ai import DjangoMessageHistory
 from chatmemory.models import Conversation, Origin
 from chatmemory.verification import verify
-from tests.contrib.test_langgraph_messages import Steps
+from tests.contrib.langgraph.test_messages import Steps
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -40,7 +40,7 @@ _TIME_ZONE = "the nodes keep the time zone of the settings with which the tables
 
 ON_ONE_SERVER_ONLY = {
     "tests/admin/test_dashboard.py::test_without_time_zones_days_are_the_servers": _TIME_ZONE,
-    "tests/contrib/test_distribute.py::test_without_citus_it_says_what_is_missing": "Citus is there",
+    "tests/contrib/citus/test_distribute.py::test_without_citus_it_says_what_is_missing": "Citus is there",
     "tests/database/test_partitions.py::test_a_turn_asks_one_partition": _PARTITIONS,
     "tests/database/test_partitions.py::test_every_rule_of_the_table_is_there": _PARTITIONS,
     "tests/database/test_partitions.py::test_what_is_stored_is_kept_and_goes_on": _PARTITIONS,

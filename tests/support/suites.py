@@ -70,7 +70,7 @@ RULES: dict[str, dict[str, str]] = {
     },
     "newest": {
         "tests/benchmarks": _SAME_CALLS,
-        "tests/contrib/test_langgraph_mirror.py": _SAME_CALLS,
+        "tests/contrib/langgraph/test_mirror.py": _SAME_CALLS,
         "tests/rest/test_fuzz.py": _SAME_CALLS,
         "tests/rest/test_schemathesis.py": _SAME_CALLS,
         "tests/turns/test_bad_networks.py": _SAME_CALLS,

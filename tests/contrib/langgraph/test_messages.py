@@ -29,7 +29,7 @@ from chatmemory.personal_data import erase_user, export_user
 from chatmemory.retention import purge_conversations, purge_evicted
 from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.verification import verify
-from tests.contrib.test_langgraph import CONFIG, agent_graph
+from tests.contrib.langgraph.test_saver import CONFIG, agent_graph
 from tests.maintenance.test_personal_data import found_anywhere
 from tests.support.factories import UserFactory
 

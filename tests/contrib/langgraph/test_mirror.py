@@ -27,8 +27,8 @@ from chatmemory.database.operations.compaction_plan import plan_compaction
 from chatmemory.models import Conversation, Message
 from chatmemory.retention import purge_evicted
 from chatmemory.verification import verify
-from tests.contrib.test_langgraph import CONFIG
-from tests.contrib.test_langgraph_messages import Steps, human
+from tests.contrib.langgraph.test_messages import Steps, human
+from tests.contrib.langgraph.test_saver import CONFIG
 
 pytestmark = pytest.mark.django_db
 

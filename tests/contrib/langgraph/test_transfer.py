@@ -22,8 +22,8 @@ from chatmemory.contrib.langgraph.saver import DjangoSaver
 from chatmemory.models import Conversation
 from chatmemory.transfer.export import conversation_lines
 from chatmemory.verification import verify
-from tests.contrib.test_langgraph import CONFIG, agent_graph
-from tests.contrib.test_langgraph_messages import Steps, Turned, human
+from tests.contrib.langgraph.test_messages import Steps, Turned, human
+from tests.contrib.langgraph.test_saver import CONFIG, agent_graph
 from tests.support.citus import WORKERS
 
 pytestmark = pytest.mark.django_db
