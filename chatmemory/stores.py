@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Unpack
 
-from asgiref.sync import sync_to_async
 from django.db import router
 
-from chatmemory.core.asynchronous import as_async_change
+from chatmemory.core.asynchronous import async_change, async_read
 from chatmemory.core.memory import WindowedChatMemoryStore
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.window import Window
@@ -49,9 +48,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         """Return the retained messages, in order."""
         return [from_columns(*row[:3]) for row in read_memory(self._key(memory_id))]
 
-    async def aget_messages(self, memory_id: Any) -> list[ChatMessage]:
-        """Async version of :meth:`get_messages`."""
-        return await sync_to_async(self.get_messages)(memory_id)
+    aget_messages = async_read(get_messages)
 
     def update_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
         """Make ``messages`` the memory: evict the messages that they leave out, insert the new ones.
@@ -62,42 +59,32 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         """
         self.rewrite(memory_id, messages)
 
-    async def aupdate_messages(self, memory_id: Any, messages: Sequence[ChatMessage]) -> None:
-        """Async version of :meth:`update_messages`."""
-        await as_async_change(self.update_messages)(memory_id, messages)
+    aupdate_messages = async_change(update_messages)
 
     def rewrite(self, memory_id: Any, messages: Sequence[ChatMessage], **terms: Unpack[Terms]) -> Change:
         """Do what :meth:`update_messages` does, on the :class:`~chatmemory.database.change.Terms` of the caller."""
         return operations.rewrite(self.target(memory_id, **terms), messages, from_foreign_memory=True)
 
-    async def arewrite(self, memory_id: Any, messages: Sequence[ChatMessage], **terms: Unpack[Terms]) -> Change:
-        """Async version of :meth:`rewrite`."""
-        return await as_async_change(self.rewrite)(memory_id, messages, **terms)
+    arewrite = async_change(rewrite)
 
     def delete_messages(self, memory_id: Any) -> None:
         """Evict all messages. The history keeps them."""
         with suppress(Conversation.DoesNotExist):
             operations.clear(self.target(memory_id, create=False))
 
-    async def adelete_messages(self, memory_id: Any) -> None:
-        """Async version of :meth:`delete_messages`."""
-        await as_async_change(self.delete_messages)(memory_id)
+    adelete_messages = async_change(delete_messages)
 
     def get_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
         """Return the messages that fit ``window``. Nothing is written, and no message is counted twice."""
         return read_window(self._key(memory_id), window)
 
-    async def aget_window(self, memory_id: Any, window: Window) -> list[ChatMessage]:
-        """Async version of :meth:`get_window`."""
-        return await sync_to_async(self.get_window)(memory_id, window)
+    aget_window = async_read(get_window)
 
     def add_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
         """Add ``messages`` and evict what does not fit, in one transaction."""
         self.add(memory_id, messages, window)
 
-    async def aadd_to_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
-        """Async version of :meth:`add_to_window`."""
-        await as_async_change(self.add_to_window)(memory_id, messages, window)
+    aadd_to_window = async_change(add_to_window)
 
     def add(
         self,
@@ -114,27 +101,13 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         target = self.target(memory_id, window, **terms)
         return operations.add(target, new, window=window, idempotency_key=idempotency_key)
 
-    async def aadd(
-        self,
-        memory_id: Any,
-        messages: Sequence[ChatMessage],
-        window: Window,
-        *,
-        copy_of: int | None = None,
-        idempotency_key: str | None = None,
-        **terms: Unpack[Terms],
-    ) -> Change:
-        """Async version of :meth:`add`."""
-        add = as_async_change(self.add)
-        return await add(memory_id, messages, window, copy_of=copy_of, idempotency_key=idempotency_key, **terms)
+    aadd = async_change(add)
 
     def set_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
         """Make ``messages`` the memory and evict what does not fit, in one transaction."""
         operations.rewrite(self.target(memory_id, window), messages, window=window)
 
-    async def aset_window(self, memory_id: Any, messages: Sequence[ChatMessage], window: Window) -> None:
-        """Async version of :meth:`set_window`."""
-        await as_async_change(self.set_window)(memory_id, messages, window)
+    aset_window = async_change(set_window)
 
     def target(
         self, memory_id: Any, window: Window | None = None, *, create: bool = True, **terms: Unpack[Terms]

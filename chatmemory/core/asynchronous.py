@@ -9,11 +9,12 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import ContextVar, copy_context
 from functools import partial, wraps
 from itertools import islice
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from asgiref.sync import AsyncToSync, SyncToAsync, async_to_sync, sync_to_async
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 # The most threads, each of which may have a connection. A change is short, a function of the project's may be long.
@@ -148,7 +149,7 @@ def _thread_of_caller() -> object | None:
 
 
 def as_async_change(change: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Return an async twin of ``change``, a function that changes a memory and may wait for a lock.
+    """Return the async version of ``change``, a function that changes a memory and may wait for a lock.
 
     It runs in the thread of the caller if there is one. Otherwise it runs in a thread of its own, so that no other task
     waits as well; there a cancelled caller gets its ``CancelledError`` when the change has ended.
@@ -164,12 +165,35 @@ def as_async_change(change: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T
 
 
 def as_async_read(read: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Return an async twin of ``read``, a function that waits for no lock. It runs where all of Django's ORM does."""
+    """Return the async version of ``read``, which waits for no lock. It runs where all of Django's ORM does."""
 
     @wraps(read)
     async def run(*args: P.args, **kwargs: P.kwargs) -> T:
         return await sync_to_async(read)(*args, **kwargs)
 
+    return run
+
+
+def async_change(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Return the async version of a method that changes a memory; it calls the method as its class has it."""
+    return _async_version(method, as_async_change)
+
+
+def async_read(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Return the async version of a method that waits for no lock; it calls the method as its class has it."""
+    return _async_version(method, as_async_read)
+
+
+def _async_version(method: Callable[..., Any], derive: Callable[..., Any]) -> Callable[..., Any]:
+    name = method.__name__
+
+    @wraps(method)
+    async def run(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return await derive(getattr(self, name))(*args, **kwargs)
+
+    run.__name__, run.__qualname__ = f"a{name}", method.__qualname__.removesuffix(name) + f"a{name}"
+    run.__doc__ = f"Async version of :meth:`{name}`."
+    run.__isabstractmethod__ = False  # type: ignore[attr-defined] # only the method that it calls is
     return run
 
 
@@ -225,7 +249,7 @@ async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
 
 
 def as_async_iterator(function: Callable[P, Iterator[T]]) -> Callable[P, AsyncIterator[T]]:
-    """Return an async twin of a function that returns an iterator: :func:`iterate_in_thread` makes its items."""
+    """Return the async version of a function that returns an iterator: :func:`iterate_in_thread` makes its items."""
 
     @wraps(function)
     async def steps(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:

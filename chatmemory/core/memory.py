@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, Unpack
 
-from asgiref.sync import sync_to_async
-
 from chatmemory.core.arguments import require_list
-from chatmemory.core.asynchronous import as_async_change
+from chatmemory.core.asynchronous import async_change, async_read
 from chatmemory.core.entries import Entry
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage, require_messages
@@ -139,7 +137,7 @@ _REQUIRED: Any = object()
 class ChatMemory(ABC):
     """The messages that a model gets.
 
-    Every method has a twin that begins with ``a``, for async code.
+    Every method has an async version, whose name begins with ``a``.
     """
 
     @property
@@ -173,21 +171,13 @@ class ChatMemory(ABC):
     def clear(self) -> object:
         """Remove all messages."""
 
-    async def aadd(self, *messages: ChatMessage) -> object:
-        """Async twin of :meth:`add`."""
-        return await as_async_change(self.add)(*messages)
+    aadd = async_change(add)
 
-    async def aset(self, messages: Iterable[ChatMessage]) -> object:
-        """Async twin of :meth:`set`."""
-        return await as_async_change(self.set)(messages)
+    aset = async_change(set)
 
-    async def amessages(self) -> list[ChatMessage]:
-        """Async twin of :meth:`messages`."""
-        return await sync_to_async(self.messages)()
+    amessages = async_read(messages)
 
-    async def aclear(self) -> object:
-        """Async twin of :meth:`clear`."""
-        return await as_async_change(self.clear)()
+    aclear = async_change(clear)
 
 
 class WindowChatMemory(ChatMemory):

@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Unpack
 
-from asgiref.sync import sync_to_async
 from django.db import router
 from django.db.models import Count, Sum
 
-from chatmemory.core.asynchronous import as_async_change, in_thread_for_functions
+from chatmemory.core.asynchronous import async_change, async_read, in_thread_for_functions
 from chatmemory.core.entries import RESULT_CLEARED, RESULTS_KEPT
 from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.memory import ChatMemory
@@ -69,9 +68,7 @@ class ConversationMemory(ChatMemory):
         """
         return self.add_all(messages, idempotency_key=idempotency_key, **terms)
 
-    async def aadd(self, *messages: ChatMessage, idempotency_key: str | None = None, **terms: Unpack[Terms]) -> Change:
-        """Async version of :meth:`add`."""
-        return await as_async_change(self.add)(*messages, idempotency_key=idempotency_key, **terms)
+    aadd = async_change(add)  # type: ignore[arg-type] # which mypy expects as the base class has it
 
     def add_all(
         self,
@@ -94,17 +91,7 @@ class ConversationMemory(ChatMemory):
         new = messages if copy_of is None else NewMessages(messages, copy_of=copy_of)
         return operations.add(self.target(**terms), new, idempotency_key=idempotency_key)
 
-    async def aadd_all(
-        self,
-        messages: Iterable[ChatMessage],
-        *,
-        copy_of: int | None = None,
-        idempotency_key: str | None = None,
-        **terms: Unpack[Terms],
-    ) -> Change:
-        """Async version of :meth:`add_all`."""
-        add = as_async_change(self.add_all)
-        return await add(messages, copy_of=copy_of, idempotency_key=idempotency_key, **terms)
+    aadd_all = async_change(add_all)
 
     def set(self, messages: Iterable[ChatMessage], **terms: Unpack[Terms]) -> Change:
         """Make ``messages`` the memory: keep the rows that stay, evict the others and what does not fit.
@@ -115,25 +102,19 @@ class ConversationMemory(ChatMemory):
         """
         return operations.rewrite(self.target(**terms), messages)
 
-    async def aset(self, messages: Iterable[ChatMessage], **terms: Unpack[Terms]) -> Change:
-        """Async version of :meth:`set`."""
-        return await as_async_change(self.set)(messages, **terms)
+    aset = async_change(set)  # type: ignore[arg-type] # which mypy expects as the base class has it
 
     def clear(self, **terms: Unpack[Terms]) -> Change:
         """Evict every message. The history keeps them."""
         return operations.clear(self.target(**terms))
 
-    async def aclear(self, **terms: Unpack[Terms]) -> Change:
-        """Async version of :meth:`clear`."""
-        return await as_async_change(self.clear)(**terms)
+    aclear = async_change(clear)  # type: ignore[arg-type] # which mypy expects as the base class has it
 
     def erase(self, **terms: Unpack[Terms]) -> None:
         """Delete the conversation and everything in it, locked first, so that nobody adds to what is half deleted."""
         operations.erase(self.target(**terms))
 
-    async def aerase(self, **terms: Unpack[Terms]) -> None:
-        """Async version of :meth:`erase`."""
-        await as_async_change(self.erase)(**terms)
+    aerase = async_change(erase)
 
     def under_lock(self, work: Callable[[Change], None], **terms: Unpack[Terms]) -> Change:
         """Do ``work`` in one transaction with the lock of the conversation's row, and leave the memory as it is.
@@ -144,9 +125,7 @@ class ConversationMemory(ChatMemory):
         """
         return self.target(**terms).change(work)
 
-    async def aunder_lock(self, work: Callable[[Change], None], **terms: Unpack[Terms]) -> Change:
-        """Async version of :meth:`under_lock`."""
-        return await as_async_change(self.under_lock)(work, **terms)
+    aunder_lock = async_change(under_lock)
 
     def messages(self) -> list[ChatMessage]:
         """Return what the model gets now, in order. Nothing is written, even if the limit has become smaller."""
@@ -160,9 +139,7 @@ class ConversationMemory(ChatMemory):
         """
         return fit_rows(self.conversation)
 
-    async def afitted(self) -> WindowTrial:
-        """Async version of :meth:`fitted`."""
-        return await sync_to_async(self.fitted)()
+    afitted = async_read(fitted)
 
     def size(self, version: int | None = None) -> tuple[int, int]:
         """Return the numbers of messages and of their characters, attributes included; no text is read.
@@ -176,9 +153,7 @@ class ConversationMemory(ChatMemory):
         found = rows.aggregate(count=Count("pk"), chars=Sum(CHARS))
         return found["count"], found["chars"] or 0
 
-    async def asize(self, version: int | None = None) -> tuple[int, int]:
-        """Async version of :meth:`size`."""
-        return await sync_to_async(self.size)(version)
+    asize = async_read(size)
 
     def at(self, version: int) -> list[ChatMessage]:
         """Return the messages that the model got at ``version``, from 0 (none) to the current one.
@@ -202,9 +177,7 @@ class ConversationMemory(ChatMemory):
 
         return retry(database, read)
 
-    async def aat(self, version: int) -> list[ChatMessage]:
-        """Async version of :meth:`at`."""
-        return await sync_to_async(self.at)(version)
+    aat = async_read(at)
 
     def clear_tool_results(
         self,
@@ -230,15 +203,7 @@ class ConversationMemory(ChatMemory):
         target = self.target(**terms)
         return operations.clear_tool_results(target, keep=keep, exclude_tools=exclude_tools, placeholder=placeholder)
 
-    async def aclear_tool_results(
-        self,
-        keep: int = RESULTS_KEPT,
-        exclude_tools: Collection[str] = (),
-        placeholder: str = RESULT_CLEARED,
-        **terms: Unpack[Terms],
-    ) -> Change:
-        """Async version of :meth:`clear_tool_results`."""
-        return await as_async_change(self.clear_tool_results)(keep, exclude_tools, placeholder, **terms)
+    aclear_tool_results = async_change(clear_tool_results)
 
     def try_clearing(self, keep: int = RESULTS_KEPT, exclude_tools: Collection[str] = ()) -> tuple[dict[int, int], int]:
         """Return what :meth:`clear_tool_results` would do; nothing is written.
@@ -248,11 +213,7 @@ class ConversationMemory(ChatMemory):
         """
         return try_clearing(self.conversation, keep=keep, exclude_tools=exclude_tools)
 
-    async def atry_clearing(
-        self, keep: int = RESULTS_KEPT, exclude_tools: Collection[str] = ()
-    ) -> tuple[dict[int, int], int]:
-        """Async version of :meth:`try_clearing`."""
-        return await sync_to_async(self.try_clearing)(keep, exclude_tools)
+    atry_clearing = async_read(try_clearing)
 
     def pin(self, position: int, **terms: Unpack[Terms]) -> Change:
         """Pin the message at ``position``: the window never evicts it, nor its call or its results.
@@ -264,9 +225,7 @@ class ConversationMemory(ChatMemory):
         """
         return operations.pin(self.target(**terms), position)
 
-    async def apin(self, position: int, **terms: Unpack[Terms]) -> Change:
-        """Async version of :meth:`pin`."""
-        return await as_async_change(self.pin)(position, **terms)
+    apin = async_change(pin)
 
     def unpin(self, position: int, **terms: Unpack[Terms]) -> Change:
         """Unpin the message at ``position``, and evict what no longer fits. If it is not pinned, nothing changes.
@@ -276,9 +235,7 @@ class ConversationMemory(ChatMemory):
         """
         return operations.unpin(self.target(**terms), position)
 
-    async def aunpin(self, position: int, **terms: Unpack[Terms]) -> Change:
-        """Async version of :meth:`unpin`."""
-        return await as_async_change(self.unpin)(position, **terms)
+    aunpin = async_change(unpin)
 
     def plan_compaction(self, keep: int = USUAL_KEEP) -> CompactionPlan | None:
         """Plan a summary of the turns before those that stay; nothing is written.
@@ -295,9 +252,7 @@ class ConversationMemory(ChatMemory):
         """
         return plan_compaction(self.conversation, keep=keep)
 
-    async def aplan_compaction(self, keep: int = USUAL_KEEP) -> CompactionPlan | None:
-        """Async version of :meth:`plan_compaction`."""
-        return await sync_to_async(self.plan_compaction)(keep)
+    aplan_compaction = async_read(plan_compaction)
 
     def apply_compaction(self, plan: CompactionPlan, text: str) -> Change | None:
         """Put a summary in the place of the messages that ``plan`` covers, whatever was said or evicted since.
@@ -312,9 +267,7 @@ class ConversationMemory(ChatMemory):
         """
         return apply_compaction(self.target(), plan, text)
 
-    async def aapply_compaction(self, plan: CompactionPlan, text: str) -> Change | None:
-        """Async version of :meth:`apply_compaction`."""
-        return await as_async_change(self.apply_compaction)(plan, text)
+    aapply_compaction = async_change(apply_compaction)
 
     def apply_text(
         self, through: int, text: str, *, idempotency_key: str | None = None, **terms: Unpack[Terms]
@@ -335,11 +288,7 @@ class ConversationMemory(ChatMemory):
         """
         return apply_text(self.target(**terms), through, text, idempotency_key=idempotency_key)
 
-    async def aapply_text(
-        self, through: int, text: str, *, idempotency_key: str | None = None, **terms: Unpack[Terms]
-    ) -> Change:
-        """Async version of :meth:`apply_text`."""
-        return await as_async_change(self.apply_text)(through, text, idempotency_key=idempotency_key, **terms)
+    aapply_text = async_change(apply_text)
 
     def compact(self, summarizer: Summarizer, *, keep: int = USUAL_KEEP, if_due: bool = False) -> Change | None:
         """Plan a summary, let ``summarizer`` write it, and apply it. No turn waits; a failure changes nothing.
@@ -379,9 +328,7 @@ class ConversationMemory(ChatMemory):
         (figures,) = self.replays([settings or None])
         return figures
 
-    async def areplay(self, **settings: Unpack[WindowSettings]) -> Replay:
-        """Async version of :meth:`replay`."""
-        return await sync_to_async(self.replay)(**settings)
+    areplay = async_read(replay)
 
     def replays(self, variants: Sequence[WindowSettings | None]) -> list[Replay]:
         """Return what :meth:`replay` does under several windows, in one walk through the history.
@@ -394,9 +341,7 @@ class ConversationMemory(ChatMemory):
         """
         return replay(self.conversation, variants)
 
-    async def areplays(self, variants: Sequence[WindowSettings | None]) -> list[Replay]:
-        """Async version of :meth:`replays`."""
-        return await sync_to_async(self.replays)(variants)
+    areplays = async_read(replays)
 
     def set_window(
         self,
@@ -417,15 +362,7 @@ class ConversationMemory(ChatMemory):
         """
         return operations.set_window(self.target(precondition=precondition, also=also), **settings)
 
-    async def aset_window(
-        self,
-        *,
-        precondition: Callable[[Conversation], None] | None = None,
-        also: Callable[[Change], None] | None = None,
-        **settings: Unpack[WindowSettings],
-    ) -> Change:
-        """Async version of :meth:`set_window`."""
-        return await as_async_change(self.set_window)(precondition=precondition, also=also, **settings)
+    aset_window = async_change(set_window)
 
     def try_window(self, *, messages: Iterable[ChatMessage] = (), **settings: Unpack[WindowSettings]) -> WindowTrial:
         """Return what :meth:`set_window`, and then adding ``messages``, would do; nothing is written.
@@ -437,11 +374,7 @@ class ConversationMemory(ChatMemory):
         """
         return try_window(self.conversation, messages=messages, **settings)
 
-    async def atry_window(
-        self, *, messages: Iterable[ChatMessage] = (), **settings: Unpack[WindowSettings]
-    ) -> WindowTrial:
-        """Async version of :meth:`try_window`."""
-        return await sync_to_async(self.try_window)(messages=messages, **settings)
+    atry_window = async_read(try_window)
 
     def to_format(self, name: str) -> Any:
         """Return the memory in a format of the registry, ``"openai"`` for example, as it is sent to a model.
@@ -454,9 +387,7 @@ class ConversationMemory(ChatMemory):
         messages, fresh = read_fresh_window(Key.of(self.conversation, self._primary))
         return written_memory(self.conversation, messages, fresh, name)
 
-    async def ato_format(self, name: str) -> Any:
-        """Async version of :meth:`to_format`."""
-        return await sync_to_async(self.to_format)(name)
+    ato_format = async_read(to_format)
 
     @property
     def _primary(self) -> str:
