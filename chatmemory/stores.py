@@ -15,8 +15,8 @@ from chatmemory.core.window import Window
 from chatmemory.database import operations
 from chatmemory.database.change import Change, Target, Terms
 from chatmemory.database.new_messages import NewMessages
-from chatmemory.database.sql.rows import read_memory
-from chatmemory.database.sql.statements import Key
+from chatmemory.database.rows import read_memory
+from chatmemory.database.statements import Key
 from chatmemory.database.stored_windows import read_window, settings_of
 from chatmemory.models import Conversation, require_owner
 from chatmemory.models.fields import memory_id_text

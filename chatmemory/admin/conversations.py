@@ -21,8 +21,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory import staff
-from chatmemory.admin.display.memory_map import Gauge, grouped
-from chatmemory.admin.display.moments import short_moment
+from chatmemory.admin.display.memory_map import Gauge, grouped, short_moment
 from chatmemory.admin.display.passages import marked, passage, with_passages
 from chatmemory.admin.lists import (
     MOST_SORTED,

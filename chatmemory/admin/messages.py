@@ -18,9 +18,8 @@ from django.utils.translation import gettext_lazy as _
 
 from chatmemory import staff
 from chatmemory.admin.conversations import ConversationAdmin
-from chatmemory.admin.display.memory_map import grouped
+from chatmemory.admin.display.memory_map import grouped, short_moment
 from chatmemory.admin.display.message import shown
-from chatmemory.admin.display.moments import short_moment
 from chatmemory.admin.display.passages import passage, with_passages
 from chatmemory.admin.lists import (
     CappedList,

@@ -24,7 +24,7 @@ from chatmemory.core.exceptions import InvalidValueError
 from chatmemory.core.messages import ChatMessage
 from chatmemory.database.connections import retry
 from chatmemory.database.reading import ROWS_AT_ONCE, MemoryBound, chunks, is_at_the_end, rows_of
-from chatmemory.database.sql.rows import (
+from chatmemory.database.rows import (
     CHARS_AT_ONCE,
     Row,
     chars_of,
@@ -35,7 +35,7 @@ from chatmemory.database.sql.rows import (
     save,
     token_count,
 )
-from chatmemory.database.sql.statements import Key
+from chatmemory.database.statements import Key
 from chatmemory.formats import MessageFormat, UnsupportedContentError
 from chatmemory.formats.registry import message_format, one_for_one
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, Message, Origin

@@ -25,8 +25,8 @@ from chatmemory.database.operations.compact import apply_compaction, apply_text,
 from chatmemory.database.operations.compaction_plan import USUAL_KEEP, CompactionPlan, plan_compaction
 from chatmemory.database.operations.replay import Replay, replay
 from chatmemory.database.reading import CHARS, rows_of, written_memory
-from chatmemory.database.sql.rows import read_size
-from chatmemory.database.sql.statements import Key
+from chatmemory.database.rows import read_size
+from chatmemory.database.statements import Key
 from chatmemory.database.stored_windows import read_fresh_window, read_window
 from chatmemory.models import Conversation, WindowSettings
 

@@ -11,8 +11,8 @@ from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens import OpenAiTokenCountEstimator, TokenCountEstimator, stored_count
 from chatmemory.core.window import RULES, Window, WindowKind
-from chatmemory.database.sql.rows import Row, read_memory
-from chatmemory.database.sql.statements import Key
+from chatmemory.database.rows import Row, read_memory
+from chatmemory.database.statements import Key
 from chatmemory.models import MAX_LIMIT, WINDOW_SETTINGS, Conversation, Origin, WindowSettings
 from chatmemory.models.message import from_columns, is_pin_open
 from chatmemory.models.window_settings import NULLABLE, check_stored

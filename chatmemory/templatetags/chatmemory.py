@@ -1,14 +1,30 @@
-"""The template tags that draw a chat: ``{% load chatmemory %}``."""
+"""The template tags that draw a chat, and the list of conversations beside it: ``{% load chatmemory %}``."""
 
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
 
 from django import template
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.http import Http404, HttpRequest
+from django.shortcuts import resolve_url
+from django.urls import NoReverseMatch, Resolver404, resolve, reverse
+from django.utils.translation import get_language, ngettext, pgettext
+from django.utils.translation import gettext as _
 
-from chatmemory.chat.tags import conversations_context, panel_context
+from chatmemory.capabilities import filled
+from chatmemory.core.entries import EvictionReason
+from chatmemory.models import Conversation
 
 register = template.Library()
+
+_PLACEHOLDER = str(UUID(int=0))
+"""Stands in the address of a page for the primary key, which the script puts there."""
+
+_ONE_AND_MANY = (1, 2)
 
 
 @register.inclusion_tag("chatmemory/chat/panel.html", takes_context=True)
@@ -16,11 +32,41 @@ def chatmemory_chat(context: Any, conversation: Any, memory: bool = False) -> di
     """Draw a chat with the project's assistant: ``{% chatmemory_chat conversation %}``.
 
     Args:
-        context: the context of the page's template.
+        context: the context of the page's template, with ``request``.
         conversation: a saved conversation of the request's user.
         memory: whether the memory is shown beside the chat.
+
+    Raises:
+        ImproperlyConfigured: the project lacks ``CHATMEMORY["ASSISTANT"]``, the addresses of the REST API, or the
+            context processor that gives templates the request.
+        TypeError: ``conversation`` is no conversation, or is not saved.
+        Http404: it belongs to somebody else, whom the REST API would not answer either.
     """
-    return panel_context(context, conversation, memory=memory)
+    # Not above: a project without a chat need not have what its models need.
+    from chatmemory.assistant.project import has_assistant
+
+    if not has_assistant():
+        raise ImproperlyConfigured(
+            'chatmemory_chat needs somebody who answers: set CHATMEMORY["ASSISTANT"] to the dotted path of an '
+            "Assistant, or of a function of the request that returns one."
+        )
+    if not isinstance(conversation, Conversation):
+        raise TypeError(f"chatmemory_chat needs a Conversation, but got: {conversation!r:.100}")
+    if conversation._state.adding:
+        raise TypeError("chatmemory_chat needs a Conversation that is saved.")
+    request = request_of(context, "chatmemory_chat")
+    user = getattr(request, "user", None)
+    if conversation.owner_id is None or conversation.owner_id != getattr(user, "pk", None):
+        raise Http404("This conversation is not the signed-in user's own.")
+    return {
+        "conversation": conversation,
+        "memory": memory,
+        "address": api_address("chatmemory_chat", "conversation-detail", conversation.pk),
+        **page_context(),
+        "words": words(),
+        "scripts": filled("chat_scripts"),
+        "request": request,
+    }
 
 
 @register.inclusion_tag("chatmemory/chat/conversations.html", takes_context=True)
@@ -28,9 +74,192 @@ def chatmemory_conversations(context: Any, current: Any = None, *, url_name: str
     """Draw the list of the user's own conversations: ``{% chatmemory_conversations url_name="chat" %}``.
 
     Args:
-        context: the context of the page's template.
-        current: the conversation that the page shows; by default its variable ``conversation``.
-        url_name: the name of the page of one conversation, with the primary key as its only argument; by default this
-            page.
+        context: the context of the page's template, with ``request``.
+        current: the conversation that the page shows, or its primary key. By default the page's own variable
+            ``conversation``, if it has one.
+        url_name: the name of the page of one conversation, whose address has the primary key as its only argument. By
+            default it is this page: with another primary key in its address, or else with ``?conversation=``.
+
+    Raises:
+        ImproperlyConfigured: the project lacks the addresses of the REST API, the page ``url_name``, or the context
+            processor that gives templates the request.
     """
-    return conversations_context(context, current, url_name=url_name)
+    request = request_of(context, "chatmemory_conversations")
+    shown = context.get("conversation") if current is None else current
+    key = str(getattr(shown, "pk", shown) or "")
+    return {
+        "address": api_address("chatmemory_conversations", "conversation-list"),
+        "current": key,
+        "page": _page(request, key, url_name),
+        "placeholder": _PLACEHOLDER,
+        **page_context(),
+        "words": list_words(),
+    }
+
+
+def _page(request: HttpRequest, current: str, url_name: str) -> str:
+    """Return the address of a conversation's page, with the placeholder in it."""
+    if url_name:
+        try:
+            return reverse(url_name, args=[_PLACEHOLDER])
+        except NoReverseMatch as error:
+            raise ImproperlyConfigured(
+                f"chatmemory_conversations finds no page {url_name!r} whose only argument is the primary key of a "
+                "conversation. Name one in the urlpatterns of the project."
+            ) from error
+    if current and current in request.path:
+        # With two slashes at its beginning it would name another site.
+        return "/" + request.path.lstrip("/").replace(current, _PLACEHOLDER)
+    return f"?conversation={_PLACEHOLDER}"
+
+
+def request_of(context: Any, tag: str) -> HttpRequest:
+    """Return the request for which the page is made.
+
+    Raises:
+        ImproperlyConfigured: the templates of the project do not get it.
+    """
+    request: HttpRequest | None = context.get("request")
+    if request is None:
+        raise ImproperlyConfigured(
+            f"{tag} needs the request: add django.template.context_processors.request to the "
+            "context_processors of TEMPLATES, and render the template with the request."
+        )
+    return request
+
+
+def api_address(tag: str, view: str, *args: Any) -> str:
+    """Return the address of a view of the REST API.
+
+    Raises:
+        ImproperlyConfigured: the project does not have the API.
+    """
+    try:
+        return reverse(f"chatmemory:{view}", args=args)
+    except NoReverseMatch as error:
+        raise ImproperlyConfigured(
+            f"{tag} needs the REST API of this app: add "
+            'path("api/", include("chatmemory.urls")) to the urlpatterns of the project.'
+        ) from error
+
+
+def page_context() -> dict[str, Any]:
+    """Return the context that all tags have: the names of the CSRF token, the address to sign in, and the language."""
+    return {
+        "csrf_cookie": settings.CSRF_COOKIE_NAME,
+        "csrf_header": settings.CSRF_HEADER_NAME.removeprefix("HTTP_").replace("_", "-"),
+        "sign_in": _sign_in(),
+        "language": get_language() or settings.LANGUAGE_CODE,
+    }
+
+
+def _sign_in() -> str:
+    """Return the address of the page where one signs in; empty if the project has none at ``LOGIN_URL``."""
+    try:
+        address = resolve_url(settings.LOGIN_URL)
+        if not urlsplit(address).netloc:
+            resolve(urlsplit(address).path)
+    except (NoReverseMatch, Resolver404):
+        return ""
+    return address
+
+
+def list_words() -> dict[str, str | list[str]]:
+    """Return the texts that the script of the list shows, by name, as :func:`words` does."""
+    lost = [ngettext("%(count)s message will be lost.", "%(count)s messages will be lost.", n) for n in _ONE_AND_MANY]
+    return {
+        **connection_words(),
+        "created": _("The conversation was created."),
+        "erased": _("The conversation was erased."),
+        "gone": _("There is no such conversation any more."),
+        "lost": [text.replace("%(count)s", "%(number)s") for text in lost],
+        "renamed": _("The conversation was renamed."),
+        "untitled": pgettext("a conversation", "Untitled"),
+    }
+
+
+def words() -> dict[str, str | list[str]]:
+    """Return the texts that the script of the panel shows, in the language of the request, by name.
+
+    Of two in a list the first is for one thing, and the second for any other number.
+    """
+    return {
+        **connection_words(),
+        "SYSTEM": pgettext("who says a message", "Instructions"),
+        "USER": pgettext("who says a message", "You"),
+        "AI": pgettext("who says a message", "Model"),
+        "TOOL_EXECUTION_RESULT": pgettext("who says a message", "Tool"),
+        "CUSTOM": pgettext("who says a message", "Other"),
+        "summary": pgettext("who says a message", "Summary"),
+        "forgotten": _("Forgotten"),
+        "forgotten-why": _("Forgotten: %(reason)s"),
+        "summarised": _("Summarised"),
+        **{reason.value: _(reason.chat_label) for reason in EvictionReason},
+        "messages": [ngettext("%(number)s message", "%(number)s messages", n) for n in _ONE_AND_MANY],
+        "tokens": [ngettext("%(number)s token", "%(number)s tokens", n) for n in _ONE_AND_MANY],
+        "forgotten-messages": [
+            ngettext("%(number)s message forgotten", "%(number)s messages forgotten", n) for n in _ONE_AND_MANY
+        ],
+        "older-forgotten": [
+            ngettext("%(number)s older message forgotten", "%(number)s older messages forgotten", n)
+            for n in _ONE_AND_MANY
+        ],
+        "older-summarised": [
+            ngettext(
+                "%(number)s older message forgotten or summarised",
+                "%(number)s older messages forgotten or summarised",
+                n,
+            )
+            for n in _ONE_AND_MANY
+        ],
+        "would-forget": [
+            ngettext("Would forget %(number)s message", "Would forget %(number)s messages", n) for n in _ONE_AND_MANY
+        ],
+        "used-of": pgettext("how full a window is", "%(used)s of %(limit)s"),
+        "full": _("%(percent)s percent full"),
+        "too-full": _("%(percent)s percent: over its limit"),
+        "what-a-window-is": _(
+            "The window is what the model is given. A smaller one forgets the oldest messages at once."
+        ),
+        "instructions": _("Instructions to the model"),
+        "thinking-shown": _("What the model thought"),
+        "raw-text": _("Raw text"),
+        "copy": _("Copy"),
+        "copied": _("Copied"),
+        "code": _("Code"),
+        "table": _("Table"),
+        "show-more": _("Show more (%(number)s characters)"),
+        "show-all": _("Show all"),
+        "show-less": _("Show less"),
+        "calls": pgettext("before the tool that the model calls", "calls"),
+        "tool-failed": _("Failed"),
+        "from-rewrite": _("from a rewrite"),
+        "stands-for": _("In the place of messages %(first)s to %(last)s"),
+        "cut-off": _("Cut off: %(reason)s"),
+        "try-again": _("Try again"),
+        "ask-again": _("Ask again"),
+        "get-answer": _("Get the answer"),
+        "say-again": _("Say it again"),
+        "answering": _("Answering …"),
+        "thinking": _("Thinking …"),
+        "stopped": _("Stopped. The partial answer was discarded."),
+        "busy": _("Another answer is being made in this conversation."),
+        "unanswered": _("The last message has no answer yet."),
+        "unanswered-forgotten": _("The last message was forgotten before it was answered."),
+        "too-small": _(
+            "The window is too small: the last message was forgotten before it was answered. Make the window larger or "
+            "the message shorter, then say it again."
+        ),
+        "summary-came": _("A summary took the place of older messages."),
+    }
+
+
+def connection_words() -> dict[str, str]:
+    """Return the texts about requests that fail, by name, which all scripts of this app's chats show."""
+    return {
+        "sign-in": _("Sign in again"),
+        "signed-out": _("You are signed out."),
+        "no-answer": _("The site does not answer."),
+        "answered-status": _("The site answered with the status %(status)s."),
+        "broke-off": _("The connection to the site broke off."),
+    }

@@ -26,7 +26,7 @@ from chatmemory.database.change import Change, Target
 from chatmemory.database.connections import retry
 from chatmemory.database.new_messages import NativeForms
 from chatmemory.database.reading import chunks, rows_of
-from chatmemory.database.sql.statements import Key
+from chatmemory.database.statements import Key
 from chatmemory.models import Conversation, Message, Origin
 from chatmemory.models.fields import memory_id_text
 from chatmemory.models.message import to_columns

@@ -12,7 +12,7 @@ from chatmemory import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.admin.display.moments import short_day
+from chatmemory.admin.display.memory_map import short_day
 from chatmemory.models import Conversation
 from tests.support.factories import ConversationFactory
 

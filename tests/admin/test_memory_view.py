@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
-from chatmemory.admin.display.moments import short_day
+from chatmemory.admin.display.memory_map import short_day
 from chatmemory.models import Conversation, Message
 from tests.admin.test_conversation import html, own_part, page, staff, words  # noqa: F401
 from tests.support.factories import ConversationFactory

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory import AiMessage, ImageContent, ToolExecutionRequest, UserMessage
+from chatmemory.admin.display.memory_map import short_day
 from chatmemory.admin.display.message import ShownMessage, call_line, shown
-from chatmemory.admin.display.moments import short_day
 from tests.support.factories import ConversationFactory
 
 pytestmark = pytest.mark.django_db

@@ -10,8 +10,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.template import Context, engines
 from django.test import RequestFactory
 
-from chatmemory.chat.tags import conversations_context
 from chatmemory.models import Conversation
+from chatmemory.templatetags.chatmemory import chatmemory_conversations
 
 NIL = "00000000-0000-0000-0000-000000000000"
 
@@ -22,7 +22,7 @@ def pages(settings: Any) -> None:
 
 
 def context_of(path: str = "/", current: Any = None, **options: Any) -> dict[str, Any]:
-    return conversations_context(Context({"request": RequestFactory().get(path)}), current, **options)
+    return chatmemory_conversations(Context({"request": RequestFactory().get(path)}), current, **options)
 
 
 def test_the_address_of_a_page_is_that_of_the_name() -> None:
@@ -40,15 +40,15 @@ def test_the_address_of_a_page_leads_to_no_other_site() -> None:
     key = uuid4()
     request = RequestFactory().get("/")
     request.path = f"//elsewhere.example/{key}/"  # as a project with a route for any path may get it
-    assert conversations_context(Context({"request": request}), key)["page"] == f"/elsewhere.example/{NIL}/"
+    assert chatmemory_conversations(Context({"request": request}), key)["page"] == f"/elsewhere.example/{NIL}/"
 
 
 def test_the_current_one_is_the_variable_of_the_page_or_what_is_given() -> None:
     one, other = Conversation(), Conversation()
     page = Context({"request": RequestFactory().get("/"), "conversation": one})
-    assert conversations_context(page)["current"] == str(one.pk)
-    assert conversations_context(page, other)["current"] == str(other.pk)
-    assert conversations_context(page, other.pk)["current"] == str(other.pk)
+    assert chatmemory_conversations(page)["current"] == str(one.pk)
+    assert chatmemory_conversations(page, other)["current"] == str(other.pk)
+    assert chatmemory_conversations(page, other.pk)["current"] == str(other.pk)
     assert context_of()["current"] == ""
 
 
@@ -60,7 +60,7 @@ def test_titles_and_addresses_are_escaped() -> None:
 
 def test_what_is_missing_is_named(settings: Any) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"context_processors\.request"):
-        conversations_context(Context({}))
+        chatmemory_conversations(Context({}))
     with pytest.raises(ImproperlyConfigured, match="no page 'nowhere'"):
         context_of(url_name="nowhere")
     settings.ROOT_URLCONF = "tests.chat.test_conversations"

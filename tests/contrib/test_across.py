@@ -27,7 +27,7 @@ from chatmemory.contrib.pydantic_ai import DjangoMessageHistory
 from chatmemory.formats import agents_items, pydantic_ai
 from chatmemory.models import Conversation
 from chatmemory.signals import memory_repaired
-from chatmemory.transfer.sources import chatgpt
+from chatmemory.transfer import chatgpt
 from chatmemory.verification import verify
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from chatmemory import AiMessage, SystemMessage, UserMessage
 from chatmemory.assistant import Assistant
-from chatmemory.database.sql.statements import Key, statements
+from chatmemory.database.statements import Key, statements
 from chatmemory.models import ORDER_STEP, Conversation, Message
 from chatmemory.recounting import recount
 from chatmemory.retention import purge_evicted

@@ -33,10 +33,10 @@ from chatmemory import (
 from chatmemory.formats.openai import to_openai
 from chatmemory.models import Conversation, Message, Origin
 from chatmemory.transfer import files
+from chatmemory.transfer.chat_files import read_openai
 from chatmemory.transfer.files import items, open_sources
 from chatmemory.transfer.importing import import_all
 from chatmemory.transfer.records import BadRecordError, DryRun, FoundConversation, FoundMessage, Owners, Reports
-from chatmemory.transfer.sources.chat_files import read_openai
 from chatmemory.verification import verify
 from tests.support.factories import ConversationFactory, UserFactory
 from tests.support.full_windows import turn

@@ -16,10 +16,10 @@ from django.core.management import call_command
 
 from chatmemory import OpenAiTokenCountEstimator, UserMessage, messages_to_json
 from chatmemory.models import Conversation
+from chatmemory.transfer import chat_files as openai_chat
 from chatmemory.transfer import files
 from chatmemory.transfer.export import conversation_lines
 from chatmemory.transfer.records import MAX_PROBLEMS, BadRecordError
-from chatmemory.transfer.sources import chat_files as openai_chat
 from tests.support.factories import ConversationFactory
 
 pytestmark = pytest.mark.django_db

@@ -14,7 +14,7 @@ from django.db import connection
 
 from chatmemory import AiMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.models import Conversation
-from chatmemory.transfer.sources import tables
+from chatmemory.transfer import tables
 from tests.support.imports import row_texts, run_import, sqlalchemy_url
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -17,7 +17,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from chatmemory import AiMessage, CustomMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory import SystemMessage as Instructions
 from chatmemory.models import Conversation, Message
-from chatmemory.transfer.sources import tables
+from chatmemory.transfer import tables
 from tests.support.factories import UserFactory
 from tests.support.imports import row_texts, run_import, sqlalchemy_url
 from tests.support.langchain_talk import langchain_talk

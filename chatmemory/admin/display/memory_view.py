@@ -13,9 +13,8 @@ from typing import Any
 from django.db.models import Q
 from django.utils.translation import gettext
 
-from chatmemory.admin.display.memory_map import MemoryMap, count_messages, grouped
+from chatmemory.admin.display.memory_map import MemoryMap, count_messages, grouped, local_time, short_day
 from chatmemory.admin.display.message import said_by
-from chatmemory.admin.display.moments import local_time, short_day
 from chatmemory.admin.display.passages import position_ranges, read_bounded
 from chatmemory.admin.display.timeline import Arrival, TimelineEntry, history_entries, pushed_out, summarized_by
 from chatmemory.core.entries import Cause, EvictionReason

@@ -17,9 +17,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 
-from chatmemory.admin.display.memory_map import MemoryMap, grouped
+from chatmemory.admin.display.memory_map import MemoryMap, grouped, local_time, short_day
 from chatmemory.admin.display.message import ShownMessage, most_chars, shown
-from chatmemory.admin.display.moments import local_time, short_day
 from chatmemory.admin.display.passages import read_bounded
 from chatmemory.admin.display.summary_cards import (
     SummaryCard,

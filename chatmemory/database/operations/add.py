@@ -27,7 +27,7 @@ from chatmemory.database.idempotency import check_key, recall, remember
 from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.operations.change_window import apply_window
 from chatmemory.database.operations.plan import check_size, entries_of, oldest_entries, plan_addition
-from chatmemory.database.sql.rows import fits_one_statement, read_snapshot, save_at_once
+from chatmemory.database.rows import fits_one_statement, read_snapshot, save_at_once
 from chatmemory.database.stored_windows import estimator_of, settings_of, window_of
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS
 

@@ -12,7 +12,7 @@ from chatmemory.core.json_text import require_storable
 from chatmemory.core.window import WindowKind, check
 from chatmemory.database.change import Change, Target, write
 from chatmemory.database.operations.plan import check_size, evicted_rows, oldest_entries, placed_rows
-from chatmemory.database.sql.rows import place_columns
+from chatmemory.database.rows import place_columns
 from chatmemory.database.stored_windows import window_of
 from chatmemory.models import Conversation
 

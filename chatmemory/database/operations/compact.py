@@ -42,7 +42,7 @@ from chatmemory.database.operations.compaction_plan import (
 )
 from chatmemory.database.operations.plan import check_size, entry_of, evicted_rows, orders_between, placed_rows
 from chatmemory.database.reading import MemoryBound, chunks, rows_of
-from chatmemory.database.sql.statements import Key
+from chatmemory.database.statements import Key
 from chatmemory.database.stored_windows import estimator_of, window_of
 from chatmemory.models import ORDER_STEP, Compaction, Conversation, ConversationQuerySet, Message, Origin
 from chatmemory.models.compaction import LONGEST_ERROR

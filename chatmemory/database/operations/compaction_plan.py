@@ -18,7 +18,7 @@ from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.connections import retry
 from chatmemory.database.operations.plan import entry_of, memory_of
 from chatmemory.database.reading import CHARS, chunks, read_in_parts, request_bound, rows_of
-from chatmemory.database.sql.rows import read_size
+from chatmemory.database.rows import read_size
 from chatmemory.database.stored_windows import window_of
 from chatmemory.models import STAND_INS, Conversation, Message, MessageQuerySet, Origin
 

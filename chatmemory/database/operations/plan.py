@@ -13,7 +13,7 @@ from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.change import Gone
 from chatmemory.database.reading import MemoryBound
-from chatmemory.database.sql.rows import (
+from chatmemory.database.rows import (
     Row,
     chars_of,
     key_of,

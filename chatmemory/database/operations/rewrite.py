@@ -26,7 +26,7 @@ from chatmemory.database.operations.plan import (
     placed_rows,
 )
 from chatmemory.database.reading import rows_of
-from chatmemory.database.sql.statements import Key
+from chatmemory.database.statements import Key
 from chatmemory.database.stored_windows import estimator_of, window_of
 from chatmemory.models import ORDER_STEP, Conversation, Message, Origin
 from chatmemory.models.message import open_pin

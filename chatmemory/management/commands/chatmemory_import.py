@@ -13,13 +13,13 @@ from chatmemory.database.stored_windows import check_window_settings
 from chatmemory.management.arguments import add_window_settings, chosen_database, chosen_user, option_of
 from chatmemory.management.output import Progress
 from chatmemory.models import WINDOW_SETTINGS, WindowSettings
+from chatmemory.transfer.chat_files import read_langchain4j, read_openai
+from chatmemory.transfer.chatgpt import read_chatgpt
 from chatmemory.transfer.files import Source, numbered_lines, open_sources
 from chatmemory.transfer.importing import import_all
 from chatmemory.transfer.records import BadRecordError, DryRun, Found, Owners, Reports, StoppedError
 from chatmemory.transfer.restore import restore
-from chatmemory.transfer.sources.chat_files import read_langchain4j, read_openai
-from chatmemory.transfer.sources.chatgpt import read_chatgpt
-from chatmemory.transfer.sources.tables import read_ai_assistant, read_langchain, read_openai_agents, read_spring_ai
+from chatmemory.transfer.tables import read_ai_assistant, read_langchain, read_openai_agents, read_spring_ai
 
 _SOME_LEFT_OUT = 1
 

@@ -17,7 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from chatmemory.core.entries import EvictionReason
 from chatmemory.database.connections import retry
 from chatmemory.database.reading import chunks
-from chatmemory.database.sql.statements import INSERTED, Key, connection_of, prepared_id, statements
+from chatmemory.database.statements import INSERTED, Key, connection_of, prepared_id, statements
 from chatmemory.models import COUNTERS, WINDOW_SETTINGS, Conversation, Message
 from chatmemory.models.window_settings import FLAGS
 

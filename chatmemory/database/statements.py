@@ -1,6 +1,11 @@
 """The SQL of the hot reads and writes, for each database that Django knows, and the key that names a conversation.
 
-Tables and columns are named by the models, and what differs between databases comes from Django's backends.
+Tables and columns are named by the models, and what differs between databases comes from Django's backends. Each
+statement is built once for a database.
+
+An addition reads the conversation with its oldest rows (``snapshot``) and writes with ``at_once`` where the database
+can, else with ``counters`` and ``insert``. Under the lock it runs ``lock``, ``oldest`` if something must leave,
+``counters`` and ``insert``. A read of the memory runs ``memory``.
 """
 
 from __future__ import annotations

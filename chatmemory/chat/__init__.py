@@ -1,1 +1,0 @@
-"""The chat for a template of one's own: what its template tags draw."""

@@ -1,1 +1,0 @@
-"""The readers of other programs' files and tables."""
