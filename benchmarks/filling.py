@@ -88,7 +88,7 @@ def _analyze() -> None:
 
 
 def check_filling(window: Window, history: int = 200) -> None:
-    """Check that :func:`new_conversation` makes the same rows as adding.
+    """Check that ``new_conversation`` makes the same rows as adding.
 
     Raises:
         AssertionError: it does not.

@@ -1,7 +1,7 @@
 """The memory of LLM chats: history is kept, memory stays small, valid and explainable.
 
-What is exported here needs no Django; the store on the ORM is in :mod:`chatmemory.stores`, the models in
-:mod:`chatmemory.models`.
+What is exported here needs no Django; the store on the ORM is in ``chatmemory.stores``, the models in
+``chatmemory.models``.
 """
 
 from chatmemory.core.contents import (

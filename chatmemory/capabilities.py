@@ -39,8 +39,8 @@ class AdminPage:
     view: Callable[[Any, HttpRequest, str], HttpResponse]
     """Called with the admin, the request and the conversation's primary key.
 
-    :func:`chatmemory.admin.views.staff_pages.conversation_or_404` checks the permissions: with ``also="read_text"``
-    that of reading texts, which :func:`~chatmemory.admin.views.staff_pages.record_read` records.
+    ``chatmemory.admin.views.staff_pages.conversation_or_404`` checks the permissions: with ``also="read_text"``
+    that of reading texts, which ``record_read`` records.
     """
 
 
@@ -101,7 +101,7 @@ class Capability:
         return ()
 
     def restore(self, conversation: Conversation, line: Line) -> Callable[[], object]:
-        """Read a line that :meth:`export` wrote, and return the function that writes its rows.
+        """Read a line that ``export`` wrote, and return the function that writes its rows.
 
         Args:
             conversation: the conversation that is imported. In a dry run it is not in the database.
@@ -130,7 +130,7 @@ class Capability:
     # REST
 
     def routes(self) -> Sequence[URLPattern]:
-        """Return addresses of the REST API. The views are :class:`~chatmemory.rest.views.viewset.ChatMemoryViewSet`."""
+        """Return addresses of the REST API. The views are ``ChatMemoryViewSet``."""
         return ()
 
     # The admin

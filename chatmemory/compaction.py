@@ -119,7 +119,7 @@ async def acompact_due(
     keep: int = USUAL_KEEP,
     dry_run: bool = False,
 ) -> AsyncIterator[Compacted]:
-    """Async twin of :func:`compact_due`."""
+    """Async version of ``compact_due``."""
     accounts = compact_due(conversations, summarizer, limit=limit, keep=keep, dry_run=dry_run)
     while account := await in_thread_for_functions(lambda: next(accounts, None)):
         yield account

@@ -34,7 +34,7 @@ from chatmemory.transfer.export import conversation_lines, key_line
 def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
     """Return an iterator of JSON lines with everything of one user, each ending in a newline.
 
-    The conversations are as :mod:`chatmemory.transfer.export` writes them. After them there is a line for
+    The conversations are as ``chatmemory.transfer.export`` writes them. After them there is a line for
     each idempotency key of a conversation that the user created and somebody else owns now.
 
     Args:
@@ -49,7 +49,7 @@ def export_user(user: Any, *, database: str | None = None) -> Iterator[str]:
 
 
 aexport_user = as_async_iterator(export_user)
-"""Async twin of :func:`export_user`."""
+"""Async version of ``export_user``."""
 
 
 def _lines(user: Any, database: str) -> Iterator[str]:
@@ -67,7 +67,7 @@ def erase_user(user: Any, *, how: str | None = None, database: str | None = None
 
     ``"erase"`` deletes the conversations with all that is in them. ``"anonymise"`` keeps only what is not personal
     data: numbers, times, types and token counts. It deletes owner, memory ID, title, metadata, every text, name and
-    tool call, and the idempotency keys; the text of each message becomes :data:`ERASED_TEXT`. No summary is due in such
+    tool call, and the idempotency keys; the text of each message becomes ``ERASED_TEXT``. No summary is due in such
     a conversation any more. Both delete the titles from the admin's log.
 
     Each conversation is erased under its lock, in a transaction of its own. What an assistant is still writing, an
@@ -102,7 +102,7 @@ def erase_user(user: Any, *, how: str | None = None, database: str | None = None
 
 
 aerase_user = as_async_change(erase_user)
-"""Async twin of :func:`erase_user`."""
+"""Async version of ``erase_user``."""
 
 
 def _erase(conversation: Conversation, user: Any, database: str, manner: str) -> Erased:

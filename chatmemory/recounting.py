@@ -70,7 +70,7 @@ def recount(
 
 
 arecount = as_async_iterator(recount)
-"""Async twin of :func:`recount`."""
+"""Async version of ``recount``."""
 
 
 def _recount_all(

@@ -62,7 +62,7 @@ def replay(
 
 
 areplay = as_async_iterator(replay)
-"""Async twin of :func:`replay`."""
+"""Async version of ``replay``."""
 
 
 def _replay(

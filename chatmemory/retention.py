@@ -72,7 +72,7 @@ def purge_conversations(
 
 
 apurge_conversations = as_async_iterator(purge_conversations)
-"""Async twin of :func:`purge_conversations`."""
+"""Async version of ``purge_conversations``."""
 
 
 def _erase(conversation: Conversation, before: datetime, dry_run: bool) -> Erased:
@@ -142,7 +142,7 @@ def purge_evicted(
 
 
 apurge_evicted = as_async_iterator(purge_evicted)
-"""Async twin of :func:`purge_evicted`."""
+"""Async version of ``purge_evicted``."""
 
 
 def _evicted(conversation: Conversation, before: datetime) -> MessageQuerySet:
@@ -208,7 +208,7 @@ def purge_keys(
 
 
 apurge_keys = as_async_iterator(purge_keys)
-"""Async twin of :func:`purge_keys`."""
+"""Async version of ``purge_keys``."""
 
 
 def _erase_keys(database: str, keys: list[int]) -> int:

@@ -2,7 +2,7 @@
 
 A signal about a change is sent after the change is committed, with ``send_robust``: an exception in a receiver is
 logged and does not reach the caller. Apps that keep more of a conversation in tables of their own are capabilities, see
-:mod:`chatmemory.capabilities`.
+``chatmemory.capabilities``.
 """
 
 from django.dispatch import Signal
@@ -20,7 +20,7 @@ memory_rewritten = Signal()
 """``conversation`` and ``messages``, the new rows. Follows ``messages_evicted``."""
 
 memory_repaired = Signal()
-"""``conversation``, ``format`` (its name) and ``repairs``, a list of :class:`chatmemory.formats.validity.Repair`.
+"""``conversation``, ``format`` (its name) and ``repairs``, a list of ``chatmemory.formats.validity.Repair``.
 
 A model's API would have refused the memory as it is, so ``conversation.memory.to_format()`` or ``GET memory/`` returned
 it repaired. Nothing was changed in the memory, and the position of a repair counts its messages.
@@ -40,7 +40,7 @@ model_called = Signal()
 """``conversation``, ``usage``, ``model``, ``seconds`` and ``error``: an assistant called its model.
 
 It is sent after each call, also after one that failed or was interrupted. ``conversation`` is None for a memory that is
-not in the database, ``usage`` is a :class:`chatmemory.assistant.Usage`, or None if the model did not say what it used,
+not in the database, ``usage`` is a ``chatmemory.assistant.Usage``, or None if the model did not say what it used,
 ``model`` its name, ``seconds`` the time from the request to the end of the answer, and ``error`` the exception that
 ended the call, or None: ``GeneratorExit`` or ``CancelledError`` if the caller went away. The usage of a call that
 failed is what the model's server had told until then. An answer that Anthropic paused is one call, whose usage is the

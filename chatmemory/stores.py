@@ -62,7 +62,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
     aupdate_messages = async_change(update_messages)
 
     def rewrite(self, memory_id: Any, messages: Sequence[ChatMessage], **terms: Unpack[Terms]) -> Change:
-        """Do what :meth:`update_messages` does, on the :class:`~chatmemory.database.change.Terms` of the caller."""
+        """Do what ``update_messages`` does, on the ``Terms`` of the caller."""
         return operations.rewrite(self.target(memory_id, **terms), messages, from_foreign_memory=True)
 
     arewrite = async_change(rewrite)
@@ -96,7 +96,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         idempotency_key: str | None = None,
         **terms: Unpack[Terms],
     ) -> Change:
-        """Do what :meth:`add_to_window` does; see :meth:`~.conversation_memory.ConversationMemory.add_all`."""
+        """Do what ``add_to_window`` does; see ``add_all``."""
         new = messages if copy_of is None else NewMessages(messages, copy_of=copy_of)
         target = self.target(memory_id, window, **terms)
         return operations.add(target, new, window=window, idempotency_key=idempotency_key)

@@ -104,7 +104,7 @@ def verify(
 
 
 averify = as_async_iterator(verify)
-"""Async twin of :func:`verify`."""
+"""Async version of ``verify``."""
 
 
 def _examine_locked(conversation: Conversation, accept_missing: bool, repair: bool) -> list[Finding]:

@@ -28,7 +28,7 @@ class Contender(ABC):
 
     @abstractmethod
     def texts(self, window: Any) -> list[str]:
-        """Return the texts, oldest first, of what :meth:`turn` returned; never timed."""
+        """Return the texts, oldest first, of what ``turn`` returned; never timed."""
 
 
 class SyncContender(Contender):
@@ -44,7 +44,7 @@ class SyncContender(Contender):
 
     @abstractmethod
     def close(self) -> None:
-        """Close what :meth:`fill` opened."""
+        """Close what ``fill`` opened."""
 
 
 class AsyncContender(Contender):

@@ -55,7 +55,7 @@ class GaleraNode(MariaDbServer):
         self.send(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Resume the process after :meth:`freeze`."""
+        """Resume the process after ``freeze``."""
         self.send(signal.SIGCONT)
 
     def status(self, name: str) -> str:
@@ -63,7 +63,7 @@ class GaleraNode(MariaDbServer):
         return str(dict(self.query(f"SHOW GLOBAL STATUS LIKE '{name}'"))[name])
 
     def rejoin(self, *, knows_its_position: bool) -> None:
-        """Start again after :meth:`kill`.
+        """Start again after ``kill``.
 
         Args:
             knows_its_position: whether it looks up first which transaction was its last one, as the systemd unit of

@@ -1,6 +1,6 @@
 """A process that starts Django as one of the set-ups does, and prints its CPU time and memory as JSON.
 
-Run by :mod:`benchmarks.weight.__main__`, with the name of a set-up. Memory is read from ``/proc``, so it needs Linux.
+Run by ``benchmarks.weight.__main__``, with the name of a set-up. Memory is read from ``/proc``, so it needs Linux.
 """
 
 from __future__ import annotations

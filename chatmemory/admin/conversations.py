@@ -306,7 +306,7 @@ class ConversationAdmin(Erasing):
         """Return whether they may read what messages say; otherwise they see shapes, tokens and reasons.
 
         Without a conversation: whether lists may show and search texts. Which conversations these are of is up to
-        :meth:`get_queryset`.
+        ``get_queryset``.
         """
         return staff.may(request.user, "read_text")
 

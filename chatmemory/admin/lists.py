@@ -151,7 +151,7 @@ def words(search_term: str) -> list[str]:
     """Return the first few words of a search; words in quotation marks count as one.
 
     Further words are ignored: each is a condition of its own, and databases bound their number. So are characters
-    after the first :data:`LONGEST_SEARCH`. Characters that no database takes become one that no text has.
+    after the first ``LONGEST_SEARCH``. Characters that no database takes become one that no text has.
     """
     return list(islice(smart_split(with_replacements(search_term[:LONGEST_SEARCH])), _MOST_WORDS))
 

@@ -20,7 +20,7 @@ from chatmemory.assistant.tools import Tool, ToolSpecification
 from chatmemory.assistant.turn import Turn
 
 BegunTurn = Turn
-"""The earlier name of :class:`Turn`."""
+"""The earlier name of ``Turn``."""
 
 __all__ = [
     "SUMMARY_PROMPT",

@@ -179,7 +179,7 @@ class _Answer(Answer):
 
 
 class AnthropicChatModel(ProviderChatModel):
-    """A model that gets the memory as :func:`~chatmemory.formats.anthropic.to_anthropic` writes and repairs it.
+    """A model that gets the memory as ``to_anthropic`` writes and repairs it.
 
     Signed thinking is kept beside the answer, and sent back as long as nothing before it has changed, or its turn is
     under way. An answer that Anthropic pauses is continued, ten times at most, and is one answer with the usage of all

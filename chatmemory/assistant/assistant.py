@@ -66,7 +66,7 @@ class Assistant:
     ) -> None:
         """
         Args:
-            model: a :class:`ChatModel`, or a function of the messages and the tools' specifications that returns an
+            model: a ``ChatModel``, or a function of the messages and the tools' specifications that returns an
                 ``AiMessage``.
             memory: one for all, or a callable of the memory ID that returns the memory. It is kept for the ID, unless
                 it is in Django's database. A ``Conversation`` that is given in place of an ID has its own memory; None
@@ -89,7 +89,7 @@ class Assistant:
                 blocks its conversations no longer than this.
             wait_timeout: seconds that a turn waits for the one before it.
             summarizer: a function, sync or async, of messages and of the summary before them or None, such as a
-                :class:`~chatmemory.assistant.ChatModelSummarizer`. It is for memories in Django's database only.
+                ``ChatModelSummarizer``. It is for memories in Django's database only.
             title: whether the model names conversations in Django's database that have no title, after the answer.
 
         Raises:
@@ -142,7 +142,7 @@ class Assistant:
         self._background = BackgroundTasks(kinds)
 
     def missing_key(self) -> str:
-        """Return that of the model or of the summarizer's model, see :meth:`ChatModel.missing_key`."""
+        """Return that of the model or of the summarizer's model, see ``ChatModel.missing_key``."""
         of_summarizer: Callable[[], str] = getattr(self.summarizer, "missing_key", str)
         return self._model.missing_key() or of_summarizer()
 
@@ -237,7 +237,7 @@ class Assistant:
         context: Any = None,
         wait_timeout: float | None = None,
     ) -> Generator[str | Thinking | Added, None, None]:
-        """Take a turn like :meth:`chat`, and yield the answer's text in deltas, and an ``Added`` for what was stored.
+        """Take a turn like ``chat``, and yield the answer's text in deltas, and an ``Added`` for what was stored.
 
         Thinking comes in deltas as well, as ``Thinking``, if the model gives it out. Text may come before calls of
         tools, too: then these are in the next ``Added``. An answer whose generator is closed before it is whole is not
@@ -258,7 +258,7 @@ class Assistant:
         context: Any = None,
         wait_timeout: float | None = None,
     ) -> AiMessage:
-        """Async version of :meth:`chat`. A cancelled task leaves what was added before, and releases its turn."""
+        """Async version of ``chat``. A cancelled task leaves what was added before, and releases its turn."""
         turn = await as_async_change(self._turn)(
             memory_id, message, idempotency_key, context, wait_timeout, streaming=False
         )
@@ -277,7 +277,7 @@ class Assistant:
         context: Any = None,
         wait_timeout: float | None = None,
     ) -> AsyncGenerator[str | Thinking | Added, None]:
-        """Async version of :meth:`stream`. Close it if you leave it early: ``contextlib.aclosing``."""
+        """Async version of ``stream``. Close it if you leave it early: ``contextlib.aclosing``."""
         turn = await as_async_change(self._turn)(
             memory_id, message, idempotency_key, context, wait_timeout, streaming=True
         )
@@ -300,7 +300,7 @@ class Assistant:
         """Take a turn and add the message, and return before the model is asked.
 
         It is for views: whether the conversation is free, and the message was added, is known before the response
-        begins. The other arguments and errors are those of :meth:`chat`. Run the turn to its end, or release it.
+        begins. The other arguments and errors are those of ``chat``. Run the turn to its end, or release it.
 
         Args:
             most: with a memory in Django's database, the largest memory that the message may find or leave. What the
@@ -329,7 +329,7 @@ class Assistant:
         most: MemoryBound | None = None,
         also: Callable[[Change], None] | None = None,
     ) -> Turn:
-        """Async version of :meth:`begin`."""
+        """Async version of ``begin``."""
         begin = as_async_change(self.begin)
         return await begin(
             memory_id,
@@ -351,7 +351,7 @@ class Assistant:
         open_lease(self.memory(memory_id), self._turn_timeout).interrupt()
 
     async def ainterrupt(self, memory_id: Any) -> None:
-        """Async version of :meth:`interrupt`."""
+        """Async version of ``interrupt``."""
         await as_async_change(self.interrupt)(memory_id)
 
     def wait_for_summaries(self, timeout: float | None = None) -> bool:
@@ -366,7 +366,7 @@ class Assistant:
         return self._background.wait(timeout)
 
     async def await_for_summaries(self, timeout: float | None = None) -> bool:
-        """Async version of :meth:`wait_for_summaries`."""
+        """Async version of ``wait_for_summaries``."""
         return await in_thread_for_functions(partial(self.wait_for_summaries, timeout), of_caller=False)
 
     def _turn(

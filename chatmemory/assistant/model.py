@@ -30,10 +30,10 @@ ModelFunction: TypeAlias = Callable[
 
 
 class ChatModel(ABC):
-    """A model. A subclass must have :meth:`chat`; the other methods use it, until the subclass overrides them.
+    """A model. A subclass must have ``chat``; the other methods use it, until the subclass overrides them.
 
     Each gets the memory, which may hold a tool call without its result or a result without its call: the writers of
-    :mod:`chatmemory.formats` repair that. An exception of the model ends the turn and reaches the caller.
+    ``chatmemory.formats`` repair that. An exception of the model ends the turn and reaches the caller.
     """
 
     name: str = ""
@@ -56,13 +56,13 @@ class ChatModel(ABC):
         yield from _in_deltas(self.chat(messages, tools))
 
     async def achat(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]) -> AiMessage | Answered:
-        """Async version of :meth:`chat`; here in a thread of its own."""
+        """Async version of ``chat``; here in a thread of its own."""
         return await in_thread_for_functions(partial(self.chat, messages, tools), of_caller=False)
 
     async def astream(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpecification]
     ) -> AsyncIterator[str | Thinking | AiMessage | Answered]:
-        """Async version of :meth:`stream`; here the text of :meth:`achat` as one delta."""
+        """Async version of ``stream``; here the text of ``achat`` as one delta."""
         for delta in _in_deltas(await self.achat(messages, tools)):
             yield delta
 

@@ -124,7 +124,7 @@ class _Answer(Answer):
 
 
 class OpenAiChatModel(ProviderChatModel):
-    """A model that gets the memory as :func:`~chatmemory.formats.openai.to_openai` writes and repairs it.
+    """A model that gets the memory as ``to_openai`` writes and repairs it.
 
     Streams ask for the usage, too. A server that refuses ``stream_options`` is asked again, and from then on, without.
     """

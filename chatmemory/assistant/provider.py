@@ -1,6 +1,6 @@
 """A model behind a provider's API: what is the same for all providers and their packages.
 
-A :class:`ProviderChatModel` asks, and an :class:`Answer` reads what comes. Their subclasses know one API.
+A ``ProviderChatModel`` asks, and an ``Answer`` reads what comes. Their subclasses know one API.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Answer(ABC):
 
     @abstractmethod
     def _usage(self) -> Usage:
-        """Return the tokens, by :meth:`_count`."""
+        """Return the tokens, by ``_count``."""
 
     def _count(self, *path: str) -> int | None:
         """Return a figure of the server's by its name, behind those of the objects that it is in.
@@ -322,7 +322,7 @@ class ProviderChatModel(ChatModel):
         """Send a request, and return the response, or a context manager of its pieces; of an async client awaitable."""
 
     async def _asend(self, client: Any, request: dict[str, Any], *, streams: bool = False) -> Any:
-        """Async version of :meth:`_send`."""
+        """Async version of ``_send``."""
         return await self._send(client, request, streams=streams)
 
 

@@ -1,4 +1,4 @@
-"""The steps of a turn, which :mod:`chatmemory.assistant.turn` does in sync or async code."""
+"""The steps of a turn, which ``chatmemory.assistant.turn`` does in sync or async code."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ class ChatModelSummarizer:
     ) -> None:
         """
         Args:
-            model: a :class:`~chatmemory.assistant.ChatModel`, or a function as an assistant takes it.
+            model: a ``ChatModel``, or a function as an assistant takes it.
             prompt: the instructions. ``{max_tokens}`` in it becomes that number.
             max_tokens: the tokens that the model is told to write at most. That is no limit of the request: give one to
                 the model itself if you want it (``OpenAiChatModel("…", max_completion_tokens=2000)``), and leave room
@@ -265,7 +265,7 @@ class ChatModelSummarizer:
         return summary
 
     def missing_key(self) -> str:
-        """Return that of the model, see :meth:`ChatModel.missing_key`."""
+        """Return that of the model, see ``ChatModel.missing_key``."""
         return self._model.missing_key()
 
 

@@ -281,7 +281,7 @@ class Parameters:
     """The names of the parameters that have no default."""
 
     of_context: tuple[str, ...]
-    """The names of those that get the :class:`~chatmemory.assistant.ToolContext`."""
+    """The names of those that get the ``ToolContext``."""
 
 
 def function_within(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -55,7 +55,7 @@ class Tool:
 
     Its parameters are described by their types, which may be any that pydantic has a JSON Schema for, and the model's
     arguments are checked against them. ``Annotated[T, "text"]`` describes one. A parameter of the type
-    :class:`~chatmemory.assistant.ToolContext` is not shown to the model, but filled; nor are those that a
+    ``ToolContext`` is not shown to the model, but filled; nor are those that a
     ``functools.partial`` has filled.
 
     A text that is returned is the result's text, None is ``Success``. A ``Content``, or a list of them and of texts,
@@ -108,7 +108,7 @@ class Tool:
 
     @property
     def needs_context(self) -> bool:
-        """Whether the function has a parameter for the :class:`~chatmemory.assistant.ToolContext`."""
+        """Whether the function has a parameter for the ``ToolContext``."""
         return bool(self._of_context)
 
     def run(
@@ -158,13 +158,13 @@ class Tool:
         timeout: float | None = None,
         begin: Callable[[], object] | None = None,
     ) -> ToolExecutionResultMessage:
-        """Async version of :meth:`run`. A sync function runs in a thread in which it may use the database.
+        """Async version of ``run``. A sync function runs in a thread in which it may use the database.
 
         Args:
             request: the call.
             context: who calls; by default an empty one.
-            on_error: as in :meth:`run`; it is called in the thread of the event loop.
-            timeout: as in :meth:`run`.
+            on_error: as in ``run``; it is called in the thread of the event loop.
+            timeout: as in ``run``.
             begin: called in that thread before the function; what it raises is raised here.
         """
         seconds = self.limit(timeout)
@@ -235,7 +235,7 @@ class Toolbox:
         Args:
             tools: the tools, and functions.
             max_result_chars: the number of characters after which a result is cut.
-            on_error: as in :meth:`Tool.run`.
+            on_error: as in ``Tool.run``.
             timeout: the seconds that a call may take; None if any.
 
         Raises:
@@ -278,7 +278,7 @@ class Toolbox:
         *,
         begin: Callable[[], object] | None = None,
     ) -> ToolExecutionResultMessage:
-        """Async version of :meth:`run`; ``begin`` as in :meth:`Tool.arun`."""
+        """Async version of ``run``; ``begin`` as in ``Tool.arun``."""
         tool = self._tools.get(request.name or "")
         if tool is None:
             return self._bounded(self._unknown(request))

@@ -32,8 +32,8 @@ _LONGEST_DEAFNESS = 3.0
 class Turn:
     """One request to an assistant and its answer, in progress.
 
-    :meth:`~chatmemory.assistant.Assistant.begin` returns it when the user's message is stored, before the model is
-    asked. Run it to its end by :meth:`events` or :meth:`aevents`, in any thread, or :meth:`release` it. After that
+    ``begin`` returns it when the user's message is stored, before the model is
+    asked. Run it to its end by ``events`` or ``aevents``, in any thread, or ``release`` it. After that
     others may summarise, and find a title.
     """
 
@@ -66,7 +66,7 @@ class Turn:
 
     @property
     def changes(self) -> list[Change]:
-        """The changes of :attr:`added`; none if the memory is not in Django's database."""
+        """The changes of ``added``; none if the memory is not in Django's database."""
         return [added.change for added in self.added if added.change is not None]
 
     @property
@@ -78,7 +78,7 @@ class Turn:
     def begin(self) -> None:
         """Do the steps before the model is asked, in this thread.
 
-        :meth:`events` or :meth:`aevents` go on from there. Until then the turn is held, unless there is an answer
+        ``events`` or ``aevents`` go on from there. Until then the turn is held, unless there is an answer
         already.
         """
         try:
@@ -113,7 +113,7 @@ class Turn:
         """Run the turn to its end in this thread, and yield what happens; the answer comes last.
 
         Raises:
-            Exception: as :meth:`~chatmemory.assistant.Assistant.chat` raises it.
+            Exception: as ``chat`` raises it.
         """
         outcome: Any = None  # of the step before; those without one do not look at it
         try:
@@ -143,7 +143,7 @@ class Turn:
             self._background.add(self._lease)  # it is released, and its caller had all of it or left
 
     async def aevents(self) -> AsyncGenerator[TurnEvent, None]:
-        """Async version of :meth:`events`."""
+        """Async version of ``events``."""
         outcome: Any = None  # of the step before; those without one do not look at it
         is_released = False
         self._is_async = True
@@ -176,7 +176,7 @@ class Turn:
             self._background.add(self._lease)  # it is released, and its caller had all of it or left
 
     def _take_begun(self) -> Ask | None:
-        """Return the step that :meth:`begin` left to do, once."""
+        """Return the step that ``begin`` left to do, once."""
         begun, self._begun = self._begun, None
         return begun
 
@@ -318,7 +318,7 @@ def _leave(deltas: Any) -> Usage | None:
 
 
 async def _aleave(deltas: Any) -> Usage | None:
-    """Async version of :func:`_leave`."""
+    """Async version of ``_leave``."""
     leaving = GeneratorExit()
     try:
         if hasattr(deltas, "athrow"):

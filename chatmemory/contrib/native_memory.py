@@ -52,7 +52,7 @@ def settings_of_new(**settings: Unpack[ConversationSettings]) -> dict[str, Any]:
     """Return the columns of a new conversation: ``settings`` without those that are None.
 
     Raises:
-        TypeError: a name that is not in :class:`ConversationSettings`.
+        TypeError: a name that is not in ``ConversationSettings``.
         ValueError: a setting of the window has no meaning, or the title is too long.
     """
     known = ConversationSettings.__annotations__
@@ -84,7 +84,7 @@ class NativeMemory:
             memory_id: its text is the conversation's memory ID.
             owner: the user who owns the conversation; None for one without an owner.
             settings: those of a new conversation, see
-                :class:`~chatmemory.contrib.native_memory.ConversationSettings`.
+                ``ConversationSettings``.
 
         Raises:
             TypeError: there is no such setting.
@@ -111,7 +111,7 @@ class NativeMemory:
         """Add all of ``messages`` or none.
 
         Args:
-            messages: the messages, in order. See :class:`~chatmemory.contrib.native_memory.NativeMessages` for
+            messages: the messages, in order. See ``NativeMessages`` for
                 texts that no database can store.
             forms: the framework's own form of each, a JSON value; None if the message expresses all of it.
             replaced: the indexes of messages in which the caller has replaced characters.
@@ -127,7 +127,7 @@ class NativeMemory:
         """Make ``messages`` the memory, even if they exceed its window. New ones after all that stay count as said.
 
         Raises:
-            ValueError: see :meth:`add`.
+            ValueError: see ``add``.
         """
         new = NativeMessages(self._framework, messages, forms)
         target, native = self._target(), new.encoded.native
@@ -175,12 +175,12 @@ def left_as_found() -> Iterator[None]:
 
 
 def async_change(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Return an async twin of a method that changes a memory, without :func:`left_as_found`."""
+    """Return an async version of a method that changes a memory, without ``left_as_found``."""
     return as_async_change(unwrap(method))
 
 
 def async_read(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Return an async twin of a method that reads, without :func:`left_as_found`."""
+    """Return an async version of a method that reads, without ``left_as_found``."""
     return as_async_read(unwrap(method))
 
 
@@ -232,7 +232,7 @@ def _cleaned(message: ChatMessage) -> ChatMessage:
 
 
 def valid_rows(memory: NativeMemory) -> Iterator[tuple[Message, ChatMessage]]:
-    """Yield the rows of the memory, each with its message, as :func:`valid_among` does."""
+    """Yield the rows of the memory, each with its message, as ``valid_among`` does."""
     found = memory.messages
     return valid_among(retry(memory.database, lambda: list(found.retained())), found)
 
@@ -269,7 +269,7 @@ def valid_among(rows: Iterable[Message], history: MessageQuerySet | None) -> Ite
 
 
 def valid_message(row: Message, rows: MessageQuerySet) -> ChatMessage:
-    """Return the message of one row as :func:`valid_among` yields it among ``rows``, which are in memory order."""
+    """Return the message of one row as ``valid_among`` yields it among ``rows``, which are in memory order."""
     until = rows.filter(memory_order__lte=row.memory_order)
     answer = until.filter(type=AiMessage.type).last() or row  # a result answers the last one before it
     *_, (_row, message) = valid_among(until.filter(memory_order__gte=answer.memory_order), None)
@@ -301,7 +301,7 @@ def _was_cut(history: MessageQuerySet) -> bool:
 def without_stale_thinking(
     rows: Sequence[tuple[Message, ChatMessage]], forms: Sequence[T], without: Callable[[T], T | None]
 ) -> list[T]:
-    """Return a framework's messages without the thinking that is stale; see :mod:`chatmemory.formats.thinking`.
+    """Return a framework's messages without the thinking that is stale; see ``chatmemory.formats.thinking``.
 
     Args:
         rows: the rows of the memory with their messages, in memory order.

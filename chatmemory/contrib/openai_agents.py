@@ -82,7 +82,7 @@ class DjangoSession:
             owner: the user who owns the conversation; None for one without an owner.
             session_settings: its ``limit`` is the number of items that ``get_items`` returns by default.
             settings: those of a new conversation, see
-                :class:`~chatmemory.contrib.native_memory.ConversationSettings`.
+                ``ConversationSettings``.
 
         Raises:
             TypeError: there is no such setting, in ``session_settings`` or here.

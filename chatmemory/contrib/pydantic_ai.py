@@ -62,7 +62,7 @@ _ANTHROPIC = ("anthropic", "bedrock")
 class DjangoMessageHistory:
     """The ``message_history`` of agents, under one memory ID. The first message creates the conversation.
 
-    The ``a…`` methods are async twins.
+    The ``a…`` methods are async versions.
     """
 
     def __init__(self, memory_id: str, *, owner: Any = None, **settings: Unpack[ConversationSettings]) -> None:
@@ -71,7 +71,7 @@ class DjangoMessageHistory:
             memory_id: the memory ID of the conversation.
             owner: the user who owns the conversation; None for one without an owner.
             settings: those of a new conversation, see
-                :class:`~chatmemory.contrib.native_memory.ConversationSettings`.
+                ``ConversationSettings``.
 
         Raises:
             TypeError: there is no such setting.

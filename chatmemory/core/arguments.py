@@ -83,7 +83,7 @@ def tuple_of(kind: type | tuple[type, ...], values: Iterable[Any] | None, name: 
     """Return ``values`` as a tuple (empty for None), every element of which is a ``kind``.
 
     Raises:
-        TypeError: see :func:`require_list`; or an element, which the error names, is something else.
+        TypeError: see ``require_list``; or an element, which the error names, is something else.
     """
     if values is None:
         return ()

@@ -192,13 +192,13 @@ def _async_version(method: Callable[..., Any], derive: Callable[..., Any]) -> Ca
         return await derive(getattr(self, name))(*args, **kwargs)
 
     run.__name__, run.__qualname__ = f"a{name}", method.__qualname__.removesuffix(name) + f"a{name}"
-    run.__doc__ = f"Async version of :meth:`{name}`."
+    run.__doc__ = f"Async version of ``{name}``."
     run.__isabstractmethod__ = False  # type: ignore[attr-defined] # only the method that it calls is
     return run
 
 
 async def run_to_the_end(change: Callable[..., T], *args: Any) -> T:
-    """Run ``change`` where :func:`as_async_change` does. A cancelled caller gets its ``CancelledError`` at the end."""
+    """Run ``change`` where ``as_async_change`` does. A cancelled caller gets its ``CancelledError`` at the end."""
     work = partial(change, *args)
     there = _threads.run_in_callers(work) if has_thread_of_caller() else _threads.run(work, is_change=True)
     task = asyncio.ensure_future(there)
@@ -236,7 +236,7 @@ def in_thread_for_seconds(function: Callable[[], T], seconds: float) -> tuple[T]
 
 
 async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
-    """Yield the items of ``steps``, each of which is made where :func:`as_async_change` makes a change.
+    """Yield the items of ``steps``, each of which is made where ``as_async_change`` makes a change.
 
     A step may run in another thread than the one before, so none may leave a transaction or a cursor open.
     """
@@ -249,7 +249,7 @@ async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:
 
 
 def as_async_iterator(function: Callable[P, Iterator[T]]) -> Callable[P, AsyncIterator[T]]:
-    """Return the async version of a function that returns an iterator: :func:`iterate_in_thread` makes its items."""
+    """Return the async version of a function that returns an iterator: ``iterate_in_thread`` makes its items."""
 
     @wraps(function)
     async def steps(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
@@ -260,7 +260,7 @@ def as_async_iterator(function: Callable[P, Iterator[T]]) -> Callable[P, AsyncIt
 
 
 _tasks: set[asyncio.Task[None]] = set()
-"""The tasks of :func:`start_task`: an event loop itself would let them be collected as garbage."""
+"""The tasks of ``start_task``: an event loop itself would let them be collected as garbage."""
 
 
 def start_task(work: Callable[[], Coroutine[Any, Any, None]]) -> None:

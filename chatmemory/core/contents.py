@@ -53,7 +53,7 @@ def freeze(value: Any, depth: int = 0) -> Any:
 
     Raises:
         TypeError: a dict has a key that is not a string.
-        InvalidValueError: it is nested deeper than :data:`MAX_NESTING`.
+        InvalidValueError: it is nested deeper than ``MAX_NESTING``.
     """
     # Loops, for in Python 3.11 a comprehension takes a frame of its own.
     if depth > MAX_NESTING:

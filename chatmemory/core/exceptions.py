@@ -33,7 +33,7 @@ def gettext_noop(message: str) -> str:
 class CodedError(Exception):
     """An error with a code for programs, and a message for people: a template and its parameters.
 
-    It is constructed as Django's ``ValidationError`` is. ``str()`` is English; :meth:`text` translates.
+    It is constructed as Django's ``ValidationError`` is. ``str()`` is English; ``text`` translates.
     """
 
     code = "invalid"
@@ -91,8 +91,8 @@ class InvalidMessageError(CodedError, ValueError):
             problem: the template of the message; or an error, whose message this one has, and its code and parameters
                 if it has such.
             place: the path to the value.
-            code: as for :class:`CodedError`.
-            params: as for :class:`CodedError`.
+            code: as for ``CodedError``.
+            params: as for ``CodedError``.
         """
         if isinstance(problem, CodedError):
             code, params, problem = problem.code, problem.params, problem.message

@@ -62,7 +62,7 @@ def dumps(value: Any) -> str:
 
     Raises:
         TypeError: a value has no JSON form.
-        InvalidValueError: the nesting is deeper than :data:`MAX_NESTING`.
+        InvalidValueError: the nesting is deeper than ``MAX_NESTING``.
     """
     return _dumps(value, 0)
 
@@ -244,7 +244,7 @@ def _is_storable_json(value: Any, deepest: int) -> bool:
 
 
 def _refuse_json(value: Any, place: str, depth: int, deepest: int) -> None:
-    """Raise the error with the place, which :func:`_is_storable_json` does not know."""
+    """Raise the error with the place, which ``_is_storable_json`` does not know."""
     place = place[:200]  # a long key is not copied for each of its values
     if depth > deepest:
         raise InvalidMessageError(TOO_DEEP, place, most=deepest)

@@ -21,7 +21,7 @@ class ChatMemoryStore(Protocol):
     """A store: any object with these three methods.
 
     A memory never runs two changes of the same memory ID at once within a process. A store that several processes
-    share loses what they add at the same moment, unless it is a :class:`WindowedChatMemoryStore`.
+    share loses what they add at the same moment, unless it is a ``WindowedChatMemoryStore``.
     """
 
     def get_messages(self, memory_id: Any) -> list[ChatMessage]:
@@ -37,7 +37,7 @@ class ChatMemoryStore(Protocol):
 class WindowedChatMemoryStore(ABC):
     """A store that applies the window itself, so that every change is atomic whoever else writes.
 
-    It is a :class:`ChatMemoryStore` too. A memory calls the methods below in place of those three, without a lock.
+    It is a ``ChatMemoryStore`` too. A memory calls the methods below in place of those three, without a lock.
     """
 
     @abstractmethod
@@ -149,7 +149,7 @@ class ChatMemory(ABC):
     def add(self, *messages: ChatMessage) -> object:
         """Add messages, all or none, as if one after the other; evict what no longer fits.
 
-        Subclasses may return an account of the change, from :meth:`set` and :meth:`clear` too.
+        Subclasses may return an account of the change, from ``set`` and ``clear`` too.
 
         Raises:
             TypeError: one of them is no message.
@@ -276,7 +276,7 @@ class MessageWindowChatMemory(WindowChatMemory):
             id: the memory ID, anything hashable but None.
             max_messages: the limit, or a callable of the ID that returns the limit of the moment.
             store: where the messages are kept; by default in this object.
-            settings: what the window evicts: see :class:`chatmemory.core.window.WindowSettings`. A placeholder
+            settings: what the window evicts: see ``chatmemory.core.window.WindowSettings``. A placeholder
                 is a message as well, so that ``keep_tool_results`` clears none here.
 
         Raises:
@@ -312,7 +312,7 @@ class TokenWindowChatMemory(WindowChatMemory):
             max_tokens: the limit, or a callable of the ID that returns the limit of the moment.
             token_count_estimator: counts the tokens of each message.
             store: where the messages are kept; by default in this object.
-            settings: what the window evicts: see :class:`chatmemory.core.window.WindowSettings`.
+            settings: what the window evicts: see ``chatmemory.core.window.WindowSettings``.
 
         Raises:
             ValueError: a setting has no meaning, or the ID or the estimator is None.

@@ -32,13 +32,13 @@ def summary_message(text: str) -> UserMessage:
 
 
 def summary_text(message: ChatMessage) -> str:
-    """Return the text of a summary, as :func:`summary_message` got it."""
+    """Return the text of a summary, as ``summary_message`` got it."""
     text = (message.text or "") if isinstance(message, UserMessage) else ""
     return _ESCAPED_TAG.sub(r"<\1", text.removeprefix(_OPENING).removesuffix(_CLOSING))
 
 
 def is_summary_text(text: str) -> bool:
-    """Return whether a text has the form that :func:`summary_message` gives to one."""
+    """Return whether a text has the form that ``summary_message`` gives to one."""
     return text.startswith(_OPENING) and text.endswith(_CLOSING)
 
 

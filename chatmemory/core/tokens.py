@@ -300,7 +300,7 @@ def _encoding(name: str) -> tiktoken.Encoding:
 
 
 def count_tokens(text: str, encoding: str) -> int:
-    """Count the tokens of ``text`` in ``encoding``, one of :data:`ENCODING_NAMES`; exact up to 100,000 characters.
+    """Count the tokens of ``text`` in ``encoding``, one of ``ENCODING_NAMES``; exact up to 100,000 characters.
 
     Special tokens such as ``<|endoftext|>`` are counted as the text that they are.
     """

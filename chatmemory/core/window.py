@@ -37,11 +37,11 @@ class WindowRules:
 
 
 RULES = tuple(rule.name for rule in fields(WindowRules))
-"""The names of :class:`WindowRules`."""
+"""The names of ``WindowRules``."""
 
 
 class WindowOptions(TypedDict, total=False):
-    """Keyword arguments of every memory: :class:`WindowRules` but for the limit, which each memory calls its own."""
+    """Keyword arguments of every memory: ``WindowRules`` but for the limit, which each memory calls its own."""
 
     always_keep_system_message_first: bool
     low_water: int
@@ -242,7 +242,7 @@ SETTINGS: dict[str, Setting] = {
 
 
 class WindowSettings(TypedDict, total=False):
-    """The settings of a window, as keyword arguments; :data:`SETTINGS` describes each. A missing one stays as it is.
+    """The settings of a window, as keyword arguments; ``SETTINGS`` describes each. A missing one stays as it is.
 
     So does one that is None, except those for which None is a value. Without a limit, a new conversation, and one whose
     window changes its kind, get the default limit of the kind.

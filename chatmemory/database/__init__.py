@@ -1,1 +1,1 @@
-"""Memories in the database: what reads and changes the rows of :mod:`chatmemory.models`."""
+"""Memories in the database: what reads and changes the rows of ``chatmemory.models``."""

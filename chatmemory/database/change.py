@@ -70,13 +70,13 @@ class Target:
     """The caller's object, which is updated with what the change wrote to its row."""
 
     precondition: Callable[[Conversation], None] | None = None
-    """See :class:`Terms`."""
+    """See ``Terms``."""
 
     most: MemoryBound | None = None
-    """See :class:`Terms`. Only changes that bring in messages heed it."""
+    """See ``Terms``. Only changes that bring in messages heed it."""
 
     also: Callable[[Change], None] | None = None
-    """See :class:`Terms`."""
+    """See ``Terms``."""
 
     @classmethod
     def of(cls, conversation: Conversation, **terms: Unpack[Terms]) -> Target:
@@ -235,10 +235,10 @@ class Change:
     """The new rows, in the order said, and after them placeholders. Some may be evicted already."""
 
     gone: list[Gone] = field(default_factory=list)
-    """The rows that left, as the database gave them; :attr:`evicted` makes objects of them."""
+    """The rows that left, as the database gave them; ``evicted`` makes objects of them."""
 
     size: MemorySize | None = None
-    """The size right after the change, if something was written: :attr:`conversation` may go on to later versions."""
+    """The size right after the change, if something was written: ``conversation`` may go on to later versions."""
 
     moment: datetime | None = None
     """The time of the change, if something was written."""
@@ -362,7 +362,7 @@ class MessageData(TypedDict):
 
 
 MESSAGE_FIELDS = list(MessageData.__annotations__)
-"""The keys of :class:`MessageData`."""
+"""The keys of ``MessageData``."""
 
 
 def messages_to_data(rows: Iterable[Message], format: MessageFormat) -> list[MessageData]:
@@ -443,7 +443,7 @@ def write(
 
 
 def update_counters(change: Change, added: list[Message], evicted: Sequence[Gone]) -> None:
-    """Update the counters of the conversation, unsaved, and fill the account; see :func:`write`."""
+    """Update the counters of the conversation, unsaved, and fill the account; see ``write``."""
     conversation = change.conversation
     now = conversation.updated_at = timezone.now()
     if added or evicted:

@@ -239,7 +239,7 @@ def retry(database: str, transaction: Callable[[], T]) -> T:
         transaction: runs one whole transaction, and leaves nothing else behind if that fails.
 
     Raises:
-        TransactionManagementError: see :func:`~chatmemory.database.connections.without_endless_wait`.
+        TransactionManagementError: see ``without_endless_wait``.
     """
     connection = connections[database]
     if is_in_transaction(connection):
@@ -267,7 +267,7 @@ def beside_callers_transaction(work: Callable[P, T]) -> Callable[P, T]:
     """Return ``work`` for another thread than this one, in which an event loop runs.
 
     If the sync code that runs the event loop has a transaction open, none of the transactions of ``work`` waits for a
-    lock for ever, see :func:`without_endless_wait`.
+    lock for ever, see ``without_endless_wait``.
     """
     if not _is_in_transaction_of_caller():
         return work
@@ -285,7 +285,7 @@ def beside_callers_transaction(work: Callable[P, T]) -> Callable[P, T]:
 
 @contextmanager
 def without_endless_wait(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """Run a transaction, which waits for a lock 5 seconds at most if it runs :func:`beside_callers_transaction`.
+    """Run a transaction, which waits for a lock 5 seconds at most if it runs ``beside_callers_transaction``.
 
     Raises:
         TransactionManagementError: it did not get the lock in that time.

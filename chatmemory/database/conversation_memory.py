@@ -34,9 +34,9 @@ from chatmemory.models import Conversation, WindowSettings
 class ConversationMemory(ChatMemory):
     """The memory of a conversation, ``conversation.memory``. Its window is the row's, as it is when a change happens.
 
-    Each change is one transaction, returns its :class:`~chatmemory.database.change.Change`, and raises
+    Each change is one transaction, returns its ``Change``, and raises
     ``Conversation.DoesNotExist`` if the conversation has been erased. What else a caller demands of it, and does in its
-    transaction, are keyword arguments that all changes share: :class:`~chatmemory.database.change.Terms`.
+    transaction, are keyword arguments that all changes share: ``Terms``.
     """
 
     def __init__(self, conversation: Conversation) -> None:
@@ -78,15 +78,15 @@ class ConversationMemory(ChatMemory):
         idempotency_key: str | None = None,
         **terms: Unpack[Terms],
     ) -> Change:
-        """Add the messages of a list, or those of a :class:`~chatmemory.database.new_messages.NewMessages`.
+        """Add the messages of a list, or those of a ``NewMessages``.
 
         Args:
             messages: in the order in which they were said.
             copy_of: the position of the message that they are copies of, so that the history leaves them out.
-            idempotency_key: as :meth:`add` takes it.
+            idempotency_key: as ``add`` takes it.
 
         Raises:
-            TypeError, ValueError, IdempotencyConflictError: as :meth:`add` says.
+            TypeError, ValueError, IdempotencyConflictError: as ``add`` says.
         """
         new = messages if copy_of is None else NewMessages(messages, copy_of=copy_of)
         return operations.add(self.target(**terms), new, idempotency_key=idempotency_key)
@@ -132,10 +132,10 @@ class ConversationMemory(ChatMemory):
         return read_window(Key.of(self.conversation, self._primary))
 
     def fitted(self) -> WindowTrial:
-        """Return the rows that the model gets now, as :meth:`messages` does, and those that have no room any more.
+        """Return the rows that the model gets now, as ``messages`` does, and those that have no room any more.
 
-        They are of the version that :attr:`conversation` says. Where evicted rows are deleted, that version may be
-        gone: then :attr:`conversation` is read again.
+        They are of the version that ``conversation`` says. Where evicted rows are deleted, that version may be
+        gone: then ``conversation`` is read again.
         """
         return fit_rows(self.conversation)
 
@@ -206,7 +206,7 @@ class ConversationMemory(ChatMemory):
     aclear_tool_results = async_change(clear_tool_results)
 
     def try_clearing(self, keep: int = RESULTS_KEPT, exclude_tools: Collection[str] = ()) -> tuple[dict[int, int], int]:
-        """Return what :meth:`clear_tool_results` would do; nothing is written.
+        """Return what ``clear_tool_results`` would do; nothing is written.
 
         Returns:
             the tokens of each result that it would clear, by position, and the tokens that this would free.
@@ -278,12 +278,12 @@ class ConversationMemory(ChatMemory):
             through: the position of the last message that the summary stands for: the end of a turn, and not of the
                 last.
             text: the summary; it takes in the one before.
-            idempotency_key: as :meth:`add` takes it.
+            idempotency_key: as ``add`` takes it.
 
         Raises:
             CoveredError: there is nothing up to ``through`` that no summary stands for.
             IdempotencyConflictError: the key was already used for another request.
-            UnusableSummaryError: as :meth:`apply_compaction` says.
+            UnusableSummaryError: as ``apply_compaction`` says.
             ValueError: no turn ends at ``through``.
         """
         return apply_text(self.target(**terms), through, text, idempotency_key=idempotency_key)
@@ -311,7 +311,7 @@ class ConversationMemory(ChatMemory):
         return compact(self.conversation, summarizer, keep=keep, if_due=if_due)
 
     async def acompact(self, summarizer: Summarizer, *, keep: int = USUAL_KEEP, if_due: bool = False) -> Change | None:
-        """Async version of :meth:`compact`."""
+        """Async version of ``compact``."""
         return await in_thread_for_functions(partial(self.compact, summarizer, keep=keep, if_due=if_due))
 
     def replay(self, **settings: Unpack[WindowSettings]) -> Replay:
@@ -331,13 +331,13 @@ class ConversationMemory(ChatMemory):
     areplay = async_read(replay)
 
     def replays(self, variants: Sequence[WindowSettings | None]) -> list[Replay]:
-        """Return what :meth:`replay` does under several windows, in one walk through the history.
+        """Return what ``replay`` does under several windows, in one walk through the history.
 
         Args:
             variants: the settings of each; None for what really happened.
 
         Raises:
-            TypeError, ValueError: as :meth:`replay` says.
+            TypeError, ValueError: as ``replay`` says.
         """
         return replay(self.conversation, variants)
 
@@ -365,7 +365,7 @@ class ConversationMemory(ChatMemory):
     aset_window = async_change(set_window)
 
     def try_window(self, *, messages: Iterable[ChatMessage] = (), **settings: Unpack[WindowSettings]) -> WindowTrial:
-        """Return what :meth:`set_window`, and then adding ``messages``, would do; nothing is written.
+        """Return what ``set_window``, and then adding ``messages``, would do; nothing is written.
 
         Raises:
             TypeError: a setting that does not exist, or one of ``messages`` is no message.

@@ -45,12 +45,12 @@ _ORDER_AT_THE_END = F("position") * Value(ORDER_STEP, BigIntegerField())
 _MOVED = Q(type=ChatMessageType.SYSTEM.value) | ~Q(memory_order=_ORDER_AT_THE_END)
 
 NOT_AT_THE_END = Q(position__gt=0) & _MOVED
-"""The condition of the rows for which :func:`is_at_the_end` is false."""
+"""The condition of the rows for which ``is_at_the_end`` is false."""
 
 _NEAR = 1000
 
 ANSWERS = Q(type=ChatMessageType.AI.value, origin=Origin.SAID)
-"""The condition of the rows for which :func:`is_answer` is true."""
+"""The condition of the rows for which ``is_answer`` is true."""
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Model)
@@ -68,7 +68,7 @@ class MemoryBound:
     messages: int
 
     chars: int
-    """Text, attributes and native forms, as :data:`CHARS` counts them."""
+    """Text, attributes and native forms, as ``CHARS`` counts them."""
 
     def allows(self, messages: int, chars: int) -> bool:
         """Return whether a memory of so many messages with so many characters is small enough."""
@@ -130,7 +130,7 @@ def pages(rows: QuerySet[M], size: int = 100, by: str = "pk") -> Iterator[list[M
 
 
 def in_parts(rows: QuerySet[M], size: int = 200) -> Iterator[M]:
-    """Yield every row once, read in :func:`pages`."""
+    """Yield every row once, read in ``pages``."""
     for page in pages(rows, size):
         yield from page
 

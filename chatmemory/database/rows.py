@@ -185,7 +185,7 @@ def save(
         conversation: locked, unless there are ``guards``.
         added: unsaved rows with their places, at most as many as fit one statement.
         evicted: stored rows. If they fit the statement of ``added``, too, they need no statement of their own.
-        guards: the values that :data:`~chatmemory.models.WINDOW_SETTINGS` and :data:`~chatmemory.models.COUNTERS` must
+        guards: the values that ``WINDOW_SETTINGS`` and ``COUNTERS`` must
             still have.
 
     Returns:
@@ -220,7 +220,7 @@ def save_at_once(
     evicted: Sequence[tuple[Row | Message, EvictionReason]],
     guards: Sequence[Any],
 ) -> bool:
-    """Save with ``guards`` in a transaction of its own, in one statement where the database can; see :func:`save`."""
+    """Save with ``guards`` in a transaction of its own, in one statement where the database can; see ``save``."""
     connection, database = connection_of(conversation)
     sql = statements(database)
     if sql.at_once is None or not fits_one_statement(added, evicted):

@@ -102,14 +102,14 @@ class Statements:
     """
 
     lock: dict[str, tuple[str, ...]]
-    """Lock a conversation. Only the last one returns a row: :data:`WINDOW_SETTINGS` and :data:`COUNTERS`."""
+    """Lock a conversation. Only the last one returns a row: ``WINDOW_SETTINGS`` and ``COUNTERS``."""
 
     lock_whole: dict[str, tuple[str, ...]]
     """Lock a conversation, and return all its columns."""
 
     memory: dict[str, str]
     """Type, text, payload, tokens, version, origin and pins of each message, then prefix version and
-    :data:`WINDOW_SETTINGS` of the conversation."""
+    ``WINDOW_SETTINGS`` of the conversation."""
 
     size: str
     """The numbers of messages and characters of the memory, by primary key; characters are null if it is empty."""
@@ -118,14 +118,14 @@ class Statements:
     """Whole rows of the memory in its order, by primary key, limit and offset."""
 
     counters: str
-    """Set :data:`COUNTERS` and ``updated_at``, by primary key."""
+    """Set ``COUNTERS`` and ``updated_at``, by primary key."""
 
     if_unchanged: str
-    """The condition that may follow ``counters``: :data:`WINDOW_SETTINGS` and :data:`COUNTERS` have these values."""
+    """The condition that may follow ``counters``: ``WINDOW_SETTINGS`` and ``COUNTERS`` have these values."""
 
     snapshot: dict[str, str]
     """Parameters: primary key (or the name, if that is all), limit, key. Each row has the primary key,
-    :data:`WINDOW_SETTINGS` and :data:`COUNTERS` of the conversation, and one of its oldest retained messages (nulls if
+    ``WINDOW_SETTINGS`` and ``COUNTERS`` of the conversation, and one of its oldest retained messages (nulls if
     it has none)."""
 
     insert: str

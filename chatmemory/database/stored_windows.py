@@ -81,7 +81,7 @@ def window_of(conversation: Conversation) -> Window:
 
 
 def window_with(settings: dict[str, Any]) -> Window:
-    """Return the window that the values of :data:`WINDOW_SETTINGS` describe."""
+    """Return the window that the values of ``WINDOW_SETTINGS`` describe."""
     rules = {name: settings[name] for name in RULES}
     return Window(kind=WindowKind(settings["window"]), estimator=estimator_for(settings["model"]), **rules)
 
@@ -117,7 +117,7 @@ def read_window(key: Key, window: Window | None = None) -> list[ChatMessage]:
 
 
 def read_fresh_window(key: Key) -> tuple[list[ChatMessage], list[int]]:
-    """Return what :func:`read_window` returns, and the indexes of the messages before which nothing has changed."""
+    """Return what ``read_window`` returns, and the indexes of the messages before which nothing has changed."""
     rows = read_memory(key)
     messages, is_whole = _fit(rows, None)
     if not is_whole:

@@ -1,6 +1,6 @@
 """Messages in the formats of models' APIs, to and fro.
 
-All but :mod:`chatmemory.formats.registry`, which reads a setting, are pure functions that need neither Django nor
+All but ``chatmemory.formats.registry``, which reads a setting, are pure functions that need neither Django nor
 anybody's SDK.
 """
 
@@ -40,7 +40,7 @@ class UnsupportedContentError(CodedError, ValueError):
 
 
 class CannotExpressError(CodedError):
-    """The error of :func:`naming_message`, raised where the message's index is not known."""
+    """The error of ``naming_message``, raised where the message's index is not known."""
 
     code = "not_supported"
 

@@ -1,4 +1,4 @@
-"""Items of the Agents SDK as messages, and back; see :mod:`chatmemory.contrib.openai_agents`.
+"""Items of the Agents SDK as messages, and back; see ``chatmemory.contrib.openai_agents``.
 
 Reading is lenient: whatever an item is, the item itself is kept beside the message, so the message holds what it can.
 Source: ``openai.types.responses.ResponseInputItemParam`` of the SDK, 3.54.

@@ -8,9 +8,9 @@ Anthropic wants the turns of the user and of the model to alternate, the user's 
 - neighbours of one role become one turn: results of tools and what the user says after them, above all. Anthropic
   refuses a turn that has thinking and does not begin with it: thinking of an answer behind another one that has none is
   left out, and reported
-- what :mod:`chatmemory.formats.validity` says is repaired, and reported
+- what ``chatmemory.formats.validity`` says is repaired, and reported
 - white space at the end of the last turn, if that is an answer, is left out, and reported
-- thinking that is stale is left out, and reported: see :mod:`chatmemory.formats.thinking`
+- thinking that is stale is left out, and reported: see ``chatmemory.formats.thinking``
 - what ran at Anthropic is sent once: of an answer that was said again, only text and calls are sent, and that
   is reported
 - a call of a tool that runs at Anthropic is sent with its result: one without it, and a result without its call, are

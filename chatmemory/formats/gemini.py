@@ -7,7 +7,7 @@ one response for each call and nothing else; and the system text apart. So
 
 - system messages are written as ``system_instruction``, wherever they are; several become several parts
 - neighbours of one role become one content, but responses of functions stay apart from what the user says after them
-- what :mod:`chatmemory.formats.validity` says is repaired, and reported
+- what ``chatmemory.formats.validity`` says is repaired, and reported
 - what ran at Gemini (code, calls of its tools) is sent with its result: a half without the other is left out, and
   reported. Calls of the last answer stay if nothing but results of tools is said after it
 - calls that another model made have no signature: the first one of an answer gets the placeholder that Gemini accepts,

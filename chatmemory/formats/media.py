@@ -213,7 +213,7 @@ def require_base64(data: str, api: str, kind: str) -> None:
     Args:
         data: the data.
         api: the API that takes it.
-        kind: the kind of media, see :class:`MediaRule`.
+        kind: the kind of media, see ``MediaRule``.
     """
     if not is_base64(data):
         raise CannotExpressError("%(api)s takes the data of %(kind)s as Base64 only", api=api, kind=kind)

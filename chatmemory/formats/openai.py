@@ -2,7 +2,7 @@
 
 ``from_openai`` also reads what the SDK dumps: ``completion.choices[0].message.model_dump()``.
 
-OpenAI wants every call answered right after it, and nothing else answered: what :mod:`chatmemory.formats.validity` says
+OpenAI wants every call answered right after it, and nothing else answered: what ``chatmemory.formats.validity`` says
 is repaired, and reported. Names of answers are repaired as those of users are.
 
 Not written, because OpenAI has no place for it and the model does not need it:
@@ -261,7 +261,7 @@ def to_openai(
 ) -> list[dict[str, Any]]:
     """Return the messages as ``messages=`` of a chat completion takes them.
 
-    OpenAI accepts whatever is returned: what :mod:`chatmemory.formats.validity` says is repaired, and
+    OpenAI accepts whatever is returned: what ``chatmemory.formats.validity`` says is repaired, and
     what is valid comes out one for one. Missing and blank arguments are written as ``{}``: OpenAI wants a string, and
     servers that parse it want JSON.
 

@@ -1,6 +1,6 @@
 """Pydantic AI's messages and their parts as messages, and back, for the history of agents; and requests for models.
 
-Pydantic AI's mapping to providers keeps few of their rules. So :func:`to_pydantic_ai` makes the memory valid, by what
+Pydantic AI's mapping to providers keeps few of their rules. So ``to_pydantic_ai`` makes the memory valid, by what
 the strictest of them demand. Thinking is sent only as the response that it came in, kept beside the answer: Pydantic AI
 would write what has no signature as text of the answer.
 """

@@ -1,7 +1,7 @@
 """The formats by name, for REST, the admin and ``conversation.memory.to_format()``: the built-in and a project's own.
 
 A project adds its own with the setting ``FORMATS``: ``{"acme": "acme.chat.FORMAT"}``, the dotted path of a
-:class:`MessageFormat`. One with the name of a built-in format takes its place.
+``MessageFormat``. One with the name of a built-in format takes its place.
 """
 
 from __future__ import annotations

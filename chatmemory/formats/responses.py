@@ -5,7 +5,7 @@
 System messages are items of ``input`` too, not ``instructions``: so each keeps its place, and is read there again.
 An answer is one message here, whose items may be several there: reasoning, text, calls.
 
-OpenAI wants every call answered, and nothing else answered: what :mod:`chatmemory.formats.validity` says is repaired,
+OpenAI wants every call answered, and nothing else answered: what ``chatmemory.formats.validity`` says is repaired,
 and reported. OpenAI refuses reasoning that it does not store (any more), unless its encrypted content is sent; and it
 refuses the other items of an answer whose reasoning is missing. So an answer with reasoning that is not encrypted is
 sent as text and calls only, and that is reported, too. Ask for ``include=["reasoning.encrypted_content"]`` to have it
@@ -384,7 +384,7 @@ def text_or_parts(contents: tuple[Content, ...], *, record: bool = False) -> str
 
 
 def content_parts(contents: Iterable[Content], *, record: bool = False) -> list[dict[str, Any]]:
-    """Return the part for each content; see :func:`chatmemory.formats.openai.content_part`."""
+    """Return the part for each content; see ``chatmemory.formats.openai.content_part``."""
     return [_part(content, record) for content in contents]
 
 
@@ -434,7 +434,7 @@ def to_responses(
     Args:
         on_repair: called with each repair, in the order of the messages.
         repair: False writes every message, and all that was kept aside, for a record of what was said rather
-            than a request, as :func:`chatmemory.formats.openai.to_openai` does.
+            than a request, as ``chatmemory.formats.openai.to_openai`` does.
 
     Raises:
         UnsupportedContentError: a ``ValueError``; the format cannot express a message. Nothing is left out in silence.

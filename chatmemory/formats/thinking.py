@@ -8,7 +8,7 @@ Which answers are stale, only the keeper of the memory knows. What follows from 
 - Thinking behind something that is left out of an answer is stale, such as what a format kept aside.
 
 Where only the messages are known, and not their keeper, an answer itself says what its thinking is bound to: a digest
-of the tools, the system message and the messages that it was made from (:func:`bound`, :func:`fresh_answers`).
+of the tools, the system message and the messages that it was made from (``bound``, ``fresh_answers``).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def stale_answers(
         valid: the memory.
         thinking: what may be sent.
         without: returns the message with an index, in the valid memory, without its thinking; None if it has none.
-        lost: see :func:`without_stale_thinking`.
+        lost: see ``without_stale_thinking``.
     """
     fresh = set(valid.positions if thinking == "all" else () if thinking == "none" else thinking)
     under_way = len(valid.messages) if thinking == "none" else _turn_under_way(valid.messages)
@@ -134,7 +134,7 @@ def bound(message: AiMessage, attribute: str, messages: Sequence[ChatMessage], t
 
 
 def fresh_answers(messages: Sequence[ChatMessage], attribute: str, tools: Any) -> Collection[int]:
-    """Return the indexes of the answers before which nothing has changed since :func:`bound` wrote the attribute."""
+    """Return the indexes of the answers before which nothing has changed since ``bound`` wrote the attribute."""
     if not any(isinstance(message, AiMessage) and attribute in message.attributes for message in messages):
         return []
     return [

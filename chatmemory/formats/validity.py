@@ -28,12 +28,12 @@ The kind of the last message is not changed: a memory that ends with an answer i
 whether the model goes on from there. The same messages always give the same result, and valid messages are not changed.
 
 Tools that run at the provider are no tool calls here: an answer says what they did, in what a format keeps aside. Their
-calls without results, and results without calls, are left out (:mod:`chatmemory.formats.kept_parts`).
+calls without results, and results without calls, are left out (``chatmemory.formats.kept_parts``).
 
 More repairs belong to one API each: white space at the end of the last turn, stale thinking, thinking behind what
 another answer of its turn says or at the end of an answer, and what ran there and was sent before
-(:mod:`chatmemory.formats.anthropic`); reasoning that is not encrypted or leads to nothing, and items that were sent
-before (:mod:`chatmemory.formats.responses`); names of answers (:mod:`chatmemory.formats.openai`).
+(``chatmemory.formats.anthropic``); reasoning that is not encrypted or leads to nothing, and items that were sent
+before (``chatmemory.formats.responses``); names of answers (``chatmemory.formats.openai``).
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def percentage(text: str) -> int:
 
 
 def add_choice(parser: CommandParser, *, conversation: bool = True) -> None:
-    """Add the options that choose conversations; :func:`chosen_conversations` reads them."""
+    """Add the options that choose conversations; ``chosen_conversations`` reads them."""
     parser.add_argument("--owner", metavar="ID", help="only conversations of the user with this primary key")
     if conversation:
         parser.add_argument("--conversation", metavar="ID", help="only the conversation with this primary key")

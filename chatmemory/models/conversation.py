@@ -135,7 +135,7 @@ class Conversation(models.Model):
     """A row for the messages under one memory ID, and for the window that bounds the memory.
 
     Create one with ``Conversation.objects.create(owner=user, window="tokens", limit=4000)``; every field is optional.
-    :attr:`memory` has all that reads or changes the memory; no other code may write the counters.
+    ``memory`` has all that reads or changes the memory; no other code may write the counters.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -261,7 +261,7 @@ class Conversation(models.Model):
         """Insert a new row, or write the columns that were changed on this object, and no other.
 
         Others may have changed the row since this object was read. For the same reason the window's settings and the
-        counters of a stored row are not written here: :attr:`memory` changes them. What a receiver of ``pre_save``
+        counters of a stored row are not written here: ``memory`` changes them. What a receiver of ``pre_save``
         changes is not written by this save.
 
         Raises:
@@ -314,7 +314,7 @@ class Conversation(models.Model):
         self.note_stored(fields)
 
     def note_stored(self, names: Collection[str] | None = None) -> None:
-        """Note that the row has the present values of fields: :meth:`save` writes those that differ from them.
+        """Note that the row has the present values of fields: ``save`` writes those that differ from them.
 
         Args:
             names: the names of the fields; by default all that are loaded.

@@ -129,7 +129,7 @@ def named_rows(owner: Any, memory_id: str, database: str) -> dict[str, Any]:
 
 
 def located(owner: Any, memory_id: str, database: str) -> UUID | None:
-    """Return the primary key of the conversation that ``owner`` has under ``memory_id``, or :data:`NOBODY`.
+    """Return the primary key of the conversation that ``owner`` has under ``memory_id``, or ``NOBODY``.
 
     Returns:
         None where the database finds it by its name.

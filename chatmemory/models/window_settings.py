@@ -15,7 +15,7 @@ from chatmemory.core.window import SETTINGS, Kind, check
 MAX_LIMIT = 2_147_483_647  # of an integer column, everywhere
 
 WINDOW_SETTINGS = tuple(SETTINGS)
-"""The names of :class:`WindowSettings`."""
+"""The names of ``WindowSettings``."""
 
 NULLABLE = tuple(name for name, setting in SETTINGS.items() if setting.null)
 """The names of the settings that may be None."""

@@ -65,7 +65,7 @@ def reachable_conversations(request: Request, *acts: Act) -> ConversationQuerySe
 
 
 def require_reachable(request: Request, database: str, key: Any) -> None:
-    """Check that staff reach a conversation that was found or made without :func:`reachable_conversations`.
+    """Check that staff reach a conversation that was found or made without ``reachable_conversations``.
 
     Args:
         request: the request.
@@ -86,7 +86,7 @@ def single_owner(request: Request, *acts: Act) -> Any:
 
     Raises:
         NotAuthenticated: nobody is signed in.
-        NotFound: as :func:`reachable_conversations` raises it.
+        NotFound: as ``reachable_conversations`` raises it.
         ValidationError: ``?owner=*`` names all owners.
     """
     require(request, *acts)

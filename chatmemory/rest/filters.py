@@ -1,4 +1,4 @@
-"""The filters, orders and pages of the lists. The parameter ``owner`` is checked in :mod:`chatmemory.rest.access`."""
+"""The filters, orders and pages of the lists. The parameter ``owner`` is checked in ``chatmemory.rest.access``."""
 
 from __future__ import annotations
 

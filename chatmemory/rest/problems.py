@@ -73,7 +73,7 @@ class Problem(APIException):
         """
         Args:
             status: the status of the response.
-            code: the :attr:`code`, unless it is that of ``of``.
+            code: the ``code``, unless it is that of ``of``.
             of: the errors that become this problem wherever they are raised.
         """
         cls.status_code, cls.code = status, of.code if of else code
@@ -215,7 +215,7 @@ def invalid(place: str, problem: str | CodedError, /, *, code: str | None = None
     Args:
         place: the path to it. Empty for the whole, and for the field that a method of a serializer validates.
         problem: the template of what is wrong, and what is expected; or an error that has one.
-        code: one of :data:`~chatmemory.core.exceptions.CODES`.
+        code: one of ``CODES``.
         params: the values of the template's placeholders.
     """
     error = problem if isinstance(problem, CodedError) else CodedError(problem, code=code, **params)

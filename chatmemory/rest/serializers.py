@@ -501,7 +501,7 @@ def _message_serializer() -> HistoryItemSerializer:
 def change_to_data(
     memory: MemorySize, added: Iterable[Message], evicted: Iterable[Message], format: MessageFormat
 ) -> dict[str, Any]:
-    """Return what a change did, as :class:`ChangeSerializer` has it. ``memory`` is the size after it."""
+    """Return what a change did, as ``ChangeSerializer`` has it. ``memory`` is the size after it."""
     items = {"added": message_items(added, format), "evicted": message_items(evicted, format)}
     return {**items, **memory.to_data()}
 

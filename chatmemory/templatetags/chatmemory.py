@@ -165,7 +165,7 @@ def _sign_in() -> str:
 
 
 def list_words() -> dict[str, str | list[str]]:
-    """Return the texts that the script of the list shows, by name, as :func:`words` does."""
+    """Return the texts that the script of the list shows, by name, as ``words`` does."""
     lost = [ngettext("%(count)s message will be lost.", "%(count)s messages will be lost.", n) for n in _ONE_AND_MANY]
     return {
         **connection_words(),

@@ -23,7 +23,7 @@ MAX_UNPACKED_BYTES = 10_000_000_000
 """The most bytes of all files of conversations in an archive, unpacked."""
 
 TOO_LONG = f"has over {MAX_RECORD_CHARS} characters"
-"""The problem of a record that is longer than :data:`MAX_RECORD_CHARS`."""
+"""The problem of a record that is longer than ``MAX_RECORD_CHARS``."""
 
 _CHUNK = 1 << 20
 

@@ -92,7 +92,7 @@ def import_all(
 
 @dataclass(frozen=True, kw_only=True)
 class _Import:
-    """The arguments of :func:`import_all` that hold for every conversation."""
+    """The arguments of ``import_all`` that hold for every conversation."""
 
     source: str
     reports: Reports

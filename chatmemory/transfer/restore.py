@@ -1,4 +1,4 @@
-"""Restore conversations from the JSON lines of :mod:`chatmemory.transfer.export`.
+"""Restore conversations from the JSON lines of ``chatmemory.transfer.export``.
 
 Each conversation is restored whole, in one transaction, or not at all. So an import that was interrupted continues when
 it is run again: conversations that are there already, with the same content, stay untouched. Nothing is said anew, so

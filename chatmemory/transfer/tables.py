@@ -2,12 +2,12 @@
 
 Tables with LangChain's messages are those of its ``SQLChatMessageHistory``, and of django-ai-assistant. LangChain's own
 code reads its messages, so langchain-core must be installed. They are stored as
-:mod:`chatmemory.contrib.langchain.messages` stores them, so LangChain reads equal messages from the conversation.
+``chatmemory.contrib.langchain.messages`` stores them, so LangChain reads equal messages from the conversation.
 
 OpenAI's Agents SDK need not be installed: its items are JSON. ``SQLAlchemySession``, ``SQLiteSession`` and
 ``AsyncSQLiteSession`` have a table of items. ``AdvancedSQLiteSession`` has another one, ``message_structure``, which
 puts each item into one or more branches. Each branch is a conversation of its own; the tables do not say which one is
-current. The items of one answer are one message, see :mod:`chatmemory.formats.agents_items`. An SDK session
+current. The items of one answer are one message, see ``chatmemory.formats.agents_items``. An SDK session
 over the conversation returns the same items.
 
 The table of Spring AI's ``JdbcChatMemoryRepository`` is read in each of the shapes that its versions have made. Spring

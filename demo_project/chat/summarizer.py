@@ -46,7 +46,7 @@ def is_summary(message: ChatMessage) -> bool:
 
 
 def quotes(summary: str) -> list[str]:
-    """Return what a summary of :func:`summarize`, or an answer of the bot's, repeats of the user's words."""
+    """Return what a summary of ``summarize``, or an answer of the bot's, repeats of the user's words."""
     return _QUOTE.findall(summary)
 
 

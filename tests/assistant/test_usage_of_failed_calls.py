@@ -61,7 +61,7 @@ def told() -> Iterator[list[tuple[Usage | None, type[BaseException] | None]]]:
 
 
 class Provider:
-    """A server, a model that asks it, and the figures of :data:`usage`, which the server tells in its way."""
+    """A server, a model that asks it, and the figures of ``usage``, which the server tells in its way."""
 
     usage: Usage
     """Of a whole answer."""

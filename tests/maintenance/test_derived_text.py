@@ -57,7 +57,7 @@ GRAPHS = {
 }
 LOG_TITLE, LOG_SEARCH = {"LogEntry.object_repr"}, {"LogEntry.change_message"}
 QUOTES = MESSAGES | NAMES | KEYS | GRAPHS | LOG_TITLE | LOG_SEARCH | {"Compaction.error"}
-"""The columns that may hold what was said, or a name of it: :func:`planted` puts the word into each."""
+"""The columns that may hold what was said, or a name of it: ``planted`` puts the word into each."""
 
 HOLDS_NONE = {
     "Conversation.owner_key": "the primary key of the owner",

@@ -59,7 +59,7 @@ class Gateway(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/api/stores/"
 
     def hold_back(self, method: str) -> None:
-        """Let the next request of this method wait for :meth:`let_go`; its sender sees a connection that is closed."""
+        """Let the next request of this method wait for ``let_go``; its sender sees a connection that is closed."""
         self.troubles.append((method, False))
 
     def lose_answer(self, method: str) -> None:

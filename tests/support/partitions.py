@@ -9,7 +9,7 @@ from django.db import connection, transaction
 
 __all__ = ["partition_messages"]
 
-_DOCUMENT = Path(__file__).parents[2] / "docs" / "databases.md"
+_DOCUMENT = Path(__file__).parents[2] / "docs" / "partitions.md"
 
 
 def partition_messages() -> None:

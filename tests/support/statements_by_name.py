@@ -34,7 +34,7 @@ class StatementByNameError(AssertionError):
 
 
 def refuse_by_name(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
-    """Execute a statement; a wrapper of :meth:`django.db.connection.execute_wrapper`.
+    """Execute a statement; a wrapper of ``django.db.connection.execute_wrapper``.
 
     Raises:
         StatementByNameError: the product finds a conversation by its name alone.

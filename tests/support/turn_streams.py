@@ -14,7 +14,7 @@ from tests.support.server import HttpClient
 __all__ = ["COMMENT", "DONE", "TurnStream", "open_stream"]
 
 COMMENT = {"type": "comment"}
-"""What :class:`TurnStream` makes of a comment."""
+"""What ``TurnStream`` makes of a comment."""
 
 DONE = {"type": "done"}
 """What it makes of the end."""

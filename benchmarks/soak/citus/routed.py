@@ -10,7 +10,7 @@ from benchmarks.soak.citus.cluster import distributed, new_cluster
 
 __all__ = ["run"]
 
-_DOCUMENT = Path(__file__).parents[3] / "docs" / "databases.md"
+_DOCUMENT = Path(__file__).parents[3] / "docs" / "partitions.md"
 
 
 def run(folder: Path, minutes: float) -> dict[str, Any]:

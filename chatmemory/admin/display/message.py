@@ -96,7 +96,7 @@ def _readable(token: str) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    """Return at most ``most`` characters of a text as :func:`visible` shows them, and "…" if there are more."""
+    """Return at most ``most`` characters of a text as ``visible`` shows them, and "…" if there are more."""
     start = visible(text[:most])
     return f"{start}…" if len(text) > most else start
 

@@ -50,7 +50,7 @@ class _Piece:
 
 
 def with_passages(rows: QuerySet[Message], wanted: Sequence[str]) -> QuerySet[Message]:
-    """Return the rows with what :func:`passage` needs of their texts, which are not read."""
+    """Return the rows with what ``passage`` needs of their texts, which are not read."""
     cut: dict[str, Any] = {}
     for number, word in enumerate(wanted):
         # As icontains compares. Where a database sees more than one way to write a word as the same, it finds more.
@@ -65,7 +65,7 @@ def passage(row: Message, wanted: Sequence[str]) -> SafeString | None:
     """Return the parts of a row's text that have the words, in their order, marked; None if it has none of them.
 
     Args:
-        row: one of :func:`with_passages`, with the same words.
+        row: one of ``with_passages``, with the same words.
         wanted: the words that were searched for.
     """
     pieces: list[_Piece] = []

@@ -56,7 +56,7 @@ class SummaryCard:
 
     @property
     def left_out(self) -> int:
-        """The number of counted messages that are not among :attr:`originals`."""
+        """The number of counted messages that are not among ``originals``."""
         return max(0, self.count - len(self.originals))
 
 

@@ -101,7 +101,7 @@ def _came_in(conversation: Conversation, versions: set[int], near: dict[int, int
     Args:
         conversation: the conversation.
         versions: the versions.
-        near: positions and the versions that added them, as :func:`_versions_around` takes them.
+        near: positions and the versions that added them, as ``_versions_around`` takes them.
     """
     came: dict[int, Arrival] = {}
     for position, version in _versions_around(conversation, versions, near):

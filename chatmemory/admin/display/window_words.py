@@ -32,7 +32,7 @@ WAY = tuple(name for name in SHOWN if name in RULES and name not in BOUND)
 
 
 def window_words(settings: dict[str, Any]) -> str:
-    """Return the limit, and what is unusual about the other settings of :data:`SHOWN`, as a list in one line."""
+    """Return the limit, and what is unusual about the other settings of ``SHOWN``, as a list in one line."""
     return gettext(", ").join([bound_words(settings["window"], settings["limit"]), *way_words(settings)])
 
 

@@ -147,7 +147,7 @@ def act(
         change: makes the change, and takes ``also`` as the methods of a memory do.
         say: returns a sentence about the change; an empty one if nothing changed.
         otherwise: the sentence if nothing changed, which is not logged.
-        place: where to return to, as :func:`back_to_timeline` takes it.
+        place: where to return to, as ``back_to_timeline`` takes it.
     """
     done = change(also=logged(model_admin, request, conversation, say))
     return back_to_timeline(model_admin, request, conversation, say(done) or otherwise, **place)

@@ -34,7 +34,7 @@ _CLAIM = (
 
 
 class NameTable:
-    """The names, a row each; see :class:`chatmemory.models.conversation_names.Names`."""
+    """The names, a row each; see ``chatmemory.models.conversation_names.Names``."""
 
     def are_kept_in(self, database: str) -> bool:
         return connections[database].vendor == "postgresql"

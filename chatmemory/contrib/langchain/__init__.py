@@ -58,7 +58,7 @@ class DjangoChatMessageHistory(BaseChatMessageHistory):
             session_id: its text is the conversation's memory ID.
             owner: the user who owns the conversation; None for one without an owner.
             settings: those of a new conversation, see
-                :class:`~chatmemory.contrib.native_memory.ConversationSettings`.
+                ``ConversationSettings``.
 
         Raises:
             TypeError: there is no such setting.

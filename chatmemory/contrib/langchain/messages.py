@@ -94,7 +94,7 @@ def to_chat_message(message: lc.BaseMessage) -> ChatMessage:
 
 
 def form_of(message: lc.BaseMessage) -> dict[str, Any] | None:
-    """Return ``message`` as a JSON value; None if :func:`to_chat_message` expresses all of it.
+    """Return ``message`` as a JSON value; None if ``to_chat_message`` expresses all of it.
 
     Raises:
         TypeError: it holds a value that has no JSON form.

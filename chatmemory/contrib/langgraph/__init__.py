@@ -1,1 +1,1 @@
-"""The app ``"chatmemory.contrib.langgraph"``: LangGraph's checkpoints in the database, see :mod:`.saver`."""
+"""The app ``"chatmemory.contrib.langgraph"``: LangGraph's checkpoints in the database, see ``saver``."""

@@ -1,4 +1,4 @@
-"""The capability of this app. Deleting a conversation deletes its checkpoints, too: see :mod:`.deletion`.
+"""The capability of this app. Deleting a conversation deletes its checkpoints, too: see ``deletion``.
 
 Every process of the project imports this module when it starts, so it does not import LangGraph.
 """

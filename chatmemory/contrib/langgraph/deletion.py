@@ -16,7 +16,7 @@ _ROWS = ("Write", "ChannelValue", "Checkpoint")
 
 
 def cascade_with_rows(collector: Any, field: ForeignKey[Any, Any], namespaces: Any, using: str) -> None:
-    """Delete the namespaces of conversations as :func:`~chatmemory.models.deletion.cascade` does, after their rows.
+    """Delete the namespaces of conversations as ``cascade`` does, after their rows.
 
     Each statement names the conversations, by which the tables may be distributed, and the namespaces, which the
     indexes of the rows begin with.

@@ -22,7 +22,7 @@ def checkpoint_records(conversation: Conversation) -> Iterator[dict[str, Any]]:
     """Yield each namespace, checkpoint, value and pending write.
 
     Data that only the graph's own serialiser can read are Base64. Under ``stored`` there are all data as the rows have
-    them, by which :mod:`.restoring` restores them.
+    them, by which ``restoring`` restores them.
     """
     database = conversation._state.db
     for namespace in in_parts(Namespace.objects.using(database).filter(conversation=conversation)):

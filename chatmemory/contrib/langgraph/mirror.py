@@ -71,8 +71,8 @@ def mirror(
         conversation: the conversation, locked.
         namespace: the root graph's.
         head: the checkpoint; None if there is none any more.
-        before: see :func:`mirrored_messages`.
-        goes_on: see :func:`follow`.
+        before: see ``mirrored_messages``.
+        goes_on: see ``follow``.
     """
     version = "" if head is None else head.versions.get(MESSAGES, "")
     now = None if version is None else _stored(serde, namespace, version)
@@ -100,7 +100,7 @@ def _messages(value: Any) -> list[BaseMessage] | None:
 
 
 def as_graph_message(row: Message, message: ChatMessage) -> BaseMessage:
-    """Return the message of a row for a graph. One without an ID gets an ID by which :func:`follow` finds the row.
+    """Return the message of a row for a graph. One without an ID gets an ID by which ``follow`` finds the row.
 
     Args:
         row: a row of the conversation.

@@ -65,7 +65,7 @@ class RowQuerySet(models.QuerySet[Any]):
 
 
 class _Row(models.Model):
-    """A row in a namespace, which :func:`.deletion.delete_namespaces` deletes with it."""
+    """A row in a namespace, which ``deletion.delete_namespaces`` deletes with it."""
 
     # The namespace's foreign key guards it, and by the namespace it is found: it needs no constraint and no index.
     conversation = models.ForeignKey(

@@ -21,12 +21,12 @@ from chatmemory.models import Conversation
 
 
 def delete_thread(threads: Threads, thread_id: str) -> None:
-    """See :meth:`.saver.DjangoSaver.delete_thread`."""
+    """See ``saver.DjangoSaver.delete_thread``."""
     threads.change(thread_id, _followed(threads.serde, delete_namespaces), create=False)
 
 
 def delete_for_runs(threads: Threads, run_ids: Sequence[str]) -> None:
-    """See :meth:`.saver.DjangoSaver.delete_for_runs`; each thread has a transaction of its own."""
+    """See ``saver.DjangoSaver.delete_for_runs``; each thread has a transaction of its own."""
     wanted = [str(run_id) for run_id in require_list(run_ids, "run_ids") if run_id]
     rows = Checkpoint.objects.using(threads.database).filter(**threads.filter_of_all, run_id__in=wanted)
 
@@ -41,7 +41,7 @@ def delete_for_runs(threads: Threads, run_ids: Sequence[str]) -> None:
 
 
 def prune(threads: Threads, thread_ids: Sequence[str], strategy: str) -> None:
-    """See :meth:`.saver.DjangoSaver.prune`."""
+    """See ``saver.DjangoSaver.prune``."""
     named = require_list(thread_ids, "thread_ids")
     acts = {"keep_latest": _keep_latest, "delete": delete_thread}
     if strategy not in acts:
@@ -94,7 +94,7 @@ def _needed(namespace: Namespace) -> set[str]:
 
 
 def copy_thread(threads: Threads, source: str, target: str) -> None:
-    """See :meth:`.saver.DjangoSaver.copy_thread`."""
+    """See ``saver.DjangoSaver.copy_thread``."""
     if not retry(threads.database, threads.namespaces_of(source).exists):
         return
 

@@ -48,7 +48,7 @@ def read_pages(
     before: RunnableConfig | None = None,
     limit: int | None = None,
 ) -> Iterator[CheckpointTuple]:
-    """Yield the matching checkpoints, the latest first, a page at a time; see :func:`_read_page`."""
+    """Yield the matching checkpoints, the latest first, a page at a time; see ``_read_page``."""
     after: Checkpoint | None = None
     while limit is None or limit > 0:
         size = _PAGE if limit is None else min(_PAGE, limit)
@@ -211,7 +211,7 @@ Path = list[Checkpoint]
 
 
 def read_histories(threads: Threads, config: RunnableConfig, channels: Sequence[str]) -> dict[str, DeltaChannelHistory]:
-    """See :meth:`.saver.DjangoSaver.get_delta_channel_history`."""
+    """See ``saver.DjangoSaver.get_delta_channel_history``."""
     names = require_list(channels, "channels")
     return retry(threads.database, partial(_read, threads, config, names)) if names else {}
 

@@ -1,4 +1,4 @@
-"""The rows of checkpoints, restored from the JSON objects of :mod:`.exporting`. LangGraph is not imported."""
+"""The rows of checkpoints, restored from the JSON objects of ``exporting``. LangGraph is not imported."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ only its ID or metadata, is a copy.
   and of two runs at once, the memory has what the newest checkpoint has. What the window evicted stays evicted.
   Deleting a thread evicts its messages. To delete them, erase the conversation, which deletes its checkpoints too.
 - Messages of other programs stay where they are, but a graph does not read them by itself:
-  :meth:`DjangoSaver.messages` starts or continues one with them.
+  ``DjangoSaver.messages`` starts or continues one with them.
 - A channel of another name, or with values that are not LangChain's messages, is stored and not mirrored; a
   ``DeltaChannel`` is mirrored whenever it takes a snapshot.
 
@@ -69,7 +69,7 @@ with extra("langgraph"):
 class DjangoSaver(BaseCheckpointSaver[str]):
     """The checkpoints of one owner's threads, each of which is a conversation.
 
-    The ``a…`` methods are async twins. A thread is changed under the lock of its conversation, in one transaction,
+    The ``a…`` methods are async versions. A thread is changed under the lock of its conversation, in one transaction,
     which is retried if it collides with another: any number of tasks and processes may write.
 
     A thread's ID that is None, empty or too long is a ``ValueError``.
@@ -88,7 +88,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             serde: serialises states and values; LangGraph's ``JsonPlusSerializer`` by default. It must not fall back
                 on pickle.
             settings: of a conversation that a thread creates, see
-                :class:`~chatmemory.contrib.native_memory.ConversationSettings`.
+                ``ConversationSettings``.
 
         Raises:
             TypeError: there is no such setting.
@@ -256,7 +256,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             strategy: ``"keep_latest"`` keeps the latest checkpoint of the graph and of each subgraph, and those from
                 which its delta channels are rebuilt. But the checkpoints of a call of a subgraph are deleted once the
                 graph has gone on, unless the subgraph has ``checkpointer=True``. ``"delete"`` is
-                :meth:`delete_thread`.
+                ``delete_thread``.
 
         Raises:
             TypeError: ``thread_ids`` is no list.

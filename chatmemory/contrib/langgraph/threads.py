@@ -55,11 +55,11 @@ class Threads:
         return named_rows(self.owner, memory_id_text(thread_id), self.database)
 
     def namespaces_of(self, thread_id: Any) -> QuerySet[Namespace]:
-        """Return the namespaces of one thread, see :meth:`filter_of`."""
+        """Return the namespaces of one thread, see ``filter_of``."""
         return Namespace.objects.using(self.database).filter(**self.filter_of(thread_id))
 
     def change(self, thread_id: Any, work: Callable[[Change], None], *, create: bool = True) -> None:
-        """Do ``work`` in one transaction, see :func:`alter`, and with ``create`` create a missing conversation.
+        """Do ``work`` in one transaction, see ``alter``, and with ``create`` create a missing conversation.
 
         Without ``create``, nothing is done if it is missing, and the change does not count as activity.
 
@@ -79,7 +79,7 @@ def alter(target: Target, work: Callable[[Change], None], *, active: bool) -> No
 
     Args:
         target: the conversation.
-        work: see :meth:`~chatmemory.database.change.Target.change`.
+        work: see ``change``.
         active: whether this counts as activity, which a purge by age looks at. If False, nothing is done if the
             conversation is missing.
     """

@@ -25,7 +25,7 @@ def put(
     metadata: CheckpointMetadata,
     new_versions: ChannelVersions,
 ) -> RunnableConfig:
-    """Store a checkpoint, and let the conversation's memory follow it; see :meth:`.saver.DjangoSaver.put`."""
+    """Store a checkpoint, and let the conversation's memory follow it; see ``saver.DjangoSaver.put``."""
     configurable, serde = config["configurable"], threads.serde
     name = storable_text(Namespace, "name", configurable.get("checkpoint_ns", ""))
     values = checkpoint["channel_values"]
@@ -101,7 +101,7 @@ def put_writes(
     task_id: str,
     task_path: str,
 ) -> None:
-    """See :meth:`.saver.DjangoSaver.put_writes`."""
+    """See ``saver.DjangoSaver.put_writes``."""
     configurable, serde = config["configurable"], threads.serde
     name = storable_text(Namespace, "name", configurable.get("checkpoint_ns", ""))
     key = {

@@ -8,14 +8,14 @@
 A store returns the memory: the messages that the window of the conversation retains. Evicted messages stay in the
 history of the conversation, which the admin and REST show.
 
-:class:`DjangoAsyncChatStore` has an archive as well: the messages that the window or ``archive_oldest_messages``
+``DjangoAsyncChatStore`` has an archive as well: the messages that the window or ``archive_oldest_messages``
 evicted. Deleted messages are in neither. With ``KEEP_HISTORY = False`` there is no archive.
 
 ``Memory`` has a token limit of its own, and gives its memory blocks the messages that it archives because of that
-limit. The blocks never get what the window of the conversation evicts. So :class:`DjangoAsyncChatStore` creates
+limit. The blocks never get what the window of the conversation evicts. So ``DjangoAsyncChatStore`` creates
 conversations with the largest limit, unless it was given another. The limit of a conversation that exists, or a
 ``limit`` that you give, must have room for ``token_limit`` times ``chat_history_token_ratio`` of ``Memory`` (21,000
-tokens by default), and for one more turn. The same holds for :class:`DjangoChatStore` with a
+tokens by default), and for one more turn. The same holds for ``DjangoChatStore`` with a
 ``ChatSummaryMemoryBuffer``, which summarises what exceeds its ``token_limit``. Each ``get()`` of that buffer deletes
 all messages and adds them again, so the history of the conversation repeats them.
 
@@ -72,7 +72,7 @@ __all__ = ["DjangoAsyncChatStore", "DjangoChatStore"]
 T = TypeVar("T")
 
 _Valid = tuple[Message, CoreMessage]
-"""A row with its message, see :func:`~chatmemory.contrib.native_memory.valid_among`."""
+"""A row with its message, see ``valid_among``."""
 
 _OF_STATUS = {
     MessageStatus.ACTIVE: Q(evicted_in__isnull=True),
@@ -101,7 +101,7 @@ class _Memory(NativeMemory):
         return without_stale_thinking(valid, list(starmap(from_row, valid)), _without_signed_thinking)[part]
 
     def count(self, status: MessageStatus | None) -> int:
-        """Count the messages of a status, see :meth:`read`."""
+        """Count the messages of a status, see ``read``."""
         if status is MessageStatus.ACTIVE:
             return len(list(valid_rows(self)))
         return retry(self.database, self.rows(status).count)
@@ -150,7 +150,7 @@ class _Memory(NativeMemory):
         return self._from_existing(work)
 
     def take(self, part: slice, reason: EvictionReason = EvictionReason.REWRITTEN) -> list[ChatMessage]:
-        """Take a part of the active messages, see :meth:`read`, out of the memory."""
+        """Take a part of the active messages, see ``read``, out of the memory."""
 
         def work() -> list[_Valid]:
             taken: list[_Valid] = []
@@ -218,7 +218,7 @@ class _Conversations:
 
     @property
     def database(self) -> str:
-        """The alias of the database, see :class:`~chatmemory.contrib.native_memory.NativeMemory`."""
+        """The alias of the database, see ``NativeMemory``."""
         return router.db_for_write(Conversation)
 
     def keys(self, status: MessageStatus | None) -> list[str]:
@@ -253,7 +253,7 @@ class DjangoChatStore(BaseChatStore):
         Args:
             owner: the user who owns the conversations; None for those without an owner.
             settings: of new conversations, see
-                :class:`~chatmemory.contrib.native_memory.ConversationSettings`.
+                ``ConversationSettings``.
 
         Raises:
             TypeError: there is no such setting.
@@ -349,11 +349,11 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
         """
         Args:
             owner: the user who owns the conversations; None for those without an owner.
-            settings: see :class:`DjangoChatStore`. The default ``limit`` is the largest there is: ``Memory`` has a
+            settings: see ``DjangoChatStore``. The default ``limit`` is the largest there is: ``Memory`` has a
                 limit of its own, and gives its memory blocks only the messages that it archives itself.
 
         Raises:
-            TypeError, ValueError: see :class:`DjangoChatStore`.
+            TypeError, ValueError: see ``DjangoChatStore``.
         """
         super().__init__()
         if settings.get("limit") is None:
@@ -393,7 +393,7 @@ class DjangoAsyncChatStore(AsyncDBChatStore):
     async def add_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
     ) -> None:
-        """Add all of ``messages`` or none, see :meth:`add_message`."""
+        """Add all of ``messages`` or none, see ``add_message``."""
         await as_async_change(self._conversations[key].put)(messages, status)
 
     async def set_messages(

@@ -91,7 +91,7 @@ def to_chat_message(message: li.ChatMessage) -> ChatMessage:
 
 
 def form_of(message: li.ChatMessage) -> dict[str, Any] | None:
-    """Return ``message`` as a JSON value; None if :func:`to_chat_message` expresses all of it.
+    """Return ``message`` as a JSON value; None if ``to_chat_message`` expresses all of it.
 
     Raises:
         TypeError: it is not a message of LlamaIndex's.

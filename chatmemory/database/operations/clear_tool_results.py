@@ -59,7 +59,7 @@ def clear_tool_results(
 def try_clearing(
     conversation: Conversation, *, keep: int = RESULTS_KEPT, exclude_tools: Collection[str] = ()
 ) -> tuple[dict[int, int], int]:
-    """Return what :func:`clear_tool_results` would do; nothing is written.
+    """Return what ``clear_tool_results`` would do; nothing is written.
 
     Returns:
         the tokens of each result that it would clear, by position, and the tokens that this would free.

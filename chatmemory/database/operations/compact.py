@@ -134,7 +134,7 @@ _IS_FULL = Q(window=WindowKind.TOKENS.value, retained_tokens__gte=_LIMIT * F("co
 
 
 def due_conversations(conversations: ConversationQuerySet) -> ConversationQuerySet:
-    """Return the conversations in which a summary may be due: :func:`due_plan` knows.
+    """Return the conversations in which a summary may be due: ``due_plan`` knows.
 
     Those where a summary failed a moment ago, or is being made, are not among them.
     """
@@ -332,7 +332,7 @@ def apply_text(target: Target, through: int, text: str, *, idempotency_key: str 
         CoveredError: there is nothing up to ``through`` that no summary stands for.
         IdempotencyConflictError: the key was used before, for another request.
         MemoryTooLargeError: the memory is, or would be, larger than the target says.
-        UnusableSummaryError: as :func:`apply_compaction` says.
+        UnusableSummaryError: as ``apply_compaction`` says.
         InvalidValueError: no turn ends at ``through``.
     """
     new = _new_summary(target, text)

@@ -59,7 +59,7 @@ class CompactionPlan:
     """The text of the summary before, which the new one takes in; None if there is none."""
 
     tokens: int
-    """The tokens of :attr:`messages` and of the summary before: the new one must have fewer."""
+    """The tokens of ``messages`` and of the summary before: the new one must have fewer."""
 
     previous_tokens: int
     """The tokens of the summary before."""
@@ -71,7 +71,7 @@ class CompactionPlan:
     """The positions of the messages, and of a summary before, that had left the memory for want of room."""
 
     positions: tuple[int, ...]
-    """The positions of the rows that the summary takes the place of: :attr:`messages`, and placeholders."""
+    """The positions of the rows that the summary takes the place of: ``messages``, and placeholders."""
 
     summaries: tuple[int, ...]
     """The positions of the summaries before, mostly one."""
@@ -100,7 +100,7 @@ def plan_compaction(
         conversation: the conversation; its row is read anew.
         keep: the percent of the limit, from 0 to 100, that stays in whole turns. The last turn always stays.
         summary_tokens: the tokens that the summary is expected to have; by default those of the summary before, or
-            :data:`~chatmemory.core.summaries.USUAL_SUMMARY_TOKENS`, and at most a tenth of a limit in tokens.
+            ``USUAL_SUMMARY_TOKENS``, and at most a tenth of a limit in tokens.
 
     Returns:
         None if there is nothing that is worth a summary: fewer than twice the tokens that it is expected to have. Also

@@ -60,7 +60,7 @@ def unpin(target: Target, position: int) -> Change:
 
 
 def require_room_for_pins(conversation: Conversation, window: Window, *, before: Window) -> None:
-    """Raise if the pinned messages of ``conversation`` have no room in ``window``: see :func:`check_pins`."""
+    """Raise if the pinned messages of ``conversation`` have no room in ``window``: see ``check_pins``."""
     rows = rows_of(conversation)
     if rows.pinned().exists():
         check_pins(list(rows.retained()), window, before=before)

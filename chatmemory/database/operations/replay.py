@@ -158,12 +158,12 @@ FIGURES = {
     "its call.",
     "missing": "Messages that were deleted, so that nothing is known of them.",
 }
-"""What the figures of a :class:`Replay` say, by their names, in the order in which they are shown."""
+"""What the figures of a ``Replay`` say, by their names, in the order in which they are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestFigures:
-    """Figures of requests; :data:`FIGURES` describes each."""
+    """Figures of requests; ``FIGURES`` describes each."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -195,7 +195,7 @@ class Replay(WindowRules, RequestFigures):
     """``"messages"`` or ``"tokens"``."""
 
     mean_fill: float
-    """As :data:`FIGURES` says. It may exceed 1."""
+    """As ``FIGURES`` says. It may exceed 1."""
 
 
 def check_variant(settings: WindowSettings) -> None:

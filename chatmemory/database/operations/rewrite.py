@@ -136,7 +136,7 @@ def _plan_rewrite(
         from_foreign_memory: whether new system messages, and new messages after all that stay, were said rather than
             made up.
         native: the forms of ``new``; a row of an equal message stays only if it has an equal one.
-        rows: see :func:`rewrite`.
+        rows: see ``rewrite``.
     """
     pairs, originals = (_pairs(old, new, native), {}) if rows is None else _known_pairs(old, new, rows)
     in_place = {place: old[index] for index, place in pairs}

@@ -1,6 +1,6 @@
 """The UI messages of Vercel's AI SDK, which ``useChat`` shows: ``to_ai_sdk`` writes them, ``from_ai_sdk`` reads them.
 
-:mod:`chatmemory.formats.ai_sdk.stream` writes the stream in which such a message comes to a browser.
+``chatmemory.formats.ai_sdk.stream`` writes the stream in which such a message comes to a browser.
 
 This is the format of pages, not of a model's API. So nothing is repaired, and every message can be expressed:
 

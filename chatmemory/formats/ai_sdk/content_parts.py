@@ -1,4 +1,4 @@
-"""The parts of user messages and tool results, and values of JSON, both ways; see :mod:`chatmemory.formats.ai_sdk`."""
+"""The parts of user messages and tool results, and values of JSON, both ways; see ``chatmemory.formats.ai_sdk``."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _file(media_type: str, url: str, place: str) -> Content:
 
 
 def _remembered(rest: Mapping[str, Any], url: str, place: str) -> Content:
-    """Return the content of a file part that :func:`content_part` has written."""
+    """Return the content of a file part that ``content_part`` has written."""
     data = {key: value for key, value in rest.items() if key != "media"}
     if "media" in rest:
         if not isinstance(rest["media"], Mapping):
@@ -157,7 +157,7 @@ _SPACED = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 def value_of(text: str) -> tuple[Any, dict[str, Any]]:
-    """Return the object or list that a text is in JSON, else the text; and what :func:`text_of` needs beside it.
+    """Return the object or list that a text is in JSON, else the text; and what ``text_of`` needs beside it.
 
     The latter says how the JSON is spelled, and is empty for the shortest spelling.
     """
@@ -179,7 +179,7 @@ def text_of(value: Any, spelling: Mapping[str, Any]) -> str:
 
     Args:
         value: anything that JSON has; a string stands for itself.
-        spelling: what :func:`value_of` returned beside it.
+        spelling: what ``value_of`` returned beside it.
     """
     # Anybody may write metadata, so the text counts only as long as it says what the value says.
     if isinstance(text := spelling.get("text"), str) and value_of(text)[0] == value:

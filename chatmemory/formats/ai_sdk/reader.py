@@ -1,4 +1,4 @@
-"""The strict reader of UI messages; see :mod:`chatmemory.formats.ai_sdk`."""
+"""The strict reader of UI messages; see ``chatmemory.formats.ai_sdk``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The stream in which an assistant message comes to a page: the AI SDK's "UI message stream", version 1.
 
-What a reader of the stream has in the end is the message that :func:`chatmemory.formats.ai_sdk.to_ai_sdk` makes of the
+What a reader of the stream has in the end is the message that ``chatmemory.formats.ai_sdk.to_ai_sdk`` makes of the
 stored messages. Text and thinking come in deltas before that; what the deltas did not say comes when it is stored.
 """
 
@@ -233,7 +233,7 @@ class Call:
 class Calls:
     """The calls of one assistant message so far.
 
-    A result answers the latest call of its ID that has none, as :mod:`chatmemory.formats.validity` says.
+    A result answers the latest call of its ID that has none, as ``chatmemory.formats.validity`` says.
     """
 
     def __init__(self) -> None:

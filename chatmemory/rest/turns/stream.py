@@ -155,7 +155,7 @@ class _Delivery:
                     put(self._stream.event(event))
 
     async def _arun(self, turn: Turn) -> None:
-        """Async version of :meth:`_run`."""
+        """Async version of ``_run``."""
         with self._writing() as put:
             put(self._stream.begin(self._answer.changes, self._answer.rows))
             async with aclosing(turn.aevents()) as events:
@@ -260,7 +260,7 @@ def follow(stream: TurnStream, conversation: Conversation, number: int) -> Itera
 
 
 async def afollow(stream: TurnStream, conversation: Conversation, number: int) -> AsyncIterator[bytes]:
-    """Async version of :func:`follow`."""
+    """Async version of ``follow``."""
     async with aclosing(iterate_in_thread(_looks(stream, conversation, number))) as events:
         async for event in events:
             if event is None:

@@ -106,7 +106,7 @@ class Call:
 
 
 def call(id: str, permission: tuple[Act, ...], **declared: Any) -> Callable[[F], F]:
-    """Declare a method of a view as a call of the API; see :class:`Call` for the arguments."""
+    """Declare a method of a view as a call of the API; see ``Call`` for the arguments."""
 
     def declare(method: F) -> F:
         method.call = Call(id=id, permission=permission, **declared)  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from chatmemory.contrib.citus.distribution import distribute
 
 
 class Command(BaseCommand):
-    """See :func:`chatmemory.contrib.citus.distribution.distribute`."""
+    """See ``chatmemory.contrib.citus.distribution.distribute``."""
 
     help = (
         "Distribute the tables of conversations over the nodes of Citus, in one transaction. What is stored is kept; "
