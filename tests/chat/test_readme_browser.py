@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -38,15 +39,20 @@ def project(readme: str, tmp_path_factory: pytest.TempPathFactory) -> NewProject
     made = make_environment(tmp_path_factory.mktemp("readme"))
     assert "django-admin startproject shop .\n" in readme
     made.run("-m", "django", "startproject", "shop", ".")
-    files = BLOCK.findall(readme)
-    assert len(files) == 6
+    assert write_files(readme, made) == 6
+    made.run("manage.py", "migrate", "--verbosity", "0")
+    return made
+
+
+def write_files(page: str, project: NewProject) -> int:
+    """Write the files that a page has, and return how many they are."""
+    files = BLOCK.findall(page)
     for name, text in files:
-        path = made.folder / name
+        path = project.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a" if path.name == "settings.py" else "w", encoding="utf-8") as file:
             file.write(text)
-    made.run("manage.py", "migrate", "--verbosity", "0")
-    return made
+    return len(files)
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +62,12 @@ def site(project: NewProject) -> Iterator[str]:
     replace(project, more=superuser).run("manage.py", "createsuperuser", "--no-input", "--username", "boss")
     make_user = f"from django.contrib.auth.models import User; User.objects.create_user('ann', password={PASSWORD!r})"
     project.run("manage.py", "shell", "--command", make_user)
+    with serving(project) as site:
+        yield site
+
+
+@contextmanager
+def serving(project: NewProject) -> Iterator[str]:
     with chat_completions() as (address, _):
         model = {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "none"}
         with running(replace(project, more=model)) as site:
@@ -97,3 +109,23 @@ def test_the_superuser_sees_the_conversation(site: str, new_page: Pages) -> None
     log_in(page, f"{site}/admin/", "boss")
     page.get_by_role("link", name="Conversations").first.click()
     expect(page.get_by_role("heading", name="Select conversation to view")).to_be_visible()
+
+
+@pytest.mark.usefixtures("site")  # its users; and it was looked at before its files are replaced
+@pytest.mark.parametrize("width", [390, 1200])
+def test_the_page_of_the_widget_adds_a_list(project: NewProject, new_page: Pages, width: int) -> None:  # noqa: F811
+    assert write_files((ROOT / "docs" / "chat.md").read_text("utf-8"), project) == 3
+    with serving(project) as site:
+        page = new_page(viewport={"width": width, "height": 800}, reduced_motion="reduce")
+        log_in(page, f"{site}/chat/", "ann")
+        page.locator("chatmemory-chat[data-ready]").wait_for()
+        first = page.url
+        page.get_by_role("button", name="New chat").click()
+        page.wait_for_url(lambda url: url != first)
+        page.locator("chatmemory-chat[data-ready]").wait_for()
+        assert page.locator("chatmemory-conversations").get_by_role("link").count() >= 2
+        page.get_by_label("Message", exact=True).fill("Hello")
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator("[data-part='history'] [data-type='ai']").last).to_contain_text("messages.")
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert axe_violations(page) == []
