@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.apps import AppConfig
 from django.core.checks import register
 from django.utils.translation import gettext_lazy as _
+
+if TYPE_CHECKING:
+    from chatmemory.database.conversation_memory import ConversationMemory
 
 
 class ChatmemoryConfig(AppConfig):
@@ -19,11 +24,16 @@ class ChatmemoryConfig(AppConfig):
         from chatmemory.checks import check_apps, check_databases, check_settings
         from chatmemory.core.asynchronous import set_thread_needs
         from chatmemory.database.connections import ConnectionNeeds
-        from chatmemory.database.conversation_memory import ConversationMemory
         from chatmemory.models import Conversation
+
+        def memory(conversation: Conversation) -> ConversationMemory:
+            # With it all operations are imported, which a command or a worker may never need.
+            from chatmemory.database.conversation_memory import ConversationMemory
+
+            return ConversationMemory(conversation)
 
         register(check_settings)
         register(check_apps)
         register(check_databases)
-        Conversation.add_to_class("memory", property(ConversationMemory))
+        Conversation.add_to_class("memory", property(memory))
         set_thread_needs(ConnectionNeeds())

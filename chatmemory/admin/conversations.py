@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, update_wrapper
 from typing import Any
@@ -11,12 +11,13 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
-from django.db import connections
+from django.db import connections, transaction
 from django.db.models import Case, Exists, F, IntegerField, OuterRef, Q, QuerySet, Value, When
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
+from django.utils.module_loading import import_string
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
@@ -33,8 +34,7 @@ from chatmemory.admin.lists import (
     unquoted,
     words,
 )
-from chatmemory.admin.views import changes, conversation_page, selection, window
-from chatmemory.admin.views.selection import Erasing, delete_selected
+from chatmemory.admin.views.selection import Erasing, clear_memories, delete_selected, export_selected
 from chatmemory.admin.views.staff_pages import record_list
 from chatmemory.capabilities import filled
 from chatmemory.formats.registry import known_names
@@ -43,6 +43,15 @@ from chatmemory.models import Conversation, Message
 _MOST_COUNTED = 10
 _MOST_SHOWN = 2
 _CONVERSATIONS_AT_ONCE = 200  # SQLite joins 500 queries at most
+
+
+def _view(name: str) -> Callable[..., Any]:
+    """Return a view of ``chatmemory.admin.views``, imported at its first request: each process imports the admin."""
+
+    def view(*args: Any, **kwargs: Any) -> Any:
+        return import_string(f"chatmemory.admin.views.{name}")(*args, **kwargs)
+
+    return view
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +155,7 @@ class ConversationAdmin(Erasing):
     list_select_related = ("owner",)
     ordering = ("-updated_at",)
     changelist = ConversationList
-    actions = (changes.clear_memories, selection.export_selected, delete_selected)
+    actions = (clear_memories, export_selected, delete_selected)
     search_help_text = _("Title, memory ID, owner and what the messages say. Five words at most.")
 
     def get_list_filter(self, request: HttpRequest) -> Any:
@@ -212,17 +221,20 @@ class ConversationAdmin(Erasing):
                 name=f"chatmemory_{name}",
             )
 
+        compact = _view("changes.compact")
+        for alias in connections:  # ATOMIC_REQUESTS opens no transaction: a model may take a minute
+            compact = transaction.non_atomic_requests(using=alias)(compact)
         return [
-            at("memory", conversation_page.show_past_memory, "conversation_memory"),
-            at("window", window.show, "conversation_window"),
-            at("clear", changes.clear_memory, "conversation_clear"),
-            at("clear-tool-results", changes.clear_tool_results, "conversation_clear_tool_results"),
-            at("compact", changes.without_transaction(changes.compact), "conversation_compact"),
-            at("pin", partial(changes.change_pin, to="pin"), "conversation_pin"),
-            at("unpin", partial(changes.change_pin, to="unpin"), "conversation_unpin"),
-            at("export/jsonl", selection.json_lines, "conversation_export_jsonl"),
+            at("memory", _view("conversation_page.show_past_memory"), "conversation_memory"),
+            at("window", _view("window.show"), "conversation_window"),
+            at("clear", _view("changes.clear_memory"), "conversation_clear"),
+            at("clear-tool-results", _view("changes.clear_tool_results"), "conversation_clear_tool_results"),
+            at("compact", compact, "conversation_compact"),
+            at("pin", partial(_view("changes.change_pin"), to="pin"), "conversation_pin"),
+            at("unpin", partial(_view("changes.change_pin"), to="unpin"), "conversation_unpin"),
+            at("export/jsonl", _view("selection.json_lines"), "conversation_export_jsonl"),
             *(
-                at(f"export/{name}", partial(selection.in_format, name=name), f"conversation_export_{name}")
+                at(f"export/{name}", partial(_view("selection.in_format"), name=name), f"conversation_export_{name}")
                 for name in known_names()
             ),
             *(at(page.name, page.view, f"conversation_{page.name}") for page in filled("admin_pages")),
@@ -311,6 +323,8 @@ class ConversationAdmin(Erasing):
         return staff.may(request.user, "read_text")
 
     def change_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> HttpResponse:
+        from chatmemory.admin.views import conversation_page
+
         if (elsewhere := conversation_page.redirect(self, request, object_id)) is not None:
             return elsewhere
         return super().change_view(request, object_id, *args, **kwargs)
@@ -318,6 +332,8 @@ class ConversationAdmin(Erasing):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
+        from chatmemory.admin.views import conversation_page
+
         if (conversation := kwargs.get("obj")) is not None:
             context.update(conversation_page.context(self, request, conversation))
         return super().render_change_form(request, context, *args, **kwargs)

@@ -31,7 +31,6 @@ from chatmemory.admin.lists import (
     words,
 )
 from chatmemory.admin.views.staff_pages import record_list
-from chatmemory.database.operations.compact import UNCOVERED
 from chatmemory.models import PINNED, Conversation, Message, MessageQuerySet
 
 # Longer payloads hold media; the list does not read them to show what they are.
@@ -55,6 +54,8 @@ class StateFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Message]) -> QuerySet[Message]:
         if self.value() == "uncovered":
+            from chatmemory.database.operations.compact import UNCOVERED  # and with it all operations
+
             return queryset.filter(UNCOVERED)
         if self.value() not in {"retained", "evicted"}:
             return queryset

@@ -8,10 +8,8 @@ from functools import partial
 from typing import Any, Literal
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections, transaction
-from django.db.models import QuerySet, Sum
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -22,7 +20,7 @@ from chatmemory.admin.display.passages import are_too_long, read_bounded
 from chatmemory.admin.display.summary_cards import CompactionStatus
 from chatmemory.admin.display.timeline import MOST_SHOWN, memory_entries
 from chatmemory.admin.display.window_words import pins_problem
-from chatmemory.admin.views.selection import Selection
+from chatmemory.admin.views.selection import say_cleared
 from chatmemory.admin.views.staff_pages import (
     ChangedMeanwhileError,
     act,
@@ -52,58 +50,11 @@ def clear_memory(model_admin: Any, request: HttpRequest, object_id: str) -> Http
     conversation = conversation_or_404(model_admin, request, object_id, also="act")
     if request.method == "POST":
         otherwise = _("The memory was already empty.")
-        return act(model_admin, request, conversation, conversation.memory.clear, _say_cleared, otherwise=otherwise)
+        return act(model_admin, request, conversation, conversation.memory.clear, say_cleared, otherwise=otherwise)
     keeps_history = setting("KEEP_HISTORY")
     return conversation_page(
         model_admin, request, conversation, "clear", _("Clear memory"), keeps_history=keeps_history
     )
-
-
-def _say_cleared(change: Change) -> str:
-    """Return a sentence about the change; empty if the memory was empty."""
-    count = len(change.evicted)
-    if not count:
-        return ""
-    said = ngettext(
-        "The memory was cleared; %(count)s message was evicted.",
-        "The memory was cleared; %(count)s messages were evicted.",
-        count,
-    )
-    return said % {"count": count}
-
-
-@admin.action(description=gettext_lazy("Clear the memories of selected conversations"), permissions=["act"])
-def clear_memories(model_admin: Any, request: HttpRequest, queryset: QuerySet[Conversation]) -> HttpResponse | None:
-    """Clear the memories of several conversations, each in a transaction of its own. Empty ones are skipped."""
-    selection = Selection(model_admin, request, queryset.filter(retained_count__gt=0), ("view", "act"))
-    if not request.POST.get("confirmed"):
-        if selection.look():
-            leaving = selection.queryset.order_by().aggregate(total=Sum("retained_count"))["total"]
-            context = {"leaving": leaving, "keeps_history": setting("KEEP_HISTORY")}
-            return selection.ask("clear_selected", _("Clear memories"), **context)
-        if not selection.refused:
-            model_admin.message_user(request, _("There is nothing to clear: the memories are empty."), messages.WARNING)
-        selection.report()
-        return None
-
-    def clear(conversation: Conversation) -> int:
-        change = conversation.memory.clear(also=logged(model_admin, request, conversation, _say_cleared))
-        return len(change.evicted)
-
-    counts = [count for count in selection.each(clear) if count]
-    if counts:
-        said = ngettext(
-            "The memory of %(count)s conversation was cleared.",
-            "The memories of %(count)s conversations were cleared.",
-            len(counts),
-        )
-        evicted = sum(counts)
-        left = ngettext("%(count)s message was evicted.", "%(count)s messages were evicted.", evicted)
-        model_admin.message_user(
-            request, f"{said % {'count': len(counts)}} {left % {'count': evicted}}", messages.SUCCESS
-        )
-    selection.report()
-    return None
 
 
 class ClearingForm(forms.Form):
@@ -280,13 +231,6 @@ class KeepForm(forms.Form):
             "any case."
         ),
     )
-
-
-def without_transaction(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a view as one around which ``ATOMIC_REQUESTS`` opens no transaction, on no database."""
-    for alias in connections:
-        view = transaction.non_atomic_requests(using=alias)(view)
-    return view
 
 
 def compact(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:

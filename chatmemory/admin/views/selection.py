@@ -16,7 +16,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
 from django.db import router, transaction
-from django.db.models import ProtectedError, QuerySet, RestrictedError
+from django.db.models import ProtectedError, QuerySet, RestrictedError, Sum
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
@@ -25,7 +25,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from chatmemory.admin.lists import ReadOnlyAdmin
-from chatmemory.admin.views.staff_pages import admin_page, conversation_or_404, conversation_page, record_read
+from chatmemory.admin.views.staff_pages import admin_page, conversation_or_404, conversation_page, logged, record_read
+from chatmemory.conf import setting
+from chatmemory.database.change import Change
 from chatmemory.database.connections import retry
 from chatmemory.database.reading import chunks
 from chatmemory.formats.registry import message_formats
@@ -250,6 +252,53 @@ def _erase(model_admin: Any, request: HttpRequest, conversation: Conversation) -
 
 
 _AS_JSON_LINES = gettext_lazy("Exported as JSON lines.")
+
+
+def say_cleared(change: Change) -> str:
+    """Return a sentence about the change; empty if the memory was empty."""
+    count = len(change.evicted)
+    if not count:
+        return ""
+    said = ngettext(
+        "The memory was cleared; %(count)s message was evicted.",
+        "The memory was cleared; %(count)s messages were evicted.",
+        count,
+    )
+    return said % {"count": count}
+
+
+@admin.action(description=gettext_lazy("Clear the memories of selected conversations"), permissions=["act"])
+def clear_memories(model_admin: Any, request: HttpRequest, queryset: QuerySet[Conversation]) -> HttpResponse | None:
+    """Clear the memories of several conversations, each in a transaction of its own. Empty ones are skipped."""
+    selection = Selection(model_admin, request, queryset.filter(retained_count__gt=0), ("view", "act"))
+    if not request.POST.get("confirmed"):
+        if selection.look():
+            leaving = selection.queryset.order_by().aggregate(total=Sum("retained_count"))["total"]
+            context = {"leaving": leaving, "keeps_history": setting("KEEP_HISTORY")}
+            return selection.ask("clear_selected", _("Clear memories"), **context)
+        if not selection.refused:
+            model_admin.message_user(request, _("There is nothing to clear: the memories are empty."), messages.WARNING)
+        selection.report()
+        return None
+
+    def clear(conversation: Conversation) -> int:
+        change = conversation.memory.clear(also=logged(model_admin, request, conversation, say_cleared))
+        return len(change.evicted)
+
+    counts = [count for count in selection.each(clear) if count]
+    if counts:
+        said = ngettext(
+            "The memory of %(count)s conversation was cleared.",
+            "The memories of %(count)s conversations were cleared.",
+            len(counts),
+        )
+        evicted = sum(counts)
+        left = ngettext("%(count)s message was evicted.", "%(count)s messages were evicted.", evicted)
+        model_admin.message_user(
+            request, f"{said % {'count': len(counts)}} {left % {'count': evicted}}", messages.SUCCESS
+        )
+    selection.report()
+    return None
 
 
 def json_lines(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse | StreamingHttpResponse:
