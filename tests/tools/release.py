@@ -99,7 +99,8 @@ def _build(tag: str, folder: Path, repository: str) -> None:
     with tempfile.TemporaryDirectory() as place:
         tree, environment = Path(place) / "tree", Path(place) / "venv"
         archive = subprocess.run(["git", "archive", tag], cwd=ROOT, check=True, capture_output=True).stdout
-        tarfile.open(fileobj=io.BytesIO(archive)).extractall(tree, filter="data")
+        with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
+            packed.extractall(tree, filter="data")
         readme, project = tree / "README.md", tree / "pyproject.toml"
         readme.write_text(absolute_links(readme.read_text("utf-8"), repository, tag), "utf-8")
         urls = {
