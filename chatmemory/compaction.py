@@ -31,7 +31,7 @@ __all__ = [
     "project_summarizer",
 ]
 
-# The conversations that one statement finds: few, for a model takes seconds for each, and others may be at it as well.
+# The conversations that one statement finds: few, because a model takes seconds for each, and others may run, too.
 _PAGE = 20
 
 _IN_TRANSACTION = (
@@ -60,7 +60,7 @@ def project_summarizer() -> Summarizer:
 
 @dataclass(frozen=True, kw_only=True)
 class Compacted:
-    """The account of one conversation: the summary that was made, the failure, or, of a dry run, what is due.
+    """The result of one conversation: the summary that was made, the failure, or, of a dry run, what is due.
 
     If it has none of the three, there was nothing to do: another is at it, or there is too little to summarise.
     """
@@ -71,7 +71,7 @@ class Compacted:
     """The plan of the summary that is due; None if it was no dry run."""
 
     change: Change | None = None
-    """The account of the change that put a summary into the memory."""
+    """The result of the change that put a summary into the memory."""
 
     error: Exception | None = None
     """The failure; nothing has changed then, and the conversation is not due again before a pause is over."""
@@ -85,7 +85,7 @@ def compact_due(
     keep: int = USUAL_KEEP,
     dry_run: bool = False,
 ) -> Iterator[Compacted]:
-    """Summarise each conversation in which a summary is due, and yield an account of it.
+    """Summarise each conversation in which a summary is due, and yield the result of each.
 
     Any number of processes may do so at once: each conversation is summarised by one of them.
 

@@ -98,7 +98,7 @@ def default_limit(window: str | None = None) -> int:
 def is_assistant(value: Any) -> bool:
     """Return whether ``value`` is an assistant.
 
-    The class is known by its name, for checks are below the assistant, and import nothing of it.
+    The class is known by its name, because checks are below the assistant, and import nothing of it.
     """
     names = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(value).__mro__)
     return "chatmemory.assistant.assistant.Assistant" in names

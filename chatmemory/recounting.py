@@ -19,7 +19,7 @@ from chatmemory.models import Conversation, Message
 
 @dataclass(frozen=True, kw_only=True)
 class Recounted:
-    """The account of one step, or with ``dry_run`` of what it would have done."""
+    """The result of one step, or with ``dry_run`` of what it would have done."""
 
     conversations: int = 0
     """The number of finished conversations."""

@@ -35,7 +35,7 @@ from chatmemory.models import (
 
 @dataclass(frozen=True, kw_only=True)
 class Erased:
-    """The account of one step, or with ``dry_run`` of what it would have erased."""
+    """The result of one step, or with ``dry_run`` of what it would have erased."""
 
     conversations: int = 0
 

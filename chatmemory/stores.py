@@ -31,7 +31,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
     as ``rewritten``, messages that it appends count as said.
 
     A memory is known by the text of its ID: 1 and "1" are the same. An ID that is None, empty or longer than 255
-    characters is a ``ValueError``.
+    characters raises a ``ValueError``.
     """
 
     def __init__(self, owner: Any = None) -> None:

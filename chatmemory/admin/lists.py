@@ -275,7 +275,7 @@ class HasEvictedFilter(YesNoFilter):
 
 
 class OwnerFilter(admin.ListFilter):
-    """A filter by owner. It offers nobody, for there may be many; who was chosen in the list is shown."""
+    """A filter by owner. It offers nobody, because there may be many; who was chosen in the list is shown."""
 
     title = _("owner")
     path: ClassVar[str] = "owner"

@@ -115,9 +115,7 @@ class Assistant:
             if name in counts and not isinstance(value, int):
                 raise TypeError(f"{name} must be an int, but is: {value!r}")
         if math.isinf(turn_timeout):
-            raise ValueError(
-                "turn_timeout must be finite: so long a process that is killed keeps its conversations busy"
-            )
+            raise ValueError("turn_timeout must be finite: a killed process blocks its conversation for so long")
         self._model = as_chat_model(model)
         self.summarizer = summarizer
         if memory is not None and not callable(memory) and not isinstance(memory, ChatMemory):

@@ -80,7 +80,7 @@ class BackgroundTask(ABC):
 
     @abstractmethod
     def do(self, lease: Lease) -> None:
-        """Do the work. This thread gives all its connections back."""
+        """Do the work. This thread releases all its connections."""
 
     @abstractmethod
     def note_failure(self, lease: Lease) -> None:

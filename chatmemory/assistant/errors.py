@@ -17,7 +17,7 @@ class ConversationBusyError(AssistantError):
 
 
 class TurnLostError(AssistantError):
-    """The turn was interrupted, or another one took over, for this one gave no sign of life within ``turn_timeout``.
+    """The turn was interrupted, or another one took over, because it gave no sign of life within ``turn_timeout``.
 
     Nothing more of this turn was added.
     """

@@ -29,7 +29,7 @@ class Added:
     messages: tuple[ChatMessage, ...]
 
     change: Change | None = None
-    """The account of the change, with what was evicted; None for memories that are not in Django's database."""
+    """The result of the change, with what was evicted; None for memories that are not in Django's database."""
 
     usage: Usage | None = None
     """The tokens of the model's call whose answer this is; None for other messages, or if the model did not say."""
@@ -62,7 +62,7 @@ class Lease(ABC):
 
     @abstractmethod
     def rest(self) -> None:
-        """Give back the database connections, because the turn does not need them for a while."""
+        """Release the database connections, because the turn does not need them for a while."""
 
     @abstractmethod
     def wake(self) -> None:
@@ -147,7 +147,7 @@ class Lease(ABC):
 
     @abstractmethod
     def summarize(self, summarizer: Summarizer) -> None:
-        """Make a summary if one is due. This thread gives all its connections back.
+        """Make a summary if one is due. This thread releases all its connections.
 
         Raises:
             Exception: what ``summarizer`` raised, or its text is no summary; the memory stays as it was.
@@ -162,7 +162,7 @@ class Lease(ABC):
 
     @abstractmethod
     def entitle(self, write: Callable[[Sequence[ChatMessage]], str]) -> None:
-        """Give the conversation a title if it has none. This thread gives all its connections back.
+        """Give the conversation a title if it has none. This thread releases all its connections.
 
         Nothing is written if a message that the title was made of has been erased since, or the owner is another.
 

@@ -167,7 +167,7 @@ class Call:
             await run_to_the_end(self._tell, seconds, error)
 
     def _tell(self, seconds: float, error: BaseException | None) -> None:
-        """Send the signal. Its errors go to the log; the turn's next step gives the connections back."""
+        """Send the signal. Its errors go to the log; the turn's next step releases the connections."""
         from chatmemory.signals import model_called
 
         usage = (self.usage or usage_told_by(error)) if self.answered is None else self.answered.usage

@@ -228,7 +228,7 @@ class ProviderChatModel(ChatModel):
     the package are passed on as they are, and so is an ``UnsupportedContentError`` for what the API has no place for.
 
     The ``client`` is for sync code and the ``async_client`` for async code; by default both read the environment. An
-    async client serves one event loop only, for its connections belong to that; by default each loop has its own. The
+    async client serves one event loop, to which its connections belong; by default each loop has its own. The
     ``timeout`` of both should be below the assistant's ``turn_timeout``. The ``options`` are further arguments of each
     request.
     """

@@ -252,7 +252,7 @@ def _last_answer(memory: Sequence[ChatMessage]) -> AiMessage | None:
     """
     last = _last(memory)
     if last is None:
-        raise NothingSaidError("nothing was said yet: give a message")
+        raise NothingSaidError("the conversation is empty; pass a message")
     return last if isinstance(last, AiMessage) and not last.tool_execution_requests else None
 
 

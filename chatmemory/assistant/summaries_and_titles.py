@@ -197,7 +197,7 @@ class ChatModelSummarizer:
 
     The model gets a transcript in one user message, never the conversation's own messages: what was said is no
     instruction. No tool is offered to it. A conversation that is too long for one request comes in several, each with
-    the summary so far, so the model reads all that the summary is to stand for.
+    the summary so far, so the model reads all that the summary is to cover.
     """
 
     def __init__(

@@ -377,7 +377,7 @@ _LEFT_OUT = ("title", "discriminator", "$defs")
 def plain(adapter: TypeAdapter[Any]) -> Schema:
     """Return the JSON Schema of what an adapter reads.
 
-    Definitions are written where they are used, for not all models follow references. Only types that contain
+    Definitions are written where they are used, because not all models follow references. Only types that contain
     themselves stay in ``$defs``.
     """
     schema = adapter.json_schema(schema_generator=_generator())

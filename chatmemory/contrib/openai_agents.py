@@ -25,7 +25,7 @@ Beyond the SDK's ``Session`` protocol:
 - ``Runner.run_sync`` within a transaction uses another connection, which does not see what the transaction wrote. If
   the transaction has locked the conversation, that is a ``TransactionManagementError`` after 5 seconds. There, call
   ``async_to_sync(Runner.run)(…)``, which uses the same connection.
-- An item must be JSON. No database takes U+0000 or half of a surrogate pair in a text: U+FFFD takes its place, and the
+- An item must be JSON. No database takes U+0000 or a lone surrogate in a text: U+FFFD takes its place, and the
   signal ``memory_repaired`` tells of it.
 
 Source: ``agents.memory`` of openai-agents 0.24.

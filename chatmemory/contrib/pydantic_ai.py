@@ -24,7 +24,7 @@ What it promises:
   tools, instructions and settings, tools that ran at the provider, files of the model) are kept with the message next
   to them, which names them in its attributes; a request of nothing else is a custom message.
 - The messages of other programs become requests and responses; content that these cannot express is a text in brackets.
-- No database takes U+0000 or half of a surrogate pair in a text: U+FFFD takes its place, and the signal
+- No database takes U+0000 or a lone surrogate in a text: U+FFFD takes its place, and the signal
   ``memory_repaired`` tells of it.
 
 Source: ``pydantic_ai.messages`` of pydantic-ai-slim 2.68.
@@ -140,7 +140,7 @@ def _plain(messages: list[ModelMessage]) -> tuple[list[Any], list[Any]]:
     """Return the messages as JSON values, as they are and with U+FFFD for what has no UTF-8."""
     try:
         plain = json.loads(ModelMessagesTypeAdapter.dump_json(messages))
-    except PydanticSerializationError:  # half of a surrogate pair
+    except PydanticSerializationError:  # a lone surrogate
         given = ModelMessagesTypeAdapter.dump_python(messages, mode="json")
         return given, [with_replacements(message) for message in given]
     return plain, plain

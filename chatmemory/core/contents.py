@@ -55,7 +55,7 @@ def freeze(value: Any, depth: int = 0) -> Any:
         TypeError: a dict has a key that is not a string.
         InvalidValueError: it is nested deeper than ``MAX_NESTING``.
     """
-    # Loops, for in Python 3.11 a comprehension takes a frame of its own.
+    # Loops, because in Python 3.11 a comprehension takes a frame of its own.
     if depth > MAX_NESTING:
         raise InvalidValueError(TOO_DEEP, most=MAX_NESTING)
     if isinstance(value, (FrozenDict, FrozenList)):

@@ -189,7 +189,7 @@ def java_map_order(keys: Iterable[str]) -> list[str]:
     return sorted(keys, key=bucket)
 
 
-# No database holds U+0000, and half of a surrogate pair has no UTF-8.
+# No database holds U+0000, and a lone surrogate has no UTF-8.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -200,7 +200,7 @@ def require_storable(text: str, place: str = "") -> str:
         raise InvalidMessageError(
             "has U+0000 at index %(index)s; take it out"
             if found[0] == "\x00"
-            else "has half of a surrogate pair (U+%(character)s) at index %(index)s; take it out",
+            else "has a lone surrogate (U+%(character)s) at index %(index)s; take it out",
             place,
             code="invalid_characters",
             character=f"{ord(found[0]):04X}",
@@ -210,7 +210,7 @@ def require_storable(text: str, place: str = "") -> str:
 
 
 def with_replacements(value: Any) -> Any:
-    """Return a JSON value with U+FFFD for each U+0000 and each lone half of a surrogate pair in its texts and keys."""
+    """Return a JSON value with U+FFFD for each U+0000 and each lone surrogate in its texts and keys."""
     if isinstance(value, str):
         if not _UNSTORABLE.search(value):
             return value

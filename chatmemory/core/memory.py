@@ -35,7 +35,7 @@ class ChatMemoryStore(Protocol):
 
 
 class WindowedChatMemoryStore(ABC):
-    """A store that applies the window itself, so that every change is atomic whoever else writes.
+    """A store that applies the window itself, so that every change is atomic, also if others write.
 
     It is a ``ChatMemoryStore`` too. A memory calls the methods below in place of those three, without a lock.
     """
@@ -149,7 +149,7 @@ class ChatMemory(ABC):
     def add(self, *messages: ChatMessage) -> object:
         """Add messages, all or none, as if one after the other; evict what no longer fits.
 
-        Subclasses may return an account of the change, from ``set`` and ``clear`` too.
+        Subclasses may return the change, from ``set`` and ``clear`` too.
 
         Raises:
             TypeError: one of them is no message.

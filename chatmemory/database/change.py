@@ -226,7 +226,7 @@ class MemorySize:
 
 @dataclass
 class Change:
-    """The account of one change of a memory."""
+    """The result of one change of a memory."""
 
     conversation: Conversation
     """The conversation after the change."""
@@ -387,7 +387,7 @@ def messages_to_data(rows: Iterable[Message], format: MessageFormat) -> list[Mes
 def _written(rows: Sequence[Message], write: Callable[[Sequence[ChatMessage]], list[Any]]) -> dict[int, Any]:
     """Return the messages as ``write`` makes them, by position."""
     try:
-        # Together and in order, for a format may tie tool results to their calls.
+        # Together and in order, because a format may tie tool results to their calls.
         messages = write([row.message for row in rows])
     except UnsupportedContentError:
         messages = [_written_alone(row, write) for row in rows]

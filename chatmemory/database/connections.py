@@ -105,7 +105,7 @@ def require_no_transaction(database: str, problem: str) -> None:
 
 
 def give_back() -> None:
-    """Give back the connections of this thread, as Django does at the end of a request.
+    """Release the connections of this thread, as Django does at the end of a request.
 
     Each goes back to its pool, or is closed, or stays if ``CONN_MAX_AGE`` says so. Those in a transaction stay, and
     those of SQLite, where connections are not scarce.
@@ -349,7 +349,7 @@ class ConnectionNeeds(ThreadNeeds):
 
     - while a transaction is open there, which somebody began there to change several things at once;
     - if it changes a memory on SQLite, where all changes wait for one file, so that more threads gain nothing;
-    - if the database is SQLite's in memory, for that is another one in each thread.
+    - if the database is SQLite's in memory, because that is another one in each thread.
     """
 
     def __init__(self) -> None:

@@ -59,12 +59,12 @@ class ConversationMemory(ChatMemory):
         Args:
             messages: in the order in which they were said.
             idempotency_key: 1 to 255 characters. A second call with the same key and messages changes nothing and
-                returns the first call's account.
+                returns the original result.
 
         Raises:
             TypeError: one of ``messages`` is no message.
             ValueError: a text or key that no database can hold.
-            IdempotencyConflictError: the key came before, with other messages.
+            IdempotencyConflictError: the key was already used with different messages.
         """
         return self.add_all(messages, idempotency_key=idempotency_key, **terms)
 
@@ -262,7 +262,7 @@ class ConversationMemory(ChatMemory):
             they belong to the last turn now.
 
         Raises:
-            ValueError: ``text`` is blank, no database can hold it, it is not smaller than what it stands for, or too
+            ValueError: ``text`` is blank, no database can hold it, it is not smaller than what it covers, or too
                 large for the window.
         """
         return apply_compaction(self.target(), plan, text)
@@ -275,7 +275,7 @@ class ConversationMemory(ChatMemory):
         """Put a summary of the caller's own in the place of all turns up to a position.
 
         Args:
-            through: the position of the last message that the summary stands for: the end of a turn, and not of the
+            through: the position of the last message that the summary covers: the end of a turn, and not of the
                 last.
             text: the summary; it takes in the one before.
             idempotency_key: as ``add`` takes it.

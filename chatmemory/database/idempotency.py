@@ -1,4 +1,4 @@
-"""Idempotency keys: a change that comes with one happens once, and a repetition returns the account of the first.
+"""Idempotency keys: a change that comes with one happens once, and a repetition returns the original result.
 
 Keys are unique within a scope. The scope of an addition is its conversation, whose lock makes two that arrive at once
 queue; the scope of a creation is the owner.
@@ -57,7 +57,7 @@ def scope_of_owner(owner: Any) -> str:
 def keys_of(conversation: Conversation) -> QuerySet[IdempotencyKey]:
     """Return the keys of additions to ``conversation``.
 
-    The query names the conversation as well as the scope, for tables may be distributed by it.
+    The query names the conversation as well as the scope, because tables may be distributed by it.
     """
     keys = IdempotencyKey.objects.using(conversation._state.db or "default")
     return keys.filter(conversation=conversation, scope=scope_of(conversation))

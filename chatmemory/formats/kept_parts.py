@@ -162,8 +162,8 @@ def without_lone_halves(
     """Return a valid memory without calls that have no result, and without results that have no call.
 
     The result of a call stands behind it, in the same answer; or in the next one, if nothing but results of other tools
-    is in between, for then the provider runs its tool when it gets those. So a call of the last answer may still wait
-    for its result if nothing else has been said since, and so may the code that made a call of that answer.
+    is in between, because then the provider runs its tool when it gets those. So a call of the last answer may wait for
+    its result if nothing else has been said since, and so may the code that made a call of that answer.
 
     Args:
         valid: the memory.

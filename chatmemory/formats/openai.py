@@ -108,7 +108,7 @@ def from_openai(data: Any, place: str = "") -> list[ChatMessage]:
 
     What other servers of this API add is read where its meaning is plain: ``reasoning_content`` (DeepSeek, vLLM) or
     ``reasoning`` (vLLM, OpenRouter) of an answer is its thinking. All else that they put on an answer or a tool call,
-    such as ``extra_content`` with Gemini's ``thought_signature``, is kept, for they may want it back.
+    such as ``extra_content`` with Gemini's ``thought_signature``, is kept, because they may want it back.
 
     Args:
         place: what the list is called in errors, ``messages`` say.

@@ -9,7 +9,7 @@ tool result without its call, a call without its result, and more. What is chang
    same ID.
 2. A result answers the latest call of its ID that was made before it and has none. Results without an ID answer the
    calls without one, those of the latest message first, in order.
-3. A result that answers no call, for there is none or it has one already, is left out.
+3. A result that answers no call, because there is none or it has one already, is left out.
 4. A result that does not directly follow its call is moved there.
 5. A call without a result gets one that says so and is marked as an error.
 6. Names lose the characters that the API does not take, as IDs do. An empty name of a tool becomes ``_``.
@@ -160,7 +160,7 @@ def arguments_object(arguments: str | None) -> dict[str, Any] | None:
         return {}
     try:
         value = loads(arguments)
-        # What is read may still have no JSON: 1e999, or half of a surrogate pair.
+        # What is read may still have no JSON: 1e999, or a lone surrogate.
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None

@@ -201,7 +201,7 @@ class Conversation(models.Model):
     if TYPE_CHECKING:
         owner_id: Any
         messages: Any
-        memory: ConversationMemory  # set by the app's ready(), for it is made of modules that import this one
+        memory: ConversationMemory  # set by the app's ready(), because it is made of modules that import this one
 
     class Meta:
         verbose_name = _("conversation")
@@ -347,7 +347,7 @@ class Conversation(models.Model):
         changed = [f"{name}={getattr(self, name)!r}" for name in WINDOW_SETTINGS if name in names]
         if changed:
             raise ValueError(
-                f"save() does not change the window of a stored conversation, for its messages must be evicted or "
+                f"save() does not change the window of a stored conversation, because its messages must be evicted or "
                 f"counted again: use conversation.memory.set_window({', '.join(changed)})"
             )
 

@@ -45,7 +45,7 @@ class IdempotencyKeyQuerySet(models.QuerySet["IdempotencyKey", "IdempotencyKey"]
 class IdempotencyKey(models.Model):
     """A key that came with a request, written in the transaction of what the request did.
 
-    It is a row of its own, for a request may add no message, and a message may be deleted.
+    It is a row of its own, because a request may add no message, and a message may be deleted.
     """
 
     conversation = models.ForeignKey(

@@ -233,7 +233,7 @@ class Message(models.Model):
             TypeError: always.
         """
         raise TypeError(
-            "a message is not deleted by itself, for the counters of its conversation would be wrong: "
+            "a message is not deleted by itself, because the counters of its conversation would be wrong: "
             "conversation.memory.set() and clear() evict messages, chatmemory_purge deletes what was evicted, and "
             "conversation.delete() deletes everything"
         )
@@ -302,7 +302,7 @@ def to_columns(message: ChatMessage) -> dict[str, Any]:
     """Return ``type``, ``text`` and ``payload`` of a message.
 
     Raises:
-        InvalidMessageError: a ``ValueError``; a text holds U+0000 or half of a surrogate pair.
+        InvalidMessageError: a ``ValueError``; a text holds U+0000 or a lone surrogate.
         TypeError: an attribute has no JSON form.
     """
     whole = message_to_data(message)

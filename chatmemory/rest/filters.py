@@ -155,7 +155,7 @@ class MessageFilter(filters.FilterSet):
     pinned = _Flag(method="filter_pinned", help_text="Whether it is in the memory, and the window may not evict it.")
     uncovered = _Flag(
         method="filter_uncovered",
-        help_text="Whether it left the memory for want of room, and no summary stands for it.",
+        help_text="Whether it left the memory for want of room, and no summary covers it.",
     )
     position_min = _Whole(field_name="position", lookup_expr="gte")
     position_max = _Whole(field_name="position", lookup_expr="lte")

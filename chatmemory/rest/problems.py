@@ -164,7 +164,7 @@ class MemoryTooLarge(Problem, status=413, of=MemoryTooLargeError):
 
 
 class IdempotencyConflict(Problem, status=422, of=IdempotencyConflictError):
-    """The idempotency key came before, with another request."""
+    """The idempotency key was already used with a different request."""
 
 
 class SummarizerFailed(Problem, status=502, code="summarizer_failed"):

@@ -94,7 +94,7 @@ def _described(conversation: Conversation) -> str:
         "created_at": conversation.created_at.isoformat(),
         "updated_at": conversation.updated_at.isoformat(),
     }
-    # SQLite can store half of a surrogate pair in metadata, UTF-8 has no bytes for it; so it becomes JSON's escape.
+    # SQLite can store a lone surrogate in metadata, UTF-8 has no bytes for it; so it becomes JSON's escape.
     return f"{dumps(described)}\n".encode("utf-8", "backslashreplace").decode()
 
 
@@ -241,7 +241,7 @@ class Line:
         try:
             (text or "").encode()
         except UnicodeEncodeError as error:
-            raise self.bad(f"{name}: has half of a surrogate pair at index {error.start}; take it out") from None
+            raise self.bad(f"{name}: has a lone surrogate at index {error.start}; take it out") from None
         return text
 
     def number(self, name: str, *, null: bool = False) -> Any:

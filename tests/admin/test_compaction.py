@@ -235,7 +235,7 @@ class TestSummarisingNow:
         self, admin_client: Client, conversation: Conversation, summarizer: Any, name: str, told: str
     ) -> None:
         summarizer(name)
-        logging.disable()  # half of a surrogate pair in the log is more than a report of pytest can hold
+        logging.disable()  # a lone surrogate in the log is more than a report of pytest can hold
         try:
             done = words(confirm(admin_client, conversation))
         finally:

@@ -226,7 +226,7 @@ class TestCharactersThatNoDatabaseTakes:
 
     @pytest.mark.parametrize("address", [CONVERSATIONS, MESSAGES])
     def test_are_no_error_in_another_encoding(self, admin_client: Client, address: str) -> None:
-        """UTF-7 can say half of a surrogate pair."""
+        """UTF-7 can say a lone surrogate."""
         answer = admin_client.get(f"{address}?q=%2B2AA-", headers={"content-type": "text/html; charset=utf-7"})
         assert answer.status_code in {200, 302, 400}
 

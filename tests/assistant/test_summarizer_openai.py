@@ -62,7 +62,7 @@ def said(**message: Any) -> Callable[[ModelServer], None]:
         (said(content=""), ModelError, "empty answer"),
         (said(content=" \n"), UnusableSummaryError, "wrote no summary"),
         (said(finish_reason="tool_calls", content=None, tool_calls=[CALL]), UnusableSummaryError, "called a tool"),
-        (said(content="train " * 2000), UnusableSummaryError, "must be smaller than what it stands for"),
+        (said(content="train " * 2000), UnusableSummaryError, "must be smaller than what it covers"),
         (lambda server: server.fail(429, "Too many requests"), openai.RateLimitError, "Too many requests"),
         (lambda server: server.fail(500, "Out of order"), openai.InternalServerError, "Out of order"),
         (lambda server: server.fail(400, "context_length_exceeded"), openai.BadRequestError, "context_length"),

@@ -168,7 +168,7 @@ class TestTurn:
     def test_where_nobody_waits_nothing_happens(self, turn: Chat) -> None:
         model = ScriptedModel("Hello")
         assistant = Assistant(model, memory=memory())
-        with pytest.raises(ValueError, match="nothing was said yet"):
+        with pytest.raises(ValueError, match="the conversation is empty"):
             turn(assistant, "default")
         turn(assistant, "default", "Hi")
         assert turn(assistant, "default") == AiMessage("Hello")

@@ -405,7 +405,7 @@ def test_what_is_taken_out_has_the_ids_that_were_read(take: Callable[[], tuple[l
     assert taken == read
 
 
-# LangGraph itself has other characters for half of a surrogate pair before it stores a checkpoint.
+# LangGraph itself has other characters for a lone surrogate before it stores a checkpoint.
 HALVES = [("a\ud83db", "a\ufffdb"), ("\udd12\ud83d", "\ufffd\ufffd")]
 
 

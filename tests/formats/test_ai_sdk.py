@@ -255,7 +255,7 @@ class TestRead:
             (_said("user"), "m[0].parts: expected at least one part of the type text or file, got none"),
             (_said("system", _text(" ")), "m[0]: text cannot be null or blank"),
             (_said("user", _text("a\x00")), "m[0].parts[0].text: has U+0000 at index 1; take it out"),
-            (_said("user", _text("\ud83d")), "m[0].parts[0].text: has half of a surrogate pair (U+D83D) at index 0"),
+            (_said("user", _text("\ud83d")), "m[0].parts[0].text: has a lone surrogate (U+D83D) at index 0"),
             (_said("user", {"type": "txt"}), "m[0].parts[0].type: expected one of text, file, got 'txt'"),
             (
                 _said("user", _file("image/png", "data:image/png;base64,x")),
@@ -279,7 +279,7 @@ class TestRead:
             (_said("assistant", _call(state="done")), "m[0].parts[0].state: expected one of input-streaming, "),
             (_said("assistant", _call(toolCallId=1)), "m[0].parts[0].toolCallId: expected a string, got a number"),
             (_said("assistant", _call(input={"a": "\x00"})), "m[0].parts[0].input.a: has U+0000"),
-            (_said("assistant", _call(output=["\ud800"])), "m[0].parts[0].output[0]: has half of a surrogate pair"),
+            (_said("assistant", _call(output=["\ud800"])), "m[0].parts[0].output[0]: has a lone surrogate"),
             (
                 _said("assistant", _call(state="output-error")),
                 "m[0].parts[0].errorText: expected a string, got",

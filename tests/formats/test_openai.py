@@ -698,7 +698,7 @@ class TestRefused:
             ([{"role": "user", "content": "x\0"}], "m[0].content: has U+0000 at index 1; take it out"),
             (
                 [{"role": "user", "content": "x", "name": "\ud83d"}],
-                "m[0].name: has half of a surrogate pair (U+D83D) at index 0; take it out",
+                "m[0].name: has a lone surrogate (U+D83D) at index 0; take it out",
             ),
             ([_parts("x")], "m[0].content[0]: expected an object, got a string"),
             (

@@ -473,7 +473,7 @@ class TestRead:
             ([_said("x") | {"content": [_text("x")]}], "m[0].content[0].type: expected one of output_text, refusal"),
             ([CALL_ITEM | {"call_id": None}], "m[0].call_id: expected a string, got null"),
             ([CALL_ITEM | {"caller": {"type": "program"}}], "m[0].caller.type: calls of programs cannot be kept"),
-            ([_reasoning("\ud800")], "m[0].summary[0].text: has half of a surrogate pair (U+D800)"),
+            ([_reasoning("\ud800")], "m[0].summary[0].text: has a lone surrogate (U+D800)"),
             ([RESULT_ITEM | {"output": None}], "m[0].output: expected a string or a list of parts, got null"),
         ],
         ids=lambda value: value[:60] if isinstance(value, str) else "",

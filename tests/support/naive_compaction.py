@@ -103,7 +103,7 @@ class NaiveCompaction(NaiveWindow):
             None if any of it was erased, taken out, is in another summary, or belongs to the last turn now.
 
         Raises:
-            RefusedError: it is not smaller than what it stands for, or too large for the window.
+            RefusedError: it is not smaller than what it covers, or too large for the window.
         """
         if not text.strip():
             raise RefusedError

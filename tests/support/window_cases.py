@@ -56,7 +56,7 @@ def examples(usual: int) -> settings:
 
 
 def windows(**fixed: Any) -> st.SearchStrategy[dict[str, Any]]:
-    """Settings of a window, as keyword arguments of a conversation. Small windows, for they are full soon."""
+    """Settings of a window, as keyword arguments of a conversation. Small windows, because they are full soon."""
     of_messages = {"window": st.just("messages"), "limit": st.integers(1, 12)}
     of_tokens = {"window": st.just("tokens"), "limit": st.integers(4, 250)}
     shared: dict[str, st.SearchStrategy[Any]] = {

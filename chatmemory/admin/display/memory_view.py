@@ -126,7 +126,7 @@ def _groups(entries: list[TimelineEntry]) -> list[EvictedGroup]:
     latest = entries[0].message.row.evicted_in
 
     def alike(entry: TimelineEntry) -> tuple[Any, ...]:
-        # What left in the latest change is a group of its own, for that is what was forgotten last.
+        # What left in the latest change is a group of its own, because that is what was forgotten last.
         return entry.message.row.evicted_in == latest, *_kind(entry)
 
     return [EvictedGroup(entries=list(group)[::-1]) for _, group in groupby(entries, key=alike)]

@@ -21,7 +21,7 @@ from chatmemory.database.reading import CHARS
 from chatmemory.models import STAND_INS, Compaction, Conversation, Message, Origin
 
 MOST_COUNTED = 10_000
-"""The most messages among which those that a summary stands for are counted."""
+"""The most messages among which those that a summary covers are counted."""
 
 _MOST_CARDS = 5
 _MOST_LISTED = 10
@@ -31,7 +31,7 @@ _LONGEST_BEGINNING = 161  # a character more than an excerpt has, to know whethe
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryCard:
-    """The messages that a summary stands for, as far as their rows are still there."""
+    """The messages that a summary covers, as far as their rows are still there."""
 
     row: Message
     """The summary."""
@@ -66,7 +66,7 @@ def uses_summaries(conversation: Conversation) -> bool:
 
 
 def is_uncovered(conversation: Conversation, row: Message) -> bool:
-    """Return whether a message left for want of room, and no summary stands for it."""
+    """Return whether a message left for want of room, and no summary covers it."""
     return row.position >= conversation.compacted_to and row.eviction_reason in EVICTED and _is_coverable(row)
 
 

@@ -234,7 +234,7 @@ class KeepForm(forms.Form):
 
 
 def compact(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-    """Show what a summary would stand for, and have it written once that is confirmed.
+    """Show what a summary would cover, and have it written once that is confirmed.
 
     It runs outside of any transaction: a model may take a minute, and the conversation goes on meanwhile.
     If a summary would stand for other messages now than those that were confirmed, the page is shown again.

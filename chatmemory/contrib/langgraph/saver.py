@@ -72,7 +72,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
     The ``a…`` methods are async versions. A thread is changed under the lock of its conversation, in one transaction,
     which is retried if it collides with another: any number of tasks and processes may write.
 
-    A thread's ID that is None, empty or too long is a ``ValueError``.
+    A thread's ID that is None, empty or too long raises a ``ValueError``.
     """
 
     def __init__(

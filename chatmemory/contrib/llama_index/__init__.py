@@ -243,7 +243,7 @@ def _without_signed_thinking(message: ChatMessage) -> ChatMessage | None:
 class DjangoChatStore(BaseChatStore):
     """The conversations of one owner, each created when something is first added under its key.
 
-    A key that is empty or too long is a ``ValueError``.
+    A key that is empty or too long raises a ``ValueError``.
     """
 
     _conversations: _Conversations = PrivateAttr()
@@ -340,7 +340,7 @@ class DjangoChatStore(BaseChatStore):
 class DjangoAsyncChatStore(AsyncDBChatStore):
     """The conversations of one owner, with active and archived messages, for LlamaIndex's ``Memory``.
 
-    A key that is empty or too long is a ``ValueError``.
+    A key that is empty or too long raises a ``ValueError``.
     """
 
     _conversations: _Conversations = PrivateAttr()

@@ -47,13 +47,13 @@ def add(
         messages: all or none of them are added.
         native: another framework's forms of them.
         window: bounds the memory from now on; by default the row's window does.
-        idempotency_key: a second call with it returns the account of the first.
+        idempotency_key: a second call with it returns the original result.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing, and must not be made.
         TypeError: one of ``messages`` is no message.
         ValueError: a text or key that no database can hold.
-        IdempotencyConflictError: the key came before, with other messages.
+        IdempotencyConflictError: the key was already used with different messages.
         MemoryTooLargeError: the memory is, or would be, larger than the target says.
     """
     if idempotency_key is not None:

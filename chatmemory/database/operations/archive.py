@@ -21,7 +21,7 @@ from chatmemory.models import ORDER_STEP, Message, MessageQuerySet, Origin
 from chatmemory.models.message import open_pin
 
 ARCHIVED = Q(eviction_reason__in=EvictionReason.of(Cause.ROOM, Cause.SUMMARY)) & ~Q(origin=Origin.SUMMARY)
-"""The condition of the rows in the archive: what left for want of room, and what a summary stands for."""
+"""The condition of the rows in the archive: what left for want of room, and what a summary covers."""
 
 
 def take_out(

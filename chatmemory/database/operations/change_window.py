@@ -106,7 +106,7 @@ def apply_window(conversation: Conversation, window: Window) -> None:
     if "model" in changed:
         _count_again(conversation, estimator, {})
     if changed:
-        # At once, for the change that this is part of may turn out to change nothing.
+        # At once, because the change that this is part of may turn out to change nothing.
         write_columns(conversation, [*changed, "retained_tokens"])
 
 

@@ -125,7 +125,7 @@ def _text_of(summarizer: Summarizer, plan: CompactionPlan) -> str:
 _EVICTED_FOR_ROOM = Q(eviction_reason__in=EVICTED) & COVERABLE
 
 UNCOVERED = Q(position__gte=F("conversation__compacted_to")) & _EVICTED_FOR_ROOM
-"""The condition that a message left the memory for want of room, and that no summary stands for it."""
+"""The condition that a message left the memory for want of room, and that no summary covers it."""
 
 _LIMIT = Cast("limit", BigIntegerField())  # a product with the column itself may be larger than it holds
 _IS_FULL = Q(window=WindowKind.TOKENS.value, retained_tokens__gte=_LIMIT * F("compact_at") / 100) | Q(
@@ -297,7 +297,7 @@ def apply_compaction(target: Target, plan: CompactionPlan, text: str) -> Change 
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
-        UnusableSummaryError: ``text`` is blank, no database can hold it, it is not smaller than what it stands for, or
+        UnusableSummaryError: ``text`` is blank, no database can hold it, it is not smaller than what it covers, or
             too large for the window.
     """
     new = _new_summary(target, text)
@@ -323,9 +323,9 @@ def apply_text(target: Target, through: int, text: str, *, idempotency_key: str 
 
     Args:
         target: the conversation.
-        through: the position of the last message that the summary stands for: the end of a turn, and not of the last.
+        through: the position of the last message that the summary covers: the end of a turn, and not of the last.
         text: the summary; it takes in the one before.
-        idempotency_key: a second call with the same key returns the account of the first.
+        idempotency_key: a second call with the same key returns the original result.
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
@@ -432,7 +432,7 @@ def _apply(change: Change, plan: CompactionPlan, new: NewMessages, most: MemoryB
     (row,) = new.rows(estimator_of(window, conversation.model))
     if row.token_count >= plan.tokens:
         raise UnusableSummaryError(
-            "a summary must be smaller than what it stands for, but has %(count)s of %(most)s tokens",
+            "a summary must be smaller than what it covers, but has %(count)s of %(most)s tokens",
             code="max_length",
             count=row.token_count,
             most=plan.tokens,

@@ -174,7 +174,7 @@ def _stay_behind_taken_out(conversation: Conversation) -> None:
 
 
 def _range_of(summary: Message) -> tuple[int, int]:
-    """Return the positions of the first and the last message that a summary stands for."""
+    """Return the positions of the first and the last message that a summary covers."""
     assert summary.covers_from is not None, "every summary has a range"
     assert summary.covers_to is not None, "every summary has a range"
     return summary.covers_from, summary.covers_to

@@ -202,8 +202,8 @@ def check_variant(settings: WindowSettings) -> None:
     """Raise if a history cannot be replayed with these settings.
 
     Raises:
-        TypeError: a setting that does not exist; ``model``, for the tokens of a replay are those that are stored; or
-            ``compact_at``, for its summaries are those that were made.
+        TypeError: a setting that does not exist; ``model``, because a replay uses the stored token counts; or
+            ``compact_at``, because it uses the summaries that were made.
         ValueError: a setting has no meaning.
     """
     if "model" in settings:
@@ -513,7 +513,7 @@ class SimulatedWalk(Walk):
         self._retained.evict()
 
     def _summarise(self, summary: PastMessage, gone: set[int]) -> None:
-        """Put a summary in the place of what it stands for, as far as that is still here.
+        """Put a summary in the place of what it covers, as far as that is still here.
 
         Args:
             summary: the summary.

@@ -25,7 +25,7 @@ def to_ai_sdk(
 
     Args:
         messages: the messages.
-        on_repair: is never called, for nothing has to be repaired.
+        on_repair: is never called, because nothing has to be repaired.
         ids: an ID for each message; None for its index.
 
     Raises:

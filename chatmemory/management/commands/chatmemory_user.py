@@ -62,7 +62,7 @@ class Command(BaseCommand):
             answer = input(f"This will {act} all conversations of {user} and cannot be undone. Type yes to continue: ")
         except EOFError:
             raise CommandError(
-                "Nothing was erased, for the question was not answered. --no-input erases without a question."
+                "Nothing was erased, because the question was not answered. --no-input erases without a question."
             ) from None
         if answer != "yes":
             raise CommandError("Nothing was erased.")

@@ -48,7 +48,7 @@ class NewCompactionSerializer(StrictSerializer):
     )
     through = CountField(
         required=False,
-        help_text="The position of the last message that the summary stands for: the end of a turn, and not of the "
+        help_text="The position of the last message that the summary covers: the end of a turn, and not of the "
         "last one. covers_to of a plan is such a position.",
     )
     text = serializers.CharField(
@@ -196,8 +196,8 @@ class CompactionViewSet(ChatMemoryViewSet):
 
         Without a `text` the site's summarizer writes the summary, which may take a while; messages that are added
         meanwhile stay, and if it fails nothing changes. `If-Match` is then checked before it begins, and no
-        `Idempotency-Key` is needed, for nothing is summarised twice. With `through` and `text` the summary is yours.
-        The history keeps everything.
+        `Idempotency-Key` is needed, because nothing is summarised twice. With `through` and `text` the summary is
+        yours. The history keeps everything.
         """
         conversation = self.conversation()
         given = self.asked()

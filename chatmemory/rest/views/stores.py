@@ -84,8 +84,8 @@ class StoreViewSet(ChatMemoryViewSet):
     def update(self, request: Request, memory_id: str, **kwargs: object) -> Response:
         """updateMessages.
 
-        What the list leaves out is evicted, what it appends was said; nothing else is evicted, for the window is yours.
-        Makes the conversation if there is none.
+        What the list leaves out is evicted, what it appends was said; nothing else is evicted, because the window is
+        yours. Makes the conversation if there is none.
         """
         owner = single_owner(request, *self.call.permission)
         existing = self._existing()
