@@ -231,7 +231,7 @@ SETTINGS: dict[str, Setting] = {
             label=_("summarise at"),
             help=_(
                 "A summary of older turns is due when the memory has reached this percent of its limit, or the window "
-                "has evicted messages that no summary stands for. Without a number none is due by itself."
+                "has evicted messages that no summary covers. Without a number none is due by itself."
             ),
             words=_("a summary is due at %(value)s%%"),
             words_for={None: _("no summary is due by itself")},

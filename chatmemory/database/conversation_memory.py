@@ -281,7 +281,7 @@ class ConversationMemory(ChatMemory):
             idempotency_key: as ``add`` takes it.
 
         Raises:
-            CoveredError: there is nothing up to ``through`` that no summary stands for.
+            CoveredError: there is nothing up to ``through`` that no summary covers.
             IdempotencyConflictError: the key was already used for another request.
             UnusableSummaryError: as ``apply_compaction`` says.
             ValueError: no turn ends at ``through``.

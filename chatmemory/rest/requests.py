@@ -177,7 +177,7 @@ def require_summarizable(conversation: Conversation) -> None:
     require_bounded(conversation)
     if not request_bound().allows(*left_size(conversation)):
         raise MemoryTooLarge(
-            "Messages that no summary stands for left the memory: more than %(messages)s, or more than %(chars)s "
+            "Messages that no summary covers left the memory: more than %(messages)s, or more than %(chars)s "
             "characters. That is too much for one request. On the server, conversation.memory.compact() has no bound.",
             messages=setting("MAX_MEMORY_MESSAGES"),
             chars=setting("MAX_MEMORY_CHARS"),

@@ -33,7 +33,7 @@ class NaivePlan:
     """What a summary would stand for."""
 
     covered: list[Item]
-    """The messages, in order, that no summary stands for; not placeholders."""
+    """The messages, in order, that no summary covers; not placeholders."""
 
     leaving: list[Item]
     """What is in the memory now and would leave."""

@@ -329,7 +329,7 @@ def apply_text(target: Target, through: int, text: str, *, idempotency_key: str 
 
     Raises:
         Conversation.DoesNotExist: the conversation is missing.
-        CoveredError: there is nothing up to ``through`` that no summary stands for.
+        CoveredError: there is nothing up to ``through`` that no summary covers.
         IdempotencyConflictError: the key was used before, for another request.
         MemoryTooLargeError: the memory is, or would be, larger than the target says.
         UnusableSummaryError: as ``apply_compaction`` says.
@@ -384,7 +384,7 @@ def _kept_behind(memory: Retained[Entry], through: int, conversation: Conversati
     """Return the index of the first entry that a summary through a position does not replace.
 
     Raises:
-        CoveredError: ``through`` is before all that no summary stands for.
+        CoveredError: ``through`` is before all that no summary covers.
         InvalidValueError: no turn ends at ``through``, or the last one does.
     """
     if through < conversation.compacted_to:

@@ -224,7 +224,7 @@ def is_summarizable(conversation: Conversation) -> bool:
 
 
 def left_size(conversation: Conversation) -> tuple[int, int]:
-    """Return the numbers of messages, and of their characters, that left a memory and that no summary stands for.
+    """Return the numbers of messages, and of their characters, that left a memory and that no summary covers.
 
     They are counted only until they exceed ``MAX_MEMORY_MESSAGES``.
     """
@@ -235,7 +235,7 @@ def left_size(conversation: Conversation) -> tuple[int, int]:
 
 
 def uncovered(conversation: Conversation) -> MessageQuerySet:
-    """Return the messages that left a memory for want of room, and that no summary stands for, by position.
+    """Return the messages that left a memory for want of room, and that no summary covers, by position.
 
     A tool result is not among them if somebody took its placeholder out.
     """

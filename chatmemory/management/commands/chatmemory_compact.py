@@ -22,7 +22,7 @@ class Command(BaseCommand):
 
     help = (
         "Lets the function of the setting SUMMARIZER write the summaries that are due: in conversations with a "
-        "compact_at, when it is reached, or when the window has evicted messages that no summary stands for. A "
+        "compact_at, when it is reached, or when the window has evicted messages that no summary covers. A "
         "conversation in which it failed stays as it is, and is tried again after 1, 5, then 30 minutes."
     )
 

@@ -85,7 +85,7 @@ class PlanSerializer(serializers.Serializer[Any]):
 
     covers_from = CountField(help_text="The first position that it stands for.")
     covers_to = CountField(help_text="The last position that it stands for.")
-    messages = CountField(help_text="Messages that no summary stands for yet.")
+    messages = CountField(help_text="Messages that no summary covers yet.")
     tokens = TokensField(help_text="Of these messages, and of the summary before: the new one must have fewer.")
     previous = CountField(allow_null=True, help_text="The position of the summary before, which the new one takes in.")
 
