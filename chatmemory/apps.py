@@ -27,9 +27,10 @@ class ChatmemoryConfig(AppConfig):
         from chatmemory.models import Conversation
 
         def memory(conversation: Conversation) -> ConversationMemory:
-            # With it all operations are imported, which a command or a worker may never need.
+            # All operations are imported with it, which a command or a worker may never need.
             from chatmemory.database.conversation_memory import ConversationMemory
 
+            Conversation.add_to_class("memory", property(ConversationMemory))  # from now on without this detour
             return ConversationMemory(conversation)
 
         register(check_settings)
