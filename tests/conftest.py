@@ -51,7 +51,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     if named or config.option.capture == "no" or config.option.trace:
         return 0
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 0 if processors == 1 else min(processors + 1, MOST_PROCESSES)  # some tests wait for servers
+    return 0 if processors == 1 else min(processors, MOST_PROCESSES)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
