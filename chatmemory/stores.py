@@ -96,7 +96,7 @@ class DjangoChatMemoryStore(WindowedChatMemoryStore):
         idempotency_key: str | None = None,
         **terms: Unpack[Terms],
     ) -> Change:
-        """Do what ``add_to_window`` does; see ``add_all``."""
+        """Do what ``add_to_window`` does; see ``ConversationMemory.add_all``."""
         new = messages if copy_of is None else NewMessages(messages, copy_of=copy_of)
         target = self.target(memory_id, window, **terms)
         return operations.add(target, new, window=window, idempotency_key=idempotency_key)

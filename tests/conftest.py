@@ -23,7 +23,7 @@ from tests.support.cutting import cut_all_others, wait_until_alone
 from tests.support.factories import UserFactory
 from tests.support.kept_names import NAMES_ARE_KEPT, reason_to_leave_out
 from tests.support.partitions import partition_messages
-from tests.support.suites import SUITES, reason_to_leave_out_of
+from tests.support.suites import RULES, SUITES, reason_to_leave_out_of
 
 # A machine that is shared may be slow at any moment, and that says nothing of a strategy or of what is tested.
 settings.register_profile(
@@ -56,6 +56,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--suite", choices=SUITES, help="leave out what tests/support/suites.py names for this suite")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    if suite := config.option.suite:
+        rules = "; ".join(f"{name}: {reason or 'runs'}" for name, reason in sorted(RULES[suite].items()))
+        return [
+            f"suite {suite}: leaves out the files that ask no database, and what its rules say: {rules or 'nothing'}"
+        ]
+    return []
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

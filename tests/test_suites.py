@@ -26,18 +26,13 @@ def asks_a_database(item: pytest.Item) -> bool:
     return bool(named) or item.get_closest_marker("django_db") is not None
 
 
-def test_postgresql_is_asked_what_asks_a_database_unless_divided_says_why() -> None:
+def test_postgresql_is_asked_all_that_asks_a_database() -> None:
     left_out = {
         name
         for name, file in FILES.items()
         if all(reason_to_leave_out_of(suite, file) for suite in ("postgresql", "divided"))
     }
-    assert left_out == {name for name, file in FILES.items() if reason_to_leave_out_of("divided", file)}
-    assert {
-        "tests/database/test_change.py",
-        "tests/rest/test_memory.py",
-        "tests/admin/test_lists.py",
-    } & left_out == set()
+    assert left_out == {*ASK_NO_DATABASE}
 
 
 def test_what_a_folder_has_is_run_where_a_rule_says_so() -> None:

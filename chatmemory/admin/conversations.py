@@ -34,7 +34,14 @@ from chatmemory.admin.lists import (
     unquoted,
     words,
 )
-from chatmemory.admin.views.selection import Erasing, clear_memories, delete_selected, export_selected
+from chatmemory.admin.views.selection import (
+    Erasing,
+    clear_memories,
+    delete_selected,
+    export_selected,
+    in_format,
+    json_lines,
+)
 from chatmemory.admin.views.staff_pages import record_list
 from chatmemory.capabilities import filled
 from chatmemory.formats.registry import known_names
@@ -232,9 +239,9 @@ class ConversationAdmin(Erasing):
             at("compact", compact, "conversation_compact"),
             at("pin", partial(_view("changes.change_pin"), to="pin"), "conversation_pin"),
             at("unpin", partial(_view("changes.change_pin"), to="unpin"), "conversation_unpin"),
-            at("export/jsonl", _view("selection.json_lines"), "conversation_export_jsonl"),
+            at("export/jsonl", json_lines, "conversation_export_jsonl"),
             *(
-                at(f"export/{name}", partial(_view("selection.in_format"), name=name), f"conversation_export_{name}")
+                at(f"export/{name}", partial(in_format, name=name), f"conversation_export_{name}")
                 for name in known_names()
             ),
             *(at(page.name, page.view, f"conversation_{page.name}") for page in filled("admin_pages")),

@@ -32,9 +32,8 @@ _LONGEST_DEAFNESS = 3.0
 class Turn:
     """One request to an assistant and its answer, in progress.
 
-    ``begin`` returns it when the user's message is stored, before the model is
-    asked. Run it to its end by ``events`` or ``aevents``, in any thread, or ``release`` it. After that
-    others may summarise, and find a title.
+    ``Assistant.begin`` returns it when the user's message is stored, before the model is asked. Run it to its end by
+    ``events`` or ``aevents``, in any thread, or ``release`` it. After that others may summarise, and find a title.
     """
 
     def __init__(
@@ -113,7 +112,7 @@ class Turn:
         """Run the turn to its end in this thread, and yield what happens; the answer comes last.
 
         Raises:
-            Exception: as ``chat`` raises it.
+            Exception: as ``Assistant.chat`` raises it.
         """
         outcome: Any = None  # of the step before; those without one do not look at it
         try:

@@ -112,7 +112,7 @@ class Setting:
     """Whether None is a value too: never, or none."""
 
     words: str = ""
-    """What it makes a window do, with the placeholder ``%(value)s``."""
+    """The effect on a window in words, with the placeholder ``%(value)s``."""
 
     words_for: Mapping[Any, str] = field(default_factory=dict)
     """The same for single values, as ``words`` would not say it."""

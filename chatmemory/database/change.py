@@ -44,7 +44,7 @@ from chatmemory.models.conversation_names import kept_names
 
 
 class Terms(TypedDict, total=False):
-    """What a caller demands of a change, and does in the same transaction."""
+    """The conditions of a change, and the work in its transaction."""
 
     precondition: Callable[[Conversation], None] | None
     """Called with the locked row before anything changes; what it raises ends the change."""

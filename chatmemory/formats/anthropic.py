@@ -494,7 +494,7 @@ def to_anthropic(
 ) -> dict[str, Any]:
     """Return ``messages`` and, with a system message, ``system``: ``create(model=…, max_tokens=…, **to_anthropic(…))``.
 
-    Anthropic accepts whatever is returned, as long as ``thinking`` is true of the messages. A message that it has no
+    Anthropic accepts every result, as long as ``thinking`` is true of the messages. A message that it has no
     place for is an error.
 
     Args:

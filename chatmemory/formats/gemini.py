@@ -600,7 +600,7 @@ _RULES = Rules(
 def to_gemini(messages: Iterable[ChatMessage], on_repair: Callable[[Repair], object] | None = None) -> dict[str, Any]:
     """Return ``contents`` and, with a system message, ``system_instruction``, which belongs into the SDK's ``config``.
 
-    Gemini accepts whatever is returned; a message that it has no place for is an error.
+    Gemini accepts every result; a message that it has no place for is an error.
 
     Args:
         on_repair: called with each repair, in the order of the messages.

@@ -1,4 +1,4 @@
-"""What the readers and writers of formats share.
+"""Helpers that the readers and writers of formats share.
 
 Pieces that messages here cannot express are kept aside in attributes, and written again. Among these are the calls of
 tools that run at the provider, and their results: an API refuses a call without its result, and a result without its

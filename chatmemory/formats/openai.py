@@ -261,7 +261,7 @@ def to_openai(
 ) -> list[dict[str, Any]]:
     """Return the messages as ``messages=`` of a chat completion takes them.
 
-    OpenAI accepts whatever is returned: what ``chatmemory.formats.validity`` says is repaired, and
+    OpenAI accepts every result: what ``chatmemory.formats.validity`` says is repaired, and
     what is valid comes out one for one. Missing and blank arguments are written as ``{}``: OpenAI wants a string, and
     servers that parse it want JSON.
 

@@ -429,7 +429,7 @@ def to_responses(
     *,
     repair: bool = True,
 ) -> list[dict[str, Any]]:
-    """Return the items as ``input=`` takes them. OpenAI accepts whatever is returned.
+    """Return the items as ``input=`` takes them. OpenAI accepts every result.
 
     Args:
         on_repair: called with each repair, in the order of the messages.

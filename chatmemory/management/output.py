@@ -1,4 +1,4 @@
-"""What a command writes: its file, and its progress on a terminal."""
+"""The output of a command: its file, and its progress on a terminal."""
 
 from __future__ import annotations
 

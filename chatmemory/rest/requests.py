@@ -1,4 +1,4 @@
-"""What comes with a request: its body, the format of its messages, how often its user may send one, what it may read.
+"""The parts of a request: its body, the format of its messages, how often its user may send one, what it may read.
 
 One request reads, counts and writes all of a memory. A window does not bound its characters: thinking, attributes and
 media have few tokens or none, however long they are.

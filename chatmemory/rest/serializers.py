@@ -385,7 +385,7 @@ class NewConversationSerializer(_LimitedSerializer, ConversationSerializer):
 
 
 class ConversationChangeSerializer(NewConversationSerializer):
-    """What changes of a conversation."""
+    """The changes to a conversation."""
 
     undescribed = ("memory_id",)  # it is taken if it is the same
 

@@ -3,7 +3,7 @@
 A conversation is a line with its settings and counters; a line for each message, evicted ones included; a line for each
 idempotency key; the lines of capabilities, which name their app; and a line with the numbers of all these, by which a
 file that was cut off is recognised. Users are named by their user names. The lines have the conversation as it was when
-the first of them was written, whatever is added meanwhile. ``chatmemory.transfer.restore`` reads them.
+the first of them was written. Later additions are left out. ``chatmemory.transfer.restore`` reads them.
 """
 
 from __future__ import annotations

@@ -16,46 +16,8 @@ _DIVIDED_HAS_IT = "what it writes, the tests of the database and of REST write i
 _TEXTS = "it is about texts, which are the same on every database"
 _OF_SQLITE = "the demo's database is SQLite's"
 _SAME_STATEMENTS = "REST, or the files of the admin that stay, send the database the same statements"
-_SAME_CALLS = "other tests make the same calls of Django and of the database, in smaller numbers"
+_NO_DJANGO = "it touches nothing of Django, and on SQLite the README's command runs it"
 _RUN = ""
-
-_SAME_ON_EVERY_DATABASE = {
-    "tests/admin": _SAME_STATEMENTS,
-    "tests/admin/test_acts.py": _RUN,
-    "tests/admin/test_dashboard.py": _RUN,
-    "tests/admin/test_deleting_users.py": _RUN,
-    "tests/admin/test_lists.py": _RUN,
-    "tests/admin/test_long_conversation.py": _RUN,
-    "tests/admin/test_pages.py": _RUN,
-    "tests/admin/test_past_memory.py": _RUN,
-    "tests/admin/test_standing_summaries.py": _RUN,
-    "tests/admin/test_strip.py": _RUN,
-    "tests/assistant/test_anthropic.py": _SAME_STATEMENTS,
-    "tests/assistant/test_model_called.py": _SAME_STATEMENTS,
-    "tests/assistant/test_own_answers.py": _SAME_STATEMENTS,
-    "tests/assistant/test_pydantic_ai.py": _SAME_STATEMENTS,
-    "tests/assistant/test_summarizer_openai.py": _SAME_STATEMENTS,
-    "tests/assistant/test_tool_timeouts.py": _SAME_STATEMENTS,
-    "tests/assistant/test_tool_types.py": _SAME_STATEMENTS,
-    "tests/assistant/test_tools_together.py": _SAME_STATEMENTS,
-    "tests/assistant/test_usage_of_failed_calls.py": _SAME_STATEMENTS,
-    "tests/benchmarks": _SAME_STATEMENTS,
-    "tests/chat": _SAME_STATEMENTS,
-    "tests/demo": _OF_SQLITE,
-    "tests/formats": _SAME_STATEMENTS,
-    "tests/rest/test_error_matrix.py": _TEXTS,
-    "tests/rest/test_fuzz.py": _SAME_CALLS,
-    "tests/rest/test_languages.py": _TEXTS,
-    "tests/rest/test_openapi.py": _TEXTS,
-    "tests/rest/test_schemathesis.py": _SAME_CALLS,
-    "tests/test_checks.py": _TEXTS,
-    "tests/test_coded_errors.py": _TEXTS,
-    "tests/test_docs.py": _TEXTS,
-    "tests/test_plain_errors.py": _TEXTS,
-    "tests/test_settings.py": _TEXTS,
-    "tests/test_translations.py": _TEXTS,
-    "tests/test_window_settings.py": _TEXTS,
-}
 
 RULES: dict[str, dict[str, str]] = {
     # Only here an addition is one statement, and psycopg puts the parameters into the statements.
@@ -75,21 +37,32 @@ RULES: dict[str, dict[str, str]] = {
         "tests/turns/test_retries.py": _RUN,
     },
     # Messages in hash partitions, names in a table of their own, the constraints of Citus, and server-side binding.
-    "divided": {
-        **_SAME_ON_EVERY_DATABASE,
-    },
+    "divided": {},
     "mariadb": {
-        **_SAME_ON_EVERY_DATABASE,
-        "tests/rest/test_projects.py": _SAME_STATEMENTS,
-        "tests/turns/test_bad_networks.py": _SAME_CALLS,
-        "tests/turns/test_servers.py": _SAME_CALLS,
+        "tests/admin": _SAME_STATEMENTS,
+        "tests/admin/test_acts.py": _RUN,
+        "tests/admin/test_dashboard.py": _RUN,
+        "tests/admin/test_deleting_users.py": _RUN,
+        "tests/admin/test_lists.py": _RUN,
+        "tests/admin/test_pages.py": _RUN,
+        "tests/admin/test_past_memory.py": _RUN,
+        "tests/admin/test_standing_summaries.py": _RUN,
+        "tests/admin/test_strip.py": _RUN,
+        "tests/demo": _OF_SQLITE,
+        "tests/rest/test_languages.py": _TEXTS,
+        "tests/rest/test_openapi.py": _TEXTS,
+        "tests/test_coded_errors.py": _TEXTS,
+        "tests/test_plain_errors.py": _TEXTS,
+        "tests/test_translations.py": _TEXTS,
     },
     "newest": {
-        "tests/benchmarks": _SAME_CALLS,
-        "tests/contrib/langgraph/test_mirror.py": _SAME_CALLS,
-        "tests/rest/test_fuzz.py": _SAME_CALLS,
-        "tests/rest/test_schemathesis.py": _SAME_CALLS,
-        "tests/turns/test_bad_networks.py": _SAME_CALLS,
+        "tests/benchmarks/test_adversary.py": _NO_DJANGO,
+        "tests/core/test_eviction.py": _NO_DJANGO,
+        "tests/core/test_serialization.py": _NO_DJANGO,
+        "tests/core/test_tokens.py": _NO_DJANGO,
+        "tests/core/test_windows.py": _NO_DJANGO,
+        "tests/formats/test_errors.py": _NO_DJANGO,
+        "tests/formats/test_validity.py": _NO_DJANGO,
     },
 }
 """The folders and files that a suite leaves out, each with the reason, or runs. The longest path that fits holds."""

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from django.core.management import get_commands, load_command_class
 
 from tests.support.paths import ROOT
 
-__all__ = ["build", "pages"]
+__all__ = ["build", "pages", "relinked"]
 
 API = {
     "Messages, memories and token counts": "chatmemory",
@@ -53,7 +53,7 @@ _OTHERS = {
 }
 """What is in the site from beside docs/, and its name there."""
 
-_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?\)")
 _FENCED = re.compile(r"(^```.*?^```$)", re.M | re.S)
 
 
@@ -72,19 +72,25 @@ def _name_of(file: Path) -> str | None:
     return _OTHERS.get(name) or (name.removeprefix("docs/") if file.parent == ROOT / "docs" else None)
 
 
-def _linked(file: Path) -> str:
-    """Return the text of a page; a link to what is not in the site is its text alone."""
+def relinked(text: str, address: Callable[[str, bool], str | None]) -> str:
+    """Return a page with other addresses in its links and pictures to files; code, and what leads elsewhere, stays.
+
+    Args:
+        text: the page, in Markdown.
+        address: returns the address for a path, and for whether it is a picture's. None leaves the text of a link.
+    """
 
     def link(found: re.Match[str]) -> str:
-        mark, text, target = found.groups()
-        path, hash_, anchor = target.partition("#")
-        if not path or re.match(r"[a-z]+:", target):
-            return found[0]
-        name = _name_of((file.parent / path).resolve())
-        return f"{mark}[{text}]({name}{hash_}{anchor})" if name else text
+        mark, said, path, anchor = found.groups(default="")
+        there = address(path, bool(mark))
+        return f"{mark}[{said}]({there}{anchor})" if there else said
 
-    parts = _FENCED.split(file.read_text(encoding="utf-8"))
+    parts = _FENCED.split(text)
     return "".join(part if part.startswith("```") else _LINK.sub(link, part) for part in parts)
+
+
+def _linked(file: Path) -> str:
+    return relinked(file.read_text(encoding="utf-8"), lambda path, _: _name_of((file.parent / path).resolve()))
 
 
 def _commands() -> Iterator[str]:

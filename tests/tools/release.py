@@ -20,6 +20,7 @@ import venv
 from pathlib import Path
 
 from tests.support.paths import ROOT
+from tests.tools.build_site import relinked
 
 __all__ = ["absolute_links", "main"]
 
@@ -45,17 +46,10 @@ assert memory.to_format("openai") == [{"role": "user", "content": "Hello"}]
 print("django-chatmemory", __version__, "works")
 """
 
-_LINK = re.compile(r"(!?)(\[(?:[^\[\]]|\[[^\]]*\])*\])\((?![a-z]+:|#)([^)\s]+)\)")
-
 
 def absolute_links(readme: str, repository: str, tag: str) -> str:
     """Return the README with links and pictures that lead to ``tag`` in a repository, as the package's page needs."""
-
-    def absolute(found: re.Match[str]) -> str:
-        mark, text, path = found.groups()
-        return f"{mark}{text}({repository}/{'raw' if mark else 'blob'}/{tag}/{path})"
-
-    return _LINK.sub(absolute, readme)
+    return relinked(readme, lambda path, is_picture: f"{repository}/{'raw' if is_picture else 'blob'}/{tag}/{path}")
 
 
 def _git(*arguments: str) -> str:

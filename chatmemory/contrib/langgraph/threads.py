@@ -79,7 +79,7 @@ def alter(target: Target, work: Callable[[Change], None], *, active: bool) -> No
 
     Args:
         target: the conversation.
-        work: see ``change``.
+        work: see ``Target.change``.
         active: whether this counts as activity, which a purge by age looks at. If False, nothing is done if the
             conversation is missing.
     """

@@ -1,4 +1,4 @@
-"""What frameworks ask of a memory beside its window: messages taken out or taken back, and an archive.
+"""The operations of frameworks: take messages out of a memory, take them back, and read an archive.
 
 The archive of a conversation has the messages that had no room in its window, and those that left with them. Messages
 that were taken out for another reason are in the history only.

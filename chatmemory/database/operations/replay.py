@@ -158,7 +158,7 @@ FIGURES = {
     "its call.",
     "missing": "Messages that were deleted, so that nothing is known of them.",
 }
-"""What the figures of a ``Replay`` say, by their names, in the order in which they are shown."""
+"""The meaning of each figure of a ``Replay``, by its name, in the order of display."""
 
 
 @dataclass(frozen=True, kw_only=True)
