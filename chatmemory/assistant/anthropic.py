@@ -15,8 +15,9 @@ from chatmemory.assistant.model import Answered, Thinking, Usage
 from chatmemory.assistant.provider import Answer, Messages, ProviderChatModel, Tools, described, fields_of
 from chatmemory.core.exceptions import extra
 from chatmemory.core.exceptions import gettext_noop as _
+from chatmemory.core.kept import REDACTED_THINKING, THINKING_SIGNATURE
 from chatmemory.core.messages import AiMessage, UserMessage
-from chatmemory.formats.anthropic import REDACTED_THINKING, THINKING_SIGNATURE, from_anthropic, to_anthropic
+from chatmemory.formats.anthropic import from_anthropic, to_anthropic
 from chatmemory.formats.kept_parts import with_attributes
 from chatmemory.formats.thinking import bound, fresh_answers
 from chatmemory.formats.validity import arguments_object

@@ -18,7 +18,9 @@ from importlib import resources
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol
 
-from chatmemory.core.contents import Content, DetailLevel, ImageContent, TextContent
+from chatmemory.core.contents import Content, ImageContent, TextContent
+from chatmemory.core.images import image_tokens
+from chatmemory.core.kept import kept_tokens
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -90,9 +92,6 @@ def require_count(count: Any, estimator: TokenCountEstimator) -> int:
 # 3 for the frame around every message, 1 for its role.
 _PER_MESSAGE = 4
 
-# What one image costs the GPT-4o family: a low-detail one, and one of 1024 x 1024 pixels in high detail.
-_IMAGE_LOW, _IMAGE_HIGH = 85, 765
-
 # The length of a recording, a video or a PDF at some URL is not known: one page or half a minute.
 _OTHER_MEDIA = 1000
 
@@ -100,9 +99,10 @@ _OTHER_MEDIA = 1000
 class OpenAiTokenCountEstimator:
     """An estimator of the tokens of messages in OpenAI's chat format.
 
-    It agrees with LangChain4j wherever that counts. Where that refuses, this estimates: an image is 85 tokens (765
-    unless its detail is low), other media 1,000, a custom message its JSON text, several contents of a tool
-    result their sum, arguments that are no JSON object their text.
+    It agrees with LangChain4j wherever that counts. Where that refuses, this estimates: an image costs what the model's
+    provider says (``chatmemory.core.images``), other media 1,000, a custom message its JSON text, several contents of
+    a tool result their sum, arguments that are no JSON object their text. What is kept for a provider and sent again,
+    such as signed thinking, counts as well (``chatmemory.core.kept``).
     """
 
     def __init__(self, model: str, *, fallback_encoding: str = "o200k_base") -> None:
@@ -142,7 +142,7 @@ class OpenAiTokenCountEstimator:
         Raises:
             TypeError: ``message`` is none of the five types.
         """
-        return _PER_MESSAGE + self._count(message)
+        return _PER_MESSAGE + self._count(message) + kept_tokens(message, self.estimate_token_count_in_text)
 
     def _count(self, message: ChatMessage) -> int:
         text = self.estimate_token_count_in_text
@@ -169,7 +169,7 @@ class OpenAiTokenCountEstimator:
         if isinstance(content, TextContent):
             return self.estimate_token_count_in_text(content.text)
         if isinstance(content, ImageContent):
-            return _IMAGE_LOW if content.detail_level is DetailLevel.LOW else _IMAGE_HIGH
+            return image_tokens(content, self.model)
         return _OTHER_MEDIA
 
     def _requests(self, requests: Sequence[ToolExecutionRequest]) -> int:

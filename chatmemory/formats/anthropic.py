@@ -61,6 +61,7 @@ from chatmemory.core.arguments import is_blank, tuple_of
 from chatmemory.core.contents import Content, DetailLevel, ImageContent, Media, PdfFileContent, TextContent
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps, require_json
+from chatmemory.core.kept import ANTHROPIC, REDACTED_THINKING, THINKING_SIGNATURE
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -87,7 +88,7 @@ from chatmemory.formats.media import IMAGE_TYPES, PDF_TYPES, MediaRule, is_at, s
 from chatmemory.formats.thinking import Thinking, without_stale_thinking
 from chatmemory.formats.validity import Names, Repair, RepairReason, Rules, Valid, arguments_object, make_valid, tell
 
-ATTRIBUTE = "anthropic"
+ATTRIBUTE = ANTHROPIC
 """The attribute under which the blocks that messages here cannot express are kept, as ``content``."""
 
 _OF_THE_ANSWER = (
@@ -377,12 +378,6 @@ _ANSWER_BLOCKS: dict[str, Callable[[Fields], Any]] = {
     **dict.fromkeys(_SERVER_BLOCKS, Fields.leave_all),
     "compaction": _compaction,
 }
-
-THINKING_SIGNATURE = "thinking_signature"
-"""The attribute with the signature of an answer's thinking, as LangChain4j's Anthropic module names it."""
-
-REDACTED_THINKING = "redacted_thinking"
-"""The attribute with a list of the data of redacted thinking, as LangChain4j's Anthropic module names it."""
 
 SCHEMES = ("https",)
 """The schemes of the addresses that Anthropic fetches."""

@@ -57,6 +57,7 @@ from chatmemory.core.arguments import is_blank, tuple_of
 from chatmemory.core.contents import Content, ContentType, TextContent, VideoContent
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps, require_json
+from chatmemory.core.kept import GEMINI
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -83,7 +84,7 @@ NO_SIGNATURE = "skip_thought_signature_validator"
 """The signature that Gemini takes for a call that it did not make."""
 
 
-ATTRIBUTE = "gemini"
+ATTRIBUTE = GEMINI
 """The attribute under which the parts that messages here cannot express are kept, as ``parts``."""
 _SYSTEM_NAMES = ("system_instruction", "systemInstruction")
 

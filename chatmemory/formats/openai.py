@@ -37,6 +37,7 @@ from chatmemory.core.arguments import tuple_of
 from chatmemory.core.contents import Audio, AudioContent, Content, ImageContent, PdfFileContent, TextContent
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import require_json, require_storable
+from chatmemory.core.kept import OPENAI
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -75,7 +76,7 @@ from chatmemory.formats.validity import (
     used_ids,
 )
 
-ATTRIBUTE = "openai"
+ATTRIBUTE = OPENAI
 """The attribute for what only OpenAI has: ``name``, ``refusal``, ``annotations``, ``audio``; and for what other servers
 put on an answer (``extra``) and on each of its calls (``calls``)."""
 

@@ -55,6 +55,7 @@ from chatmemory.core.contents import (
     VideoContent,
 )
 from chatmemory.core.exceptions import InvalidMessageError
+from chatmemory.core.kept import PYDANTIC_AI_RESPONSE
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -281,7 +282,7 @@ def _response_parts(message: AiMessage) -> Iterator[ModelResponsePart]:
         yield ToolCallPart(request.name or "_", request.arguments, request.id or "")
 
 
-RESPONSE = "pydantic_ai_response"
+RESPONSE = PYDANTIC_AI_RESPONSE
 """The attribute of an answer with the response that it came in, if messages cannot express that."""
 
 PREFIX = "pydantic_ai_prefix"

@@ -52,6 +52,7 @@ from typing import Any, NamedTuple
 from chatmemory.core.arguments import tuple_of
 from chatmemory.core.contents import Content, DetailLevel, ImageContent, PdfFileContent, TextContent
 from chatmemory.core.json_text import require_json, require_storable
+from chatmemory.core.kept import OPENAI_RESPONSES
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -94,7 +95,7 @@ from chatmemory.formats.validity import (
     used_ids,
 )
 
-ATTRIBUTE = "openai_responses"
+ATTRIBUTE = OPENAI_RESPONSES
 """The attribute under which the items of an answer that messages here cannot express are kept, as ``items``."""
 
 _ASYNC = "async_"  # as the SDK dumps async, unless by its alias

@@ -42,6 +42,7 @@ from chatmemory.core.contents import (
 )
 from chatmemory.core.exceptions import extra
 from chatmemory.core.json_text import dumps
+from chatmemory.core.kept import THINKING_SIGNATURE
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -51,7 +52,6 @@ from chatmemory.core.messages import (
     ToolExecutionResultMessage,
     UserMessage,
 )
-from chatmemory.formats.anthropic import THINKING_SIGNATURE
 from chatmemory.formats.validity import arguments_object
 from chatmemory.models import Message
 

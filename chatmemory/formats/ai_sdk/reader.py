@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from chatmemory.core.contents import Content, TextContent
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import require_json
+from chatmemory.core.kept import REDACTED_THINKING, THINKING_SIGNATURE
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -20,7 +21,6 @@ from chatmemory.core.messages import (
 )
 from chatmemory.core.serialization import Fields, expected
 from chatmemory.formats.ai_sdk.content_parts import KEY, attributes_in, read_file, read_text, rest_of, text_of
-from chatmemory.formats.anthropic import REDACTED_THINKING, THINKING_SIGNATURE
 
 _PARTS = {"text": read_text, "file": read_file}
 _SYSTEM_PARTS = {"text": read_text}

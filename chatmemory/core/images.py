@@ -1,0 +1,175 @@
+"""The tokens that an image costs, by the rules that providers publish.
+
+Sources, as of November 2026: https://platform.openai.com/docs/guides/images-vision ("Calculating costs"),
+https://platform.claude.com/docs/en/build-with-claude/vision, https://ai.google.dev/gemini-api/docs/tokens and
+https://ai.google.dev/gemini-api/docs/media-resolution.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import error as StructError
+from struct import unpack_from
+from typing import TypeAlias
+
+from chatmemory.core.contents import DetailLevel, ImageContent
+
+Size: TypeAlias = tuple[int, int]
+"""The width and the height in pixels."""
+
+UNKNOWN_SIZE = (1024, 1024)
+"""The size of an image whose data are at some address, or are no PNG, JPEG, GIF or WebP."""
+
+_MOST_BEFORE_SIZE = 400_000  # characters of Base64; what cameras put before the size of a JPEG is shorter
+
+
+def image_tokens(content: ImageContent, model: str) -> int:
+    """Return the tokens that an image costs a model.
+
+    Args:
+        content: the image. The size of one that is here as data is read from these.
+        model: the name of the model. Names that begin with ``claude`` and ``gemini`` have the rules of these; all
+            others have OpenAI's.
+    """
+    data = content.media.base64_data
+    size = (image_size(data) if data is not None else None) or UNKNOWN_SIZE
+    if model.startswith("claude"):
+        return _claude(size, model)
+    if model.startswith("gemini"):
+        return _gemini(size, model)
+    return _openai(size, model, low=content.detail_level is DetailLevel.LOW)
+
+
+_OLD_CLAUDES = (
+    *("claude-2", "claude-3", "claude-haiku-3", "claude-haiku-4", "claude-sonnet-4"),
+    *(f"claude-opus-4-{minor}" for minor in (0, 1, 2, 5, 6)),
+)
+
+
+def _claude(size: Size, model: str) -> int:
+    """One token for each square of 28 pixels; larger images are scaled down first."""
+    edge, most = (1568, 1568) if model.startswith(_OLD_CLAUDES) else (2576, 4784)
+    return min(most, _squares(_within(size, edge), 28))
+
+
+def _gemini(size: Size, model: str) -> int:
+    """Gemini 3 and later give each image the same room; before, 258 tokens for each tile of 768 pixels."""
+    if not model.startswith(("gemini-1", "gemini-2")):
+        return 1120
+    return 258 if max(size) <= 384 else 258 * _squares(size, 768)
+
+
+@dataclass(frozen=True)
+class _Tiles:
+    """A base, which is all that an image of low detail costs, and more for each tile of 512 pixels."""
+
+    base: int
+    per_tile: int
+
+    def tokens(self, size: Size, low: bool) -> int:
+        if low:
+            return self.base
+        width, height = _within(size, 2048)
+        shrunk = min(1.0, 768 / min(width, height))
+        return self.base + self.per_tile * _squares((width * shrunk, height * shrunk), 512)
+
+
+@dataclass(frozen=True)
+class _Patches:
+    """Some tokens for each square of 32 pixels, of which there are at most so many."""
+
+    factor: float
+    most: int
+
+    def tokens(self, size: Size, low: bool) -> int:
+        patches = _squares(_within(size, 512) if low else size, 32)
+        return math.ceil(min(patches, self.most) * self.factor)
+
+
+_OPENAI: dict[str, _Tiles | _Patches] = {
+    "gpt-4o-mini": _Tiles(2833, 5667),
+    "gpt-4.1-mini": _Patches(1.62, 1536),
+    "gpt-4.1-nano": _Patches(2.46, 1536),
+    "o4-mini": _Patches(1.72, 1536),
+    "gpt-5-mini": _Patches(1.62, 1536),
+    "gpt-5-nano": _Patches(2.46, 1536),
+    "gpt-5.4": _Patches(1.2, 10_000),
+    "gpt-5.5": _Patches(1.2, 10_000),
+    "gpt-5": _Tiles(70, 140),
+    "gpt-6": _Patches(1.2, 12_000),
+    "o1": _Tiles(75, 150),
+    "o3": _Tiles(75, 150),
+}
+"""The rules by the beginning of a model's name; the first that fits holds."""
+
+
+def _openai(size: Size, model: str, *, low: bool) -> int:
+    rule = next((rule for name, rule in _OPENAI.items() if model.startswith(name)), _Tiles(85, 170))
+    return rule.tokens(size, low)
+
+
+def _within(size: Size, edge: int) -> Size:
+    """Return the size that an image has once its longer edge is no longer than ``edge``."""
+    scale = min(1.0, edge / max(size))
+    return max(1, int(size[0] * scale)), max(1, int(size[1] * scale))
+
+
+def _squares(size: tuple[float, float], edge: int) -> int:
+    return math.ceil(size[0] / edge) * math.ceil(size[1] / edge)
+
+
+def image_size(data: str) -> Size | None:
+    """Return the size of a PNG, JPEG, GIF or WebP image from its Base64; None for anything else."""
+    begin = data[:_MOST_BEFORE_SIZE]
+    try:
+        read = base64.b64decode(begin[: len(begin) // 4 * 4])
+        size = next((read_size(read) for magic, read_size in _READERS.items() if read.startswith(magic)), None)
+    except (binascii.Error, ValueError, StructError, IndexError):
+        return None
+    return size if size is not None and min(size) > 0 else None
+
+
+def _png(data: bytes) -> Size:
+    width, height = unpack_from(">II", data, 16)
+    return width, height
+
+
+def _gif(data: bytes) -> Size:
+    width, height = unpack_from("<HH", data, 6)
+    return width, height
+
+
+def _webp(data: bytes) -> Size | None:
+    match data[12:16]:
+        case b"VP8 ":
+            width, height = unpack_from("<HH", data, 26)
+            return width & 0x3FFF, height & 0x3FFF
+        case b"VP8L":
+            bits = unpack_from("<I", data, 21)[0]
+            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        case b"VP8X":
+            return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+    return None
+
+
+def _jpeg(data: bytes) -> Size:
+    at = 2
+    while True:
+        marker, length = unpack_from(">HH", data, at)
+        # The frame's header; the other three of these numbers are tables.
+        if 0xFFC0 <= marker <= 0xFFCF and marker not in (0xFFC4, 0xFFC8, 0xFFCC):
+            height, width = unpack_from(">HH", data, at + 5)
+            return width, height
+        at += 2 + length
+
+
+_READERS: dict[bytes, Callable[[bytes], Size | None]] = {
+    b"\x89PNG": _png,
+    b"\xff\xd8": _jpeg,
+    b"GIF8": _gif,
+    b"RIFF": _webp,
+}

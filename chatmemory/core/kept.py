@@ -1,0 +1,115 @@
+"""What an answer keeps for a provider beside its text and calls, and the tokens that it costs to send it again.
+
+The formats keep there what messages have no place for: signed thinking, reasoning, searches and code that ran at the
+provider. LangChain4j keeps none of it, and its token counts know nothing of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from chatmemory.core.contents import TextContent
+from chatmemory.core.messages import AiMessage, ChatMessage, ToolExecutionResultMessage, UserMessage
+
+ANTHROPIC = "anthropic"
+GEMINI = "gemini"
+OPENAI = "openai"
+OPENAI_RESPONSES = "openai_responses"
+PYDANTIC_AI_RESPONSE = "pydantic_ai_response"
+
+THINKING_SIGNATURE = "thinking_signature"
+"""The attribute with the signature of an answer's thinking, as LangChain4j's Anthropic module names it."""
+
+REDACTED_THINKING = "redacted_thinking"
+"""The attribute with a list of the data of redacted thinking, as LangChain4j's Anthropic module names it."""
+
+ATTRIBUTES = (
+    *(ANTHROPIC, GEMINI, OPENAI, OPENAI_RESPONSES, PYDANTIC_AI_RESPONSE),
+    *(THINKING_SIGNATURE, REDACTED_THINKING),
+)
+"""The attributes that are sent again to the provider from which the answer came."""
+
+_SIGNATURES = ("signature", "thoughtSignature", "thought_signature", THINKING_SIGNATURE)
+
+# Names and labels, which the model does not get as text, and citations, which providers do not count.
+_NOT_COUNTED = (
+    *("type", "part_kind", "kind", "role", "status", "id", "call_id", "tool_use_id", "tool_call_id", "model_name"),
+    *("provider_name", "provider_url", "provider_response_id", "run_id", "finish_reason", "timestamp", "usage"),
+    *("citations", "annotations", "logprobs", "audio", "mimeType", "media_type"),
+)
+
+_OPAQUE = re.compile(r"[A-Za-z0-9+/_-]{100,}=*")
+_CHARS_PER_TOKEN = 16 / 3  # Base64 has four characters for three bytes, and a token has about four bytes
+
+_MEDIA = ("iVBOR", "/9j/", "R0lGOD", "UklGR", "JVBERi")  # how Base64 of PNG, JPEG, GIF, WebP and PDF begins
+_PER_MEDIUM = 1000
+
+
+def kept_tokens(message: ChatMessage, count: Callable[[str], int]) -> int:
+    """Return an estimate of the tokens of what ``message`` keeps for a provider, beside what it says.
+
+    - What is text costs the tokens of the text.
+    - What is encrypted costs what it holds at four bytes a token. Nobody but the provider can count it.
+    - Signed thinking costs its text, or its signature if that is more: a signature holds the thinking of which the text
+      may be a summary. Thinking without a signature is not sent, so it costs nothing.
+    - An image, or a file, costs 1,000.
+
+    Args:
+        message: any message.
+        count: returns the tokens of a text.
+    """
+    if not isinstance(message, (AiMessage, UserMessage, ToolExecutionResultMessage)):
+        return 0
+    kept = {name: message.attributes[name] for name in ATTRIBUTES if name in message.attributes}
+    if not kept:
+        return 0
+    text, whole = _said(message)
+    signatures: set[str] = set()
+    others: set[str] = set()
+    for key, leaf in _leaves(kept, ""):
+        if not leaf or leaf in whole or leaf in text:
+            continue
+        (signatures if key in _SIGNATURES else others).add(leaf)
+    thinking = message.thinking if isinstance(message, AiMessage) else None
+    signed = sum(_tokens(signature, count) for signature in signatures)
+    if thinking and signatures:
+        signed = max(signed, count(thinking))
+    return signed + sum(_tokens(leaf, count) for leaf in others)
+
+
+def _said(message: AiMessage | UserMessage | ToolExecutionResultMessage) -> tuple[str, set[str]]:
+    """Return the text, of which there may be only parts in what is kept, and the strings that are in it as a whole."""
+    if isinstance(message, AiMessage):
+        whole = set()
+        for request in message.tool_execution_requests:
+            whole |= {request.name or "", request.arguments or ""}
+            with suppress(ValueError, RecursionError):
+                whole |= {leaf for _, leaf in _leaves(json.loads(request.arguments or "{}"), "")}
+        return f"{message.text or ''}\n{message.thinking or ''}", whole
+    texts = [content.text for content in message.contents if isinstance(content, TextContent)]
+    media = [getattr(content, "media", None) for content in message.contents]
+    data = {getattr(medium, name, None) or "" for medium in media for name in ("base64_data", "url")}
+    return "\n".join(texts), data
+
+
+def _leaves(value: Any, key: str) -> Iterator[tuple[str, str]]:
+    """Yield each string that counts, and the key that it has, or the list that it is in."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            if name not in _NOT_COUNTED:
+                yield from _leaves(item, name)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item, key)
+
+
+def _tokens(leaf: str, count: Callable[[str], int]) -> int:
+    if not _OPAQUE.fullmatch(leaf):
+        return count(leaf)
+    return _PER_MEDIUM if leaf.startswith(_MEDIA) else round(len(leaf) / _CHARS_PER_TOKEN)
