@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from chatmemory import CustomMessage, UserMessage, messages_from_json
-from chatmemory.assistant import ModelError, Usage, WindowTooSmallError
+from chatmemory.assistant import ContextTooLongError, ModelError, Usage, WindowTooSmallError
 from chatmemory.core.exceptions import (
     CODES,
     CodedError,
@@ -82,6 +82,7 @@ ERRORS: list[CodedError] = [
     UnsupportedContentError(CannotExpressError("%(api)s has none", api="Gemini"), 3, CustomMessage({"a": 1})),
     WindowTooSmallError("The window is too small."),
     ModelError("%(name)s broke off.", name="gpt", usage=Usage(input_tokens=3)),
+    ContextTooLongError("Too long: %(reason)s", used=9, most=8, usage=Usage(input_tokens=3), reason="no"),
 ]
 
 

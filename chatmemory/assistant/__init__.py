@@ -4,6 +4,7 @@ from chatmemory.assistant.assistant import Assistant
 from chatmemory.assistant.errors import (
     AnswerDeletedError,
     AssistantError,
+    ContextTooLongError,
     ConversationBusyError,
     ModelError,
     NothingSaidError,
@@ -32,6 +33,7 @@ __all__ = [
     "BegunTurn",
     "ChatModel",
     "ChatModelSummarizer",
+    "ContextTooLongError",
     "ConversationBusyError",
     "ModelError",
     "NothingSaidError",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from django.db import connections, transaction
 from django.db.models import F, Q, QuerySet
 
-from chatmemory.assistant.errors import AnswerDeletedError, TurnLostError
+from chatmemory.assistant.calls import tokens_that_fit
+from chatmemory.assistant.errors import AnswerDeletedError, ContextTooLongError, TurnLostError
 from chatmemory.assistant.lease import Added, Lease
 from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.capabilities import hooks
@@ -19,6 +21,7 @@ from chatmemory.compaction import compact_due
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
 from chatmemory.core.summaries import Summarizer
+from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.database.connections import UtcNow, close_all, close_if_dead, give_back, retry
 from chatmemory.database.conversation_memory import ConversationMemory
@@ -198,6 +201,21 @@ class ConversationLease(Lease):
         last = messages[-1] if messages else None
         self._has_answered = isinstance(last, AiMessage) and not last.tool_execution_requests
         return Added(tuple(messages), change)
+
+    def make_room(self, error: ContextTooLongError) -> Added | None:
+        change = operations.make_room(
+            replace(self._target(), precondition=self._require_own),
+            lambda tokens, low_water: tokens_that_fit(tokens, error, low_water),
+        )
+        if not change.gone:
+            return None
+        _logger.warning(
+            "The model refused conversation %s as too long, so %d messages were evicted. Make its window smaller: %s",
+            self.name,
+            len(change.gone),
+            error,
+        )
+        return Added((), change)
 
     def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, int | None]:
         assert added.change is not None

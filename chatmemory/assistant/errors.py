@@ -61,5 +61,31 @@ class ModelError(CodedError, AssistantError):
         self.usage = usage
 
 
+class ContextTooLongError(ModelError):
+    """The request was longer than what the model takes, also after the memory was made smaller once."""
+
+    code = "context_too_long"
+
+    used: int | None
+    """The tokens of the request, its answer's room included, as the server counts them; None if it did not say."""
+
+    most: int | None
+    """The most tokens that the model takes; None if the server did not say."""
+
+    def __init__(
+        self,
+        message: str = "",
+        /,
+        *,
+        used: int | None = None,
+        most: int | None = None,
+        usage: Usage | None = None,
+        **params: Any,
+    ) -> None:
+        super().__init__(message, usage=usage, **params)
+        self.used = used
+        self.most = most
+
+
 class ToolError(Exception):
     """An error that a tool raises, with the text for the model to read in place of a result."""

@@ -5,16 +5,21 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from chatmemory.assistant.errors import TurnLostError
+from chatmemory.assistant.calls import tokens_that_fit
+from chatmemory.assistant.errors import ContextTooLongError, TurnLostError
 from chatmemory.assistant.model import Usage
 from chatmemory.assistant.tool_arguments import ToolContext
-from chatmemory.core.memory import ChatMemory
+from chatmemory.core.entries import Entry
+from chatmemory.core.eviction import Retained
+from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage
 from chatmemory.core.summaries import Summarizer
+from chatmemory.core.tokens import OpenAiTokenCountEstimator, stored_count, tokens_of_request
+from chatmemory.core.window import Window, WindowKind
 
 if TYPE_CHECKING:
     from chatmemory.database.change import Change
@@ -126,6 +131,16 @@ class Lease(ABC):
             TurnLostError: another has taken over; nothing was added.
             MemoryTooLargeError: the memory is, or would be, larger than ``most``; nothing was added.
             ValueError: ``idempotency_key``, ``most`` or ``also`` for a memory that is not in Django's database.
+        """
+
+    @abstractmethod
+    def make_room(self, error: ContextTooLongError) -> Added | None:
+        """Evict what a model refused as too long, and return the change; None if nothing can leave.
+
+        The question of the last turn, pinned messages, and a call at the end with its results stay.
+
+        Raises:
+            TurnLostError: another has taken over; nothing was evicted.
         """
 
     @abstractmethod
@@ -251,6 +266,24 @@ class LocalLease(Lease):
             self.renew()
             self._memory.add(*messages)
         return Added(tuple(messages))
+
+    def make_room(self, error: ContextTooLongError) -> Added | None:
+        memory = self._memory
+        window = memory.window() if isinstance(memory, WindowChatMemory) else None
+        estimator = (window and window.estimator) or OpenAiTokenCountEstimator("gpt-4o")
+        with self._slot.lock:
+            self.renew()
+            entries = [Entry(message, stored_count(message, estimator)) for message in memory.messages()]
+            tokens = sum(entry.cost for entry in entries) + tokens_of_request(estimator)
+            rules = window or Window(kind=WindowKind.TOKENS, limit=tokens)
+            most = tokens_that_fit(tokens, error, rules.low_water)
+            bound = replace(rules, kind=WindowKind.TOKENS, estimator=estimator, limit=most, low_water=100)
+            retained = Retained(entries, total=tokens, window=bound)
+            retained.make_room()
+            if not retained.evicted:
+                return None
+            memory.set([entry.message for entry in retained.entries()])
+        return Added(())
 
     def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, int | None]:
         return None, None  # not reached: add() takes no key

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chatmemory.assistant.errors import (
+    ContextTooLongError,
     ConversationBusyError,
     ModelError,
     NothingSaidError,
@@ -58,7 +59,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class Ask:
-    """Ask the model; the outcome is its answer, as ``Answered``."""
+    """Ask the model; the outcome is its answer, as ``Answered``, or a ``ContextTooLongError``."""
 
     messages: list[ChatMessage]
 
@@ -118,13 +119,7 @@ def turn_steps(turn: Lease, plan: Plan, runs_together: Callable[[], bool]) -> St
     question = opening.question
     results: list[ToolExecutionResultMessage] = []
     for invocations in range(plan.max_invocations + 1):
-        memory: list[ChatMessage]
-        sent: list[ChatMessage]
-        memory, sent = yield Do(turn.request)
-        question = _require_answerable(memory, question, results[-1] if results else None)
-        if invocations:
-            yield Do(turn.renew)
-        answered: Answered = yield Ask(sent)
+        question, answered = yield from _ask(turn, question, results[-1] if results else None, invocations > 0)
         answer = answered.message
         if not isinstance(answer, AiMessage):
             raise TypeError(f"the model must return an AiMessage, but returned: {type(answer).__name__}")
@@ -156,6 +151,32 @@ def turn_steps(turn: Lease, plan: Plan, runs_together: Callable[[], bool]) -> St
         f"The model called tools {plan.max_invocations} times in a row, and wants to again. "
         "Ask it again if it may go on, or set max_sequential_tools_invocations."
     )
+
+
+def _ask(
+    turn: Lease, question: ChatMessage | None, result: ToolExecutionResultMessage | None, renews: bool
+) -> Generator[Do | Ask | Added, Any, tuple[ChatMessage, Answered]]:
+    """Ask the model, once more with a smaller memory if the first request is too long for it.
+
+    Returns:
+        the message that is answered, and the answer.
+    """
+    memory: list[ChatMessage]
+    sent: list[ChatMessage]
+    refused: ContextTooLongError | None = None
+    while True:
+        memory, sent = yield Do(turn.request)
+        question = _require_answerable(memory, question, result)
+        if renews or refused is not None:
+            yield Do(turn.renew)
+        outcome: Answered | ContextTooLongError = yield Ask(sent)
+        if isinstance(outcome, Answered):
+            return question, outcome
+        evicted: Added | None = None if refused is not None else (yield Do(partial(turn.make_room, outcome)))
+        if evicted is None:
+            raise outcome
+        refused = outcome
+        yield evicted
 
 
 def _take(turn: Lease, patience: float) -> Generator[Do | Pause, Any, None]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from chatmemory.assistant.background import BackgroundTask
+from chatmemory.assistant.calls import Call
 from chatmemory.assistant.errors import ModelError
 from chatmemory.assistant.lease import Lease
-from chatmemory.assistant.model import Call, ChatModel, ModelFunction, as_answered, as_chat_model
+from chatmemory.assistant.model import ChatModel, ModelFunction, as_answered, as_chat_model
 from chatmemory.core.contents import Content, Media, TextContent
 from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.json_text import with_replacements

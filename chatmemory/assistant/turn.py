@@ -10,9 +10,10 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chatmemory.assistant.background import BackgroundTasks
-from chatmemory.assistant.errors import ModelError
+from chatmemory.assistant.calls import Call
+from chatmemory.assistant.errors import ContextTooLongError, ModelError
 from chatmemory.assistant.lease import Added, Lease
-from chatmemory.assistant.model import Answered, Call, ChatModel, Thinking, Usage, as_answered, usage_told_by
+from chatmemory.assistant.model import Answered, ChatModel, Thinking, Usage, as_answered, usage_told_by
 from chatmemory.assistant.steps import Ask, Do, Pause, Plan, RunTools, ToolCall, turn_steps
 from chatmemory.assistant.tools import Toolbox
 from chatmemory.core.asynchronous import run_to_the_end
@@ -53,6 +54,8 @@ class Turn:
         self._streaming = streaming
         self._background = tasks
         self._has_asked = False
+        self._has_deltas = False
+        """Whether the caller has deltas of the answer that is coming."""
         self._is_async = False
         self._begun: Ask | None = None
         self._renewing = threading.Lock()
@@ -128,7 +131,10 @@ class Turn:
                         case Ask(messages):
                             self._has_asked = True
                             self._lease.rest()
-                            outcome = yield from self._ask(messages)
+                            try:
+                                outcome = yield from self._ask(messages)
+                            except ContextTooLongError as error:
+                                outcome = self._refused(error)
                         case Added() as added:
                             self._lease.rest()  # its reader may take long
                             yield added
@@ -156,10 +162,13 @@ class Turn:
                             outcome = await self._run_together(calls)
                         case Ask(messages):
                             self._has_asked = True
-                            async with aclosing(self._aask(messages)) as deltas:
-                                async for outcome in deltas:
-                                    if not isinstance(outcome, Answered):
-                                        yield outcome
+                            try:
+                                async with aclosing(self._aask(messages)) as deltas:
+                                    async for outcome in deltas:
+                                        if not isinstance(outcome, Answered):
+                                            yield outcome
+                            except ContextTooLongError as error:
+                                outcome = self._refused(error)
                         case Added() as added:
                             yield added
                         case answer:
@@ -227,6 +236,12 @@ class Turn:
         """Return the text to stream if the answer was stored before and the model is not asked again."""
         return [answer.text] if self._streaming and not self._has_asked and answer.text else []
 
+    def _refused(self, error: ContextTooLongError) -> ContextTooLongError:
+        """Return what the model refused, for the next step, unless the caller has a part of an answer already."""
+        if self._has_deltas:
+            raise error
+        return error
+
     def _ask(self, messages: list[ChatMessage]) -> Generator[str | Thinking, None, Answered]:
         with Call(self._model, self._lease) as call:
             call.answered = yield from self._answer(messages, call)
@@ -244,6 +259,7 @@ class Turn:
             yield call.answered
 
     def _answer(self, messages: list[ChatMessage], call: Call) -> Generator[str | Thinking, None, Answered]:
+        self._has_deltas = False
         if not self._streaming:
             return as_answered(self._model.chat(messages, self._tools.specifications))
         deltas = self._model.stream(messages, self._tools.specifications)
@@ -255,6 +271,7 @@ class Turn:
                     if pulse.is_due():
                         self._renew()
                     if _is_something(last):
+                        self._has_deltas = True
                         yield last
         finally:
             call.usage = _leave(deltas)
@@ -263,6 +280,7 @@ class Turn:
     async def _aanswer(
         self, messages: list[ChatMessage], call: Call
     ) -> AsyncGenerator[str | Thinking | Answered, None]:
+        self._has_deltas = False
         if not self._streaming:
             yield as_answered(await self._model.achat(messages, self._tools.specifications))
             return
@@ -275,6 +293,7 @@ class Turn:
                     if pulse.is_due():
                         await run_to_the_end(self._renew)
                     if _is_something(last):
+                        self._has_deltas = True
                         yield last
         finally:
             call.usage = await _aleave(deltas)

@@ -81,6 +81,13 @@ class EvictionReason(StrEnum):
         "it is a tool result, and its call was evicted",
         Cause.ROOM,
     )
+    TOO_LONG = (
+        "too_long",
+        _("too long for the model"),
+        _("too long for the model"),
+        "the model refused the request as too long",
+        Cause.ROOM,
+    )
     TOOL_CLEARED = (
         "tool_cleared",
         _("old tool result, cleared"),

@@ -35,6 +35,7 @@ class Retained(Generic[E]):
         self.intact: float = inf
         """The number of entries at the front that have not changed; infinite if none has."""
         self._window = window
+        self._reason = EvictionReason.WINDOW
         self._read: list[E] = []
         self._unread = iter(entries)
         self._after_unread: list[E] = []
@@ -85,6 +86,19 @@ class Retained(Generic[E]):
             self._evict_turns()
             self._evict_calls()
         self._evict_oldest()
+
+    def make_room(self) -> None:
+        """Evict what a model refused as too long, down to the limit, as the window evicts.
+
+        The question of the last turn stays, and a call at the end with its results: the model is to answer them.
+        """
+        self._read_all()
+        units = list(self.units(self._last_turn()))
+        for start, end in units[:1] + units[-1:]:
+            for entry in self._read[start:end]:
+                entry.pinned = True
+        self._reason = EvictionReason.TOO_LONG
+        self.evict()
 
     def clear_tool_results(
         self, keep: int, *, exclude_tools: Collection[str] = (), placeholder: str = RESULT_CLEARED
@@ -276,7 +290,7 @@ class Retained(Generic[E]):
         first, *results = self._read[start:end]
         del self._read[start:end]
         self._touch(start)
-        self._leave(first, EvictionReason.WINDOW)
+        self._leave(first, self._reason)
         for result in results:
             self._leave(result, EvictionReason.ORPHAN)
 

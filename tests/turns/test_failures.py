@@ -101,6 +101,51 @@ class TestModel:
         assert ask(api, conversation, None).status_code == 200
 
 
+def too_long_at(most: int) -> Callable[[Any], Iterator[Any]]:
+    """A model that takes at most ``most`` messages; it says so by their number."""
+
+    def speak(messages: Any) -> Iterator[Any]:
+        if len(messages) > most:
+            raise ServerError(f"prompt is too long: {len(messages)} tokens > {most} maximum {SECRET}")
+        yield "It fits."
+        yield AiMessage("It fits.")
+
+    return speak
+
+
+class TestTooLong:
+    @pytest.fixture(autouse=True)
+    def _said_before(self, conversation: Conversation) -> None:
+        conversation.memory.set_window(window="messages", limit=100)
+        conversation.memory.add(*(UserMessage(f"Say {number}") for number in range(9)))
+
+    def test_the_response_tells_what_was_evicted(self, api: Client, conversation: Conversation) -> None:
+        choose(Speaker(too_long_at(5)))
+        answer = ask(api, conversation, "Hello")
+        assert answer.status_code == 200
+        gone = answer.json()["evicted"]
+        assert gone
+        assert {row["reason"] for row in gone} == {"too_long"}
+        retained = conversation.messages.retained().count()
+        assert retained == 11 - len(gone)
+        listed = api.get(url(conversation, "messages/?reason=too_long")).json()
+        assert len(listed["results"]) == len(gone)
+
+    def test_a_stream_tells_it_too(self, api: Client, conversation: Conversation) -> None:
+        choose(Speaker(too_long_at(5)))
+        chunks = chunks_of(stream(api, conversation, "Hello"))
+        told = [chunk["data"] for chunk in chunks if chunk["type"] == "data-memory"]
+        assert {row["reason"] for data in told for row in data["evicted"]} == {"too_long"}
+        assert chunks[-1]["type"] == "finish"
+
+    def test_a_message_that_is_too_long_itself_is_a_problem(self, api: Client, conversation: Conversation) -> None:
+        choose(Speaker(too_long_at(0)))
+        answer = ask(api, conversation, "Hello")
+        assert (answer.status_code, answer.json()["type"]) == (409, "urn:chatmemory:problem:context-too-long")
+        assert "hunter2" not in answer.content.decode()
+        assert said(conversation)[-1] == "Hello"
+
+
 class TestOthers:
     def test_a_message_that_does_not_fit(self, api: Client, conversation: Conversation) -> None:
         conversation.memory.set_window(window="tokens", limit=5)

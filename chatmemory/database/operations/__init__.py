@@ -1,9 +1,20 @@
 """The changes of a conversation's memory. Each is one transaction."""
 
 from chatmemory.database.operations.add import add
-from chatmemory.database.operations.change_window import recount, set_window
+from chatmemory.database.operations.change_window import make_room, recount, set_window
 from chatmemory.database.operations.clear_tool_results import clear_tool_results
 from chatmemory.database.operations.pin import pin, unpin
 from chatmemory.database.operations.rewrite import clear, erase, rewrite
 
-__all__ = ["add", "clear", "clear_tool_results", "erase", "pin", "recount", "rewrite", "set_window", "unpin"]
+__all__ = [
+    "add",
+    "clear",
+    "clear_tool_results",
+    "erase",
+    "make_room",
+    "pin",
+    "recount",
+    "rewrite",
+    "set_window",
+    "unpin",
+]

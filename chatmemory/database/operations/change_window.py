@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from django.db import router
@@ -13,12 +13,19 @@ from django.db.models import Q
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens import TokenCountEstimator, stored_count
-from chatmemory.core.window import Window
+from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.change import Change, Target, WindowTrial, write, write_columns
 from chatmemory.database.connections import retry
 from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.operations.pin import check_pins, require_room_for_pins
-from chatmemory.database.operations.plan import entry_of, placed_rows, plan_eviction
+from chatmemory.database.operations.plan import (
+    entry_of,
+    evicted_rows,
+    memory_of,
+    oldest_entries,
+    placed_rows,
+    plan_eviction,
+)
 from chatmemory.database.reading import chunks, is_at_the_end, read_in_parts, read_rows, rows_of
 from chatmemory.database.stored_windows import (
     apply_window_settings,
@@ -54,6 +61,33 @@ def set_window(target: Target, **settings: Unpack[WindowSettings]) -> Change:
         require_room_for_pins(conversation, bound, before=before)
         write_columns(conversation, WINDOW_SETTINGS)
         write(change, *plan_eviction(conversation, bound))
+
+    return target.change(work)
+
+
+def make_room(target: Target, tokens_that_fit: Callable[[int, int], int]) -> Change:
+    """Evict what a model refused as too long, as the window evicts. If nothing can leave, nothing changes.
+
+    Args:
+        target: the conversation.
+        tokens_that_fit: returns the most tokens that the memory may have, given those of a request with it and the
+            window's low-water mark.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+    """
+
+    def work(change: Change) -> None:
+        conversation = change.conversation
+        window = replace(window_of(conversation), kind=WindowKind.TOKENS)
+        tokens = conversation.retained_tokens + window.overhead
+        smaller = replace(window, limit=tokens_that_fit(tokens, window.low_water), low_water=100)
+        memory = memory_of(conversation, smaller, oldest_entries(conversation, smaller))
+        memory.make_room()
+        added = placed_rows(memory, conversation.next_position, smaller)
+        conversation.next_position += len(added)
+        if gone := evicted_rows(memory):
+            write(change, added, gone)
 
     return target.change(work)
 

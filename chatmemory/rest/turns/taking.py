@@ -16,6 +16,7 @@ from chatmemory.assistant import (
     Added,
     AnswerDeletedError,
     Assistant,
+    ContextTooLongError,
     ConversationBusyError,
     NothingSaidError,
     TooManyToolInvocationsError,
@@ -81,6 +82,15 @@ class WindowTooSmall(Problem, status=409, code="window_too_small"):
     """The message that the model is to answer does not fit the window."""
 
 
+class ContextTooLong(Problem, status=409, code="context_too_long"):
+    """The conversation is longer than what the model takes, also after older messages left its memory."""
+
+    message = _(
+        "The message is too long for the model, with what must stay beside it. What was said is kept. Say it again in "
+        "fewer words."
+    )
+
+
 class NothingSaid(Problem, status=409, code="nothing_said"):
     """The request has no message, and the memory has none that could be answered."""
 
@@ -109,6 +119,9 @@ def problem_of_turn(error: Exception) -> Exception:
             return Interrupted()
         case WindowTooSmallError():
             return WindowTooSmall(error)
+        case ContextTooLongError():
+            _logger.error("The model refused a turn as too long", exc_info=error)
+            return ContextTooLong()
         case AnswerDeletedError():
             return AnswerDeleted()
         case TooManyToolInvocationsError():
