@@ -18,6 +18,7 @@ from chatmemory.core.exceptions import gettext_noop as _
 from chatmemory.core.kept import REDACTED_THINKING, THINKING_SIGNATURE
 from chatmemory.core.messages import AiMessage, UserMessage
 from chatmemory.formats.anthropic import from_anthropic, to_anthropic
+from chatmemory.formats.anthropic_cache import Cache, check_cache, mark_request
 from chatmemory.formats.kept_parts import with_attributes
 from chatmemory.formats.thinking import bound, fresh_answers
 from chatmemory.formats.validity import arguments_object
@@ -199,6 +200,7 @@ class AnthropicChatModel(ProviderChatModel):
         client: Anthropic | None = None,
         async_client: AsyncAnthropic | None = None,
         max_tokens: int = 8192,
+        cache: Cache = False,
         **options: Any,
     ) -> None:
         """
@@ -208,10 +210,16 @@ class AnthropicChatModel(ProviderChatModel):
             async_client: the same for async code, ``AsyncAnthropic()``; see ``ProviderChatModel``.
             max_tokens: the tokens that an answer may have, its thinking included; Anthropic demands a limit. For more
                 than about 21,000 the package wants a stream.
+            cache: whether Anthropic is to cache requests, which it does not do by itself: True or ``"5m"``, or ``"1h"``
+                for what every request of a conversation begins with. See ``chatmemory.formats.anthropic_cache``.
             options: further arguments of ``messages.create()``, such as ``thinking={"type": "adaptive"}``. Tools of
                 Anthropic's own in ``tools`` stand before the assistant's.
+
+        Raises:
+            ValueError: ``cache`` is something else.
         """
         super().__init__(model, client, async_client, {"max_tokens": max_tokens, **options})
+        self._cache = check_cache(cache)
 
     def missing_key(self) -> str:
         key = super().missing_key()
@@ -224,7 +232,7 @@ class AnthropicChatModel(ProviderChatModel):
         return request | to_anthropic(messages, thinking=fresh_answers(messages, _PREFIX, request.get("tools")))
 
     def _send(self, client: Any, request: dict[str, Any], *, streams: bool = False) -> Any:
-        return client.messages.create(**request, **({"stream": True} if streams else {}))
+        return client.messages.create(**mark_request(request, self._cache), **({"stream": True} if streams else {}))
 
 
 def _open_container(messages: Messages) -> str | None:

@@ -376,16 +376,21 @@ class ConversationMemory(ChatMemory):
 
     atry_window = async_read(try_window)
 
-    def to_format(self, name: str) -> Any:
+    def to_format(self, name: str, *, cache: bool | str = False) -> Any:
         """Return the memory in a format of the registry, ``"openai"`` for example, as it is sent to a model.
 
         The model's API accepts it. Where something had to be changed for that, the signal ``memory_repaired`` is sent.
 
+        Args:
+            name: the format.
+            cache: with ``"anthropic"`` whether to mark what its prompt cache keeps: True or ``"5m"``, or ``"1h"`` for
+                what every request begins with. Other providers cache without marks.
+
         Raises:
-            ValueError: there is no such format, or it cannot express a message.
+            ValueError: there is no such format, it cannot express a message, or it has no marks for a cache.
         """
         messages, fresh = read_fresh_window(Key.of(self.conversation, self._primary))
-        return written_memory(self.conversation, messages, fresh, name)
+        return written_memory(self.conversation, messages, fresh, name, cache=cache)
 
     ato_format = async_read(to_format)
 

@@ -267,7 +267,12 @@ def fresh_rows_of_request(conversation: Conversation, answer: Message, rows: lis
 
 
 def written_memory(
-    conversation: Conversation, messages: Sequence[ChatMessage], fresh: Collection[int], format: str
+    conversation: Conversation,
+    messages: Sequence[ChatMessage],
+    fresh: Collection[int],
+    format: str,
+    *,
+    cache: Any = False,
 ) -> Any:
     """Return the messages in a format of the registry; send ``memory_repaired`` if they had to be repaired.
 
@@ -276,13 +281,14 @@ def written_memory(
         messages: its memory.
         fresh: the indexes of the messages before which nothing has changed.
         format: the name of the format.
+        cache: see ``MessageFormat.write_memory``.
 
     Raises:
-        ValueError: there is no such format.
+        ValueError: there is no such format, or it has no marks for a cache.
         UnsupportedContentError: a ``ValueError``; the format cannot express a message.
     """
     repairs: list[Repair] = []
-    written = message_format(format).write_memory(messages, fresh, repairs.append)
+    written = message_format(format).write_memory(messages, fresh, repairs.append, cache=cache)
     if repairs:
         memory_repaired.send_robust(sender=Conversation, conversation=conversation, format=format, repairs=repairs)
     return written

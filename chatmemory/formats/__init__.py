@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from chatmemory.core.exceptions import CodedError
+from chatmemory.core.exceptions import CodedError, InvalidValueError
 from chatmemory.core.messages import ChatMessage
 
 if TYPE_CHECKING:
@@ -74,6 +74,9 @@ class MessageFormat:
     Then ``write`` takes ``thinking=`` as well: the indexes of the messages before which nothing has changed.
     """
 
+    marks_cache: bool = False
+    """Whether requests need marks for the provider's prompt cache, which ``write`` sets with ``cache=``."""
+
     write_each: Callable[[Sequence[ChatMessage]], list[Any]] | None = None
     """The writer of one JSON value a message, as a record of what was said; None if the format has no such values.
 
@@ -102,6 +105,8 @@ class MessageFormat:
         messages: Sequence[ChatMessage],
         fresh: Collection[int],
         on_repair: Callable[[Repair], object] | None = None,
+        *,
+        cache: Any = False,
     ) -> Any:
         """Write a whole memory with the thinking that the API still takes.
 
@@ -109,8 +114,13 @@ class MessageFormat:
             messages: the memory.
             fresh: the indexes of the messages before which nothing has changed since they were added.
             on_repair: is called with each repair.
+            cache: the argument of ``write`` if the format marks what is cached.
 
         Raises:
             UnsupportedContentError: the format cannot express a message.
+            InvalidValueError: ``cache`` for a format without marks.
         """
-        return self.write(messages, on_repair, **({"thinking": fresh} if self.binds_thinking else {}))
+        if cache is not False and not self.marks_cache:
+            raise InvalidValueError("%(format)s has no marks for a cache; leave cache out", format=self.title)
+        options: dict[str, Any] = {"thinking": fresh} if self.binds_thinking else {}
+        return self.write(messages, on_repair, **options, **({"cache": cache} if self.marks_cache else {}))

@@ -72,6 +72,7 @@ from chatmemory.core.messages import (
 )
 from chatmemory.core.serialization import Fields, expected
 from chatmemory.formats import CannotExpressError, MessageFormat, naming_message, schemas
+from chatmemory.formats.anthropic_cache import Cache, check_cache, mark_request
 from chatmemory.formats.kept_parts import (
     Half,
     given_up,
@@ -486,6 +487,7 @@ def to_anthropic(
     on_repair: Callable[[Repair], object] | None = None,
     *,
     thinking: Thinking = "all",
+    cache: Cache = False,
 ) -> dict[str, Any]:
     """Return ``messages`` and, with a system message, ``system``: ``create(model=…, max_tokens=…, **to_anthropic(…))``.
 
@@ -497,9 +499,10 @@ def to_anthropic(
         thinking: the answers whose thinking may be sent: ``"all"``, if nothing before them was changed since they were
             written; ``"none"``; or the indexes of the answers before which nothing was changed. With indexes, the
             thinking of the turn under way is sent as well.
+        cache: whether Anthropic is to cache the request: see ``chatmemory.formats.anthropic_cache``.
 
     Raises:
-        ValueError: ``thinking`` is another text.
+        ValueError: ``thinking`` is another text, or ``cache`` something else.
         UnsupportedContentError: a ``ValueError``; the format cannot express a message. Nothing is left out in silence.
         TypeError: something is no message.
     """
@@ -527,7 +530,8 @@ def to_anthropic(
     tell(repairs, on_repair)
     system = [{"type": "text", "text": text} for text in texts]
     written = [{"role": role, "content": _content(blocks)} for role, blocks in turns]
-    return ({"system": _content(system)} if system else {}) | {"messages": written}
+    request = ({"system": _content(system)} if system else {}) | {"messages": written}
+    return mark_request(request, check_cache(cache))
 
 
 def _blocks(message: ChatMessage, thinks_last: list[AiMessage]) -> tuple[str, list[dict[str, Any]]]:
@@ -682,6 +686,7 @@ FORMAT = MessageFormat(
     title="Anthropic",
     write=to_anthropic,
     binds_thinking=True,
+    marks_cache=True,
     read=from_anthropic,
     attributes=(ATTRIBUTE, THINKING_SIGNATURE, REDACTED_THINKING),
     schemas=schemas.ANTHROPIC,
