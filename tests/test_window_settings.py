@@ -29,6 +29,7 @@ OTHERS: dict[str, Any] = {
     "low_water": 70,
     "whole_turns": True,
     "keep_tool_results": 3,
+    "reserve": 200,
     "compact_at": 80,
 }
 """Values that are not the defaults."""

@@ -61,6 +61,7 @@ class Assistant:
         tool_timeout: float | None = None,
         turn_timeout: float = 120.0,
         wait_timeout: float = 30.0,
+        answer_tokens: int = 0,
         summarizer: Summarizer | None = None,
         title: bool = False,
     ) -> None:
@@ -88,6 +89,9 @@ class Assistant:
                 take at most. After that time without a sign of life, a waiting turn takes over: a killed process
                 blocks its conversations no longer than this.
             wait_timeout: seconds that a turn waits for the one before it.
+            answer_tokens: the tokens of a conversation's limit to keep free for the answer, if the limit is all that
+                the model takes. With those of the tools they become the ``reserve`` of a conversation in Django's
+                database that counts tokens, unless that is larger. It says so in the log if they are more than half.
             summarizer: a function, sync or async, of messages and of the summary before them or None, such as a
                 ``ChatModelSummarizer``. It is for memories in Django's database only.
             title: whether the model names conversations in Django's database that have no title, after the answer.
@@ -114,6 +118,11 @@ class Assistant:
                 raise ValueError(f"{name} must be greater than zero, but is: {value}")
             if name in counts and not isinstance(value, int):
                 raise TypeError(f"{name} must be an int, but is: {value!r}")
+        if isinstance(answer_tokens, bool) or not isinstance(answer_tokens, int):
+            raise TypeError(f"answer_tokens must be an int, but is: {answer_tokens!r}")
+        if answer_tokens < 0:
+            raise ValueError(f"answer_tokens must not be negative, but is: {answer_tokens}")
+        self._answer_tokens = answer_tokens
         if math.isinf(turn_timeout):
             raise ValueError("turn_timeout must be finite: a killed process blocks its conversation for so long")
         self._model = as_chat_model(model)
@@ -397,6 +406,8 @@ class Assistant:
             max_invocations=self._max_invocations,
             wait_timeout=self._wait_timeout if wait_timeout is None else wait_timeout,
             needs_context=self._tools.needs_context,
+            tools=self._tools.definitions,
+            answer_tokens=self._answer_tokens,
             context=context,
             most=most,
             also=also,

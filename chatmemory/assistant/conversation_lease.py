@@ -18,15 +18,18 @@ from chatmemory.assistant.lease import Added, Lease
 from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.capabilities import hooks
 from chatmemory.compaction import compact_due
+from chatmemory.core.exceptions import PinnedTooMuchError
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
 from chatmemory.core.summaries import Summarizer
+from chatmemory.core.window import WindowKind
 from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.database.connections import UtcNow, close_all, close_if_dead, give_back, retry
 from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.idempotency import note_answer, places
 from chatmemory.database.reading import MemoryBound, pages, rows_of
+from chatmemory.database.stored_windows import tokens_of_tools
 from chatmemory.models import Conversation, Origin
 from chatmemory.stores import DjangoChatMemoryStore
 
@@ -201,6 +204,28 @@ class ConversationLease(Lease):
         last = messages[-1] if messages else None
         self._has_answered = isinstance(last, AiMessage) and not last.tool_execution_requests
         return Added(tuple(messages), change)
+
+    def reserve(self, tools: str, tokens: int) -> Added | None:
+        row = self._memory.conversation if isinstance(self._memory, ConversationMemory) else None
+        if row is None or row.window != WindowKind.TOKENS:
+            return None
+        needed = tokens + (tokens_of_tools(tools, row.model) if tools else 0)
+        if needed <= row.reserve:
+            return None
+        if needed * 2 > row.limit:
+            _logger.warning(
+                "Tools and the answer need %d tokens, more than half of the limit of conversation %s, which is %d. "
+                "Make its window larger, or give the assistant fewer tools.",
+                needed,
+                self.name,
+                row.limit,
+            )
+        try:
+            change = operations.set_window(replace(self._target(), precondition=self._require_own), reserve=needed)
+        except PinnedTooMuchError as error:
+            _logger.warning("There is no room for tools in conversation %s: %s", self.name, error)
+            return None
+        return Added((), change) if change.gone else None
 
     def make_room(self, error: ContextTooLongError) -> Added | None:
         change = operations.make_room(

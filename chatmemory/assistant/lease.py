@@ -134,6 +134,15 @@ class Lease(ABC):
         """
 
     @abstractmethod
+    def reserve(self, tools: str, tokens: int) -> Added | None:
+        """Keep room in a window of tokens for what a request has beside the memory; return the change if one leaves.
+
+        Args:
+            tools: the definitions of tools, as JSON; empty if there are none.
+            tokens: for the answer.
+        """
+
+    @abstractmethod
     def make_room(self, error: ContextTooLongError) -> Added | None:
         """Evict what a model refused as too long, and return the change; None if nothing can leave.
 
@@ -267,6 +276,9 @@ class LocalLease(Lease):
             self._memory.add(*messages)
         return Added(tuple(messages))
 
+    def reserve(self, tools: str, tokens: int) -> None:
+        """Do nothing: the window of such a memory is its owner's."""
+
     def make_room(self, error: ContextTooLongError) -> Added | None:
         memory = self._memory
         window = memory.window() if isinstance(memory, WindowChatMemory) else None
@@ -277,7 +289,7 @@ class LocalLease(Lease):
             tokens = sum(entry.cost for entry in entries) + tokens_of_request(estimator)
             rules = window or Window(kind=WindowKind.TOKENS, limit=tokens)
             most = tokens_that_fit(tokens, error, rules.low_water)
-            bound = replace(rules, kind=WindowKind.TOKENS, estimator=estimator, limit=most, low_water=100)
+            bound = replace(rules, kind=WindowKind.TOKENS, estimator=estimator, limit=most, low_water=100, reserve=0)
             retained = Retained(entries, total=tokens, window=bound)
             retained.make_room()
             if not retained.evicted:

@@ -93,6 +93,12 @@ class Plan:
     needs_context: Callable[[ToolExecutionRequest], bool]
     """Whether the tool that is called wants to know who calls."""
 
+    tools: str = ""
+    """The definitions of the tools, as JSON."""
+
+    answer_tokens: int = 0
+    """The tokens to keep free for the answer."""
+
     context: Any = None
     """The data that the caller has for tools."""
 
@@ -208,6 +214,10 @@ class _Opening:
 
 def _open(turn: Lease, plan: Plan) -> Generator[Do | Added, Any, _Opening]:
     """Add the messages that come before the model is asked."""
+    if plan.tools or plan.answer_tokens:
+        evicted: Added | None = yield Do(partial(turn.reserve, plan.tools, plan.answer_tokens))
+        if evicted is not None:
+            yield evicted
     memory: list[ChatMessage] = yield Do(turn.messages)
     opening: list[ChatMessage] = [*_interrupted(memory)]
     if plan.system_message is not None and plan.system_message not in memory:

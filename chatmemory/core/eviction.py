@@ -78,7 +78,7 @@ class Retained(Generic[E]):
 
     def evict(self) -> None:
         """If ``total`` exceeds the limit, evict down to the low-water mark, or until nothing more may leave."""
-        if self.total <= self._window.limit:
+        if self.total <= self._window.room:
             return
         if self._window.keep_tool_results is not None:
             self.clear_tool_results(self._window.keep_tool_results)
@@ -181,7 +181,7 @@ class Retained(Generic[E]):
         The newest message leaves only if it does not fit the limit; a summary only before messages of the last turn.
         """
         while self._is_over_mark() and (unit := self._oldest_unit()) is not None:
-            fits = self.total <= self._window.limit
+            fits = self.total <= self._window.room
             if fits and (self._window.whole_turns or self._is_summary(unit[0]) or self.at(unit[1]) is None):
                 return
             self._evict_unit(*unit)
@@ -233,7 +233,7 @@ class Retained(Generic[E]):
         return next((index for index in reversed(range(len(self._read))) if self._read[index].begins_turn), 0)
 
     def _is_over_mark(self) -> bool:
-        return self.total * 100 > self._window.limit * self._window.low_water
+        return self.total * 100 > self._window.room * self._window.low_water
 
     def _stays(self, start: int, end: int) -> bool:
         """Return whether a unit stays as long as others can leave: it is pinned, or a summary."""

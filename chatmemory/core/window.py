@@ -34,6 +34,7 @@ class WindowRules:
     low_water: int = 100
     whole_turns: bool = False
     keep_tool_results: int | None = None
+    reserve: int = 0
 
 
 RULES = tuple(rule.name for rule in fields(WindowRules))
@@ -47,6 +48,7 @@ class WindowOptions(TypedDict, total=False):
     low_water: int
     whole_turns: bool
     keep_tool_results: int | None
+    reserve: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +72,16 @@ class Window(WindowRules):
         if self.kind is WindowKind.MESSAGES or self.estimator is None:
             return 0
         return tokens_of_request(self.estimator)
+
+    @property
+    def reserved(self) -> int:
+        """The part of ``limit`` that stays free: ``reserve``, at most half, and nothing in a window of messages."""
+        return min(self.reserve, self.limit // 2) if self.kind is WindowKind.TOKENS else 0
+
+    @property
+    def room(self) -> int:
+        """The part of ``limit`` that messages may take, with the overhead of a request."""
+        return self.limit - self.reserved
 
 
 class Kind(StrEnum):
@@ -224,6 +236,19 @@ SETTINGS: dict[str, Setting] = {
             },
         ),
         Setting(
+            name="reserve",
+            kind=Kind.NUMBER,
+            least=0,
+            default=0,
+            label=_("reserve"),
+            help=_(
+                "Tokens of the limit that stay free for what a request has beside messages, such as tools. At most "
+                "half of the limit stays free. A window of messages has no reserve."
+            ),
+            words=_("keeps %(value)s tokens free"),
+            words_for={0: _("keeps no tokens free")},
+        ),
+        Setting(
             name="compact_at",
             kind=Kind.PERCENT,
             most=100,
@@ -255,6 +280,7 @@ class WindowSettings(TypedDict, total=False):
     low_water: int | None
     whole_turns: bool | None
     keep_tool_results: int | None
+    reserve: int | None
     compact_at: int | None
 
 

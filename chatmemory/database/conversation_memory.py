@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Unpack
@@ -376,7 +377,7 @@ class ConversationMemory(ChatMemory):
 
     atry_window = async_read(try_window)
 
-    def to_format(self, name: str, *, cache: bool | str = False) -> Any:
+    def to_format(self, name: str, *, cache: bool | str = False, tools: Sequence[Any] = ()) -> Any:
         """Return the memory in a format of the registry, ``"openai"`` for example, as it is sent to a model.
 
         The model's API accepts it. Where something had to be changed for that, the signal ``memory_repaired`` is sent.
@@ -385,11 +386,16 @@ class ConversationMemory(ChatMemory):
             name: the format.
             cache: with ``"anthropic"`` whether to mark what its prompt cache keeps: True or ``"5m"``, or ``"1h"`` for
                 what every request begins with. Other providers cache without marks.
+            tools: the definitions of the tools that are sent as well, as JSON. In a window of tokens the memory leaves
+                room for them, as a view: nothing is evicted. The setting ``reserve`` leaves room once and for all.
 
         Raises:
+            TypeError: ``tools`` are no JSON.
             ValueError: there is no such format, it cannot express a message, or it has no marks for a cache.
         """
-        messages, fresh = read_fresh_window(Key.of(self.conversation, self._primary))
+        messages, fresh = read_fresh_window(
+            Key.of(self.conversation, self._primary), json.dumps(list(tools)) if tools else ""
+        )
         return written_memory(self.conversation, messages, fresh, name, cache=cache)
 
     ato_format = async_read(to_format)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -66,6 +67,16 @@ def estimator_for(model: str) -> TokenCountEstimator:
     return _openai(known, setting("FALLBACK_ENCODING"))
 
 
+def tokens_of_tools(tools: str, model: str) -> int:
+    """Return the tokens of the definitions of tools, which are JSON, for the ``model`` of a row."""
+    return _tokens_of_tools(tools, model, setting("FALLBACK_ENCODING"))
+
+
+@lru_cache(maxsize=64)
+def _tokens_of_tools(tools: str, model: str, fallback: str) -> int:
+    return estimator_for(model).estimate_token_count_in_text(tools)
+
+
 def model_name_of(estimator: TokenCountEstimator) -> str:
     """Return the ``model`` of the rows that ``estimator`` counts."""
     model = getattr(estimator, "model", "")
@@ -116,21 +127,28 @@ def read_window(key: Key, window: Window | None = None) -> list[ChatMessage]:
     return messages
 
 
-def read_fresh_window(key: Key) -> tuple[list[ChatMessage], list[int]]:
-    """Return what ``read_window`` returns, and the indexes of the messages before which nothing has changed."""
+def read_fresh_window(key: Key, tools: str = "") -> tuple[list[ChatMessage], list[int]]:
+    """Return what ``read_window`` returns, and the indexes of the messages before which nothing has changed.
+
+    Args:
+        key: the conversation.
+        tools: the definitions of tools, for whose tokens a window of tokens has room beside the messages.
+    """
     rows = read_memory(key)
-    messages, is_whole = _fit(rows, None)
+    messages, is_whole = _fit(rows, None, tools)
     if not is_whole:
         return messages, []
     return messages, [index for index, row in enumerate(rows) if row[_ADDED_IN] > row[_PREFIX_VERSION]]
 
 
-def _fit(rows: list[Row], window: Window | None) -> tuple[list[ChatMessage], bool]:
+def _fit(rows: list[Row], window: Window | None, tools: str = "") -> tuple[list[ChatMessage], bool]:
     """Return the messages of ``rows`` that fit, and whether nothing had to leave."""
     if not rows:
         return [], True
     settings = dict(zip(WINDOW_SETTINGS, rows[0][_SETTINGS], strict=True))
     window = window or window_with(settings)
+    if tools:
+        window = replace(window, reserve=max(window.reserve, tokens_of_tools(tools, settings["model"])))
     messages = [from_columns(*row[_MESSAGE]) for row in rows]
     costs = [1] * len(rows)
     if window.kind is WindowKind.TOKENS and window.estimator is not None:
@@ -138,7 +156,7 @@ def _fit(rows: list[Row], window: Window | None) -> tuple[list[ChatMessage], boo
             costs = [row[_TOKENS] for row in rows]
         else:
             costs = [stored_count(message, window.estimator) for message in messages]
-    if window.overhead + sum(costs) <= window.limit:
+    if window.overhead + sum(costs) <= window.room:
         return messages, True
     entries = [
         Entry(

@@ -15,7 +15,7 @@ from django.db.models.functions import Cast, Coalesce
 from django.utils.translation import gettext_lazy as _
 
 from chatmemory.conf import default_limit
-from chatmemory.core.window import SETTINGS, Kind, WindowKind, check
+from chatmemory.core.window import SETTINGS, Kind, Window, WindowKind, check
 from chatmemory.models.conversation_names import claiming_names, exchanging_name, kept_names, located
 from chatmemory.models.deletion import cascade
 from chatmemory.models.fields import MEMORY_ID_CHARS, ExactCharField, memory_id_text, new_memory_id, uuid7
@@ -170,6 +170,7 @@ class Conversation(models.Model):
     low_water = models.PositiveSmallIntegerField(**column("low_water"))
     whole_turns = models.BooleanField(**column("whole_turns"))
     keep_tool_results = models.PositiveIntegerField(null=True, **column("keep_tool_results"))
+    reserve = models.PositiveIntegerField(**column("reserve"))
     compact_at = models.PositiveSmallIntegerField(null=True, **column("compact_at"))
 
     version = models.PositiveIntegerField(_("version"), default=0, editable=False)
@@ -354,8 +355,9 @@ class Conversation(models.Model):
     @property
     def is_full(self) -> bool:
         """Whether the memory has reached the percent of its limit at which a summary is due; False if none ever is."""
-        used = self.retained_tokens if self.window == WindowKind.TOKENS else self.retained_count
-        return self.compact_at is not None and used * 100 >= self.limit * self.compact_at
+        window = Window(kind=WindowKind(self.window), limit=self.limit, reserve=self.reserve)
+        used = self.retained_tokens if window.kind is WindowKind.TOKENS else self.retained_count
+        return self.compact_at is not None and used * 100 >= window.room * self.compact_at
 
     @property
     def evicted_count(self) -> int:

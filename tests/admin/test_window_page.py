@@ -172,7 +172,8 @@ class TestForms:
         agent.memory.set_window(low_water=70, whole_turns=True, keep_tool_results=3, compact_at=90)
         shown = tried(admin_client, agent)
         values = dict(re.findall(r'<input type="number" name="1-(\w+)" value="(\d+)"', shown))
-        assert values == {"limit": "100000", "low_water": "70", "keep_tool_results": "3", "compact_at": "90"}
+        limits = {"limit": "100000", "low_water": "70", "keep_tool_results": "3"}
+        assert values == limits | {"reserve": "0", "compact_at": "90"}
         assert '<option value="yes" selected>whole turns</option>' in shown
         assert "prompt cache" in words(shown)
 

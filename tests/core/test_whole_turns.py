@@ -49,7 +49,7 @@ class Talk:
         total = self.window.overhead + sum(self.window.cost(entry.message) for entry in memory)
         assert self.retained.total == total
         assert all(entry in memory for entry in protected(before)), "a pinned message left"
-        assert total <= self.window.limit or memory == protected(memory), "over the limit"
+        assert total <= self.window.room or memory == protected(memory), "over the limit"
         known = {identity(item.message): place for place, item in enumerate(self.said)}
         places = [known[identity(entry.message)] for entry in memory]
         assert places == sorted(set(places)), "not in order"
@@ -98,7 +98,7 @@ def test_nothing_has_to_be_repaired(window: dict[str, Any], conversation: list[I
     for item in conversation:
         gone = len(talk.retained.evicted)
         talk.say(item)
-        has_fit = has_fit and talk.must_stay() <= bound.limit
+        has_fit = has_fit and talk.must_stay() <= bound.room
         is_new = len(talk.retained.evicted) > gone or item is conversation[-1]
         if has_fit and is_new and any(isinstance(said.message, UserMessage) for said in talk.said):
             talk.check_request()

@@ -91,7 +91,7 @@ class NaiveCompaction(NaiveWindow):
         tokens = sum(self.settings.tokens(item.message) for item in covered)
         expected = self.settings.tokens(previous.message) if previous else 200
         if self.settings.window == "tokens":
-            expected = min(expected, self.settings.limit // 10)
+            expected = min(expected, self.settings.room // 10)
         expected = expected if expected_tokens is None else expected_tokens
         plan = NaivePlan(covered, leaving, previous, self.covered_to, end, len(self.log))
         return plan if tokens >= 2 * expected and self._has_room(plan, expected) else None
@@ -133,7 +133,7 @@ class NaiveCompaction(NaiveWindow):
             self.items.insert(self._place(plan), summary)
             self._came.append(summary)
             self.plans[summary] = plan
-            if 2 * (self.settings.cost(message) + self.pinned_cost()) > self.settings.limit:
+            if 2 * (self.settings.cost(message) + self.pinned_cost()) > self.settings.room:
                 raise RefusedError
             self._evict()
 
@@ -193,7 +193,7 @@ class NaiveCompaction(NaiveWindow):
         tried = NaiveCompaction(replace(self.settings, tokens=count), stay, log=self.log, plans={summary: plan})
         tried.items.insert(tried._place(plan), summary)
         tried._evict()
-        return summary in tried.items and 2 * (self.pinned_cost() + 1) <= self.settings.limit
+        return summary in tried.items and 2 * (self.pinned_cost() + 1) <= self.settings.room
 
     def is_summary(self, item: Item) -> bool:
         return item in self.plans
@@ -254,7 +254,7 @@ class NaiveCompaction(NaiveWindow):
         kept = list(self.items)
         for number, begin in enumerate(reversed(begins)):
             cost = sum(self.settings.cost(item.message) for item in self.items[begin:])
-            if number and cost * 100 > self.settings.limit * keep:
+            if number and cost * 100 > self.settings.room * keep:
                 break
             kept = self.items[begin:]
         return kept

@@ -52,7 +52,14 @@ class Settings:
 
     keep_tool_results: int | None = None
 
+    reserve: int = 0
+
     always_keep_system_message_first: bool = False
+
+    @property
+    def room(self) -> int:
+        """The part of the limit that is not kept free."""
+        return self.limit - min(self.reserve, self.limit // 2) if self.window == "tokens" else self.limit
 
     def cost(self, message: ChatMessage) -> int:
         return self.tokens(message) if self.window == "tokens" else 1
@@ -165,7 +172,7 @@ class NaiveWindow:
         """
         before, cost = self.settings, self.pinned_cost()
         self.settings = replace(self.settings, **changed)
-        is_more = self.pinned_cost() / self.settings.limit > cost / before.limit
+        is_more = self.pinned_cost() / self.settings.room > cost / before.room
         if self._too_much_is_pinned() and is_more:
             self.settings = before
             raise ValueError("more than half of the limit would be pinned")
@@ -195,13 +202,13 @@ class NaiveWindow:
         return sum(self.settings.cost(item.message) for item in kept)
 
     def _too_much_is_pinned(self) -> bool:
-        return 2 * self.pinned_cost() > self.settings.limit
+        return 2 * self.pinned_cost() > self.settings.room
 
     def over_the_limit(self) -> bool:
-        return self.total() > self.settings.limit
+        return self.total() > self.settings.room
 
     def over_the_mark(self) -> bool:
-        return self.total() * 100 > self.settings.limit * self.settings.low_water
+        return self.total() * 100 > self.settings.room * self.settings.low_water
 
     # Eviction.
 

@@ -64,6 +64,7 @@ def windows(**fixed: Any) -> st.SearchStrategy[dict[str, Any]]:
         "whole_turns": st.booleans(),
         "keep_tool_results": st.none() | st.integers(0, 3),
         "always_keep_system_message_first": st.booleans(),
+        "reserve": st.sampled_from([0, 0, 0, 7, 40]) | st.integers(0, 200),
     }
     shared |= {name: st.just(value) for name, value in fixed.items()}
     return st.one_of(st.fixed_dictionaries(of_messages | shared), st.fixed_dictionaries(of_tokens | shared))
@@ -181,6 +182,7 @@ def _other_ops() -> st.SearchStrategy[dict[str, Any]]:
         "low_water": st.integers(1, 100),
         "whole_turns": st.booleans(),
         "keep_tool_results": st.none() | st.integers(0, 3),
+        "reserve": st.integers(0, 150),
     }
     arguments: list[tuple[str, dict[str, st.SearchStrategy[Any]]]] = [
         ("pin", {"index": index}),

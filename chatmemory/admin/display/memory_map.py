@@ -50,7 +50,7 @@ class Gauge:
     """Whether the window counts tokens; otherwise it counts messages."""
 
     overhead: int = 0
-    """Tokens of request overhead, which a window counts beside ``used``."""
+    """Tokens of request overhead, and of the reserve, which a window counts beside ``used``."""
 
     @classmethod
     def of(cls, conversation: Conversation) -> Self:
@@ -64,7 +64,7 @@ class Gauge:
         if window.kind is WindowKind.MESSAGES:
             return cls(used=count, limit=window.limit, counts_tokens=False)
         # Without a message there is no request.
-        overhead = window.overhead if count else 0
+        overhead = window.overhead + window.reserved if count else 0
         return cls(used=tokens, limit=window.limit, counts_tokens=True, overhead=overhead)
 
     @property

@@ -81,7 +81,7 @@ def make_room(target: Target, tokens_that_fit: Callable[[int, int], int]) -> Cha
         conversation = change.conversation
         window = replace(window_of(conversation), kind=WindowKind.TOKENS)
         tokens = conversation.retained_tokens + window.overhead
-        smaller = replace(window, limit=tokens_that_fit(tokens, window.low_water), low_water=100)
+        smaller = replace(window, limit=tokens_that_fit(tokens, window.low_water), low_water=100, reserve=0)
         memory = memory_of(conversation, smaller, oldest_entries(conversation, smaller))
         memory.make_room()
         added = placed_rows(memory, conversation.next_position, smaller)

@@ -14,7 +14,7 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.db import IntegrityError, transaction
 from django.db.models import BigIntegerField, Exists, F, OuterRef, Q, QuerySet
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Least
 
 from chatmemory import signals
 from chatmemory.conf import setting
@@ -128,7 +128,8 @@ UNCOVERED = Q(position__gte=F("conversation__compacted_to")) & _EVICTED_FOR_ROOM
 """The condition that a message left the memory for want of room, and that no summary covers it."""
 
 _LIMIT = Cast("limit", BigIntegerField())  # a product with the column itself may be larger than it holds
-_IS_FULL = Q(window=WindowKind.TOKENS.value, retained_tokens__gte=_LIMIT * F("compact_at") / 100) | Q(
+_ROOM = _LIMIT - Least(Cast("reserve", BigIntegerField()), _LIMIT / 2)
+_IS_FULL = Q(window=WindowKind.TOKENS.value, retained_tokens__gte=_ROOM * F("compact_at") / 100) | Q(
     window=WindowKind.MESSAGES.value, retained_count__gte=_LIMIT * F("compact_at") / 100
 )
 
@@ -522,12 +523,12 @@ def _order(rest: list[Entry], place: int, position: int) -> int:
 def _check_room(memory: Retained[Entry], summary: Entry, window: Window) -> None:
     """Raise if the summary, with what is pinned, would leave too little room for others."""
     cost = summary.cost + memory.pinned_cost()
-    if cost * 2 > window.limit:
+    if cost * 2 > window.room:
         raise UnusableSummaryError(
             "a summary, with pinned messages, may take half of the limit, but would take %(cost)s of %(limit)s "
             "%(unit)s",
             code="max_length",
             cost=cost,
-            limit=window.limit,
+            limit=window.room,
             unit=window.kind.value,
         )

@@ -121,7 +121,7 @@ def plan_compaction(
         memory = read_memory(row, window)
         if not _has_room(memory, window):
             return None
-        plan = plan_of(row, memory, first_kept(memory.entries(), window.limit * keep / 100))
+        plan = plan_of(row, memory, first_kept(memory.entries(), window.room * keep / 100))
         if plan is None:
             return None
         expected = _expected_tokens(plan, window) if summary_tokens is None else summary_tokens
@@ -302,7 +302,7 @@ def _next_start(conversation: Conversation, kept: Sequence[Entry]) -> int:
 def _has_room(memory: Retained[Entry], window: Window) -> bool:
     """Return whether there is room for the smallest summary beside what is pinned: nobody is asked for one in vain."""
     pinned = sum(entry.cost for entry in memory.entries() if entry.is_summary and entry.pinned)
-    return (memory.pinned_cost() - pinned + 1) * 2 <= window.limit
+    return (memory.pinned_cost() - pinned + 1) * 2 <= window.room
 
 
 def _stays(memory: Retained[Entry], plan: CompactionPlan, tokens: int, window: Window) -> bool:
@@ -315,4 +315,4 @@ def _stays(memory: Retained[Entry], plan: CompactionPlan, tokens: int, window: W
 
 def _expected_tokens(plan: CompactionPlan, window: Window) -> int:
     expected = plan.previous_tokens or USUAL_SUMMARY_TOKENS
-    return min(expected, window.limit // 10) if window.kind is WindowKind.TOKENS else expected
+    return min(expected, window.room // 10) if window.kind is WindowKind.TOKENS else expected

@@ -79,8 +79,8 @@ def check_pins(rows: Sequence[Message], window: Window, *, before: Window | None
             than before.
     """
     cost = _pinned_cost(rows, window)
-    if cost * 2 > window.limit and (before is None or cost * before.limit > _pinned_cost(rows, before) * window.limit):
-        raise PinnedTooMuchError(cost, window.limit, window.kind.value)
+    if cost * 2 > window.room and (before is None or cost * before.room > _pinned_cost(rows, before) * window.room):
+        raise PinnedTooMuchError(cost, window.room, window.kind.value)
 
 
 def _pinned_cost(rows: Sequence[Message], window: Window) -> int:
