@@ -26,7 +26,7 @@ from chatmemory.conf import (
     window_default,
 )
 from chatmemory.core.tokens import ENCODING_NAMES
-from chatmemory.core.window import SETTINGS
+from chatmemory.core.window import SETTINGS, without_preset
 from chatmemory.formats import MessageFormat
 from chatmemory.models.conversation_names import kept_names
 from chatmemory.models.window_settings import check_stored
@@ -130,8 +130,8 @@ def _unknown_keys(given: dict[Any, Any]) -> Iterator[CheckMessage]:
             yield _unknown_key("CHATMEMORY", key, str(key).upper(), DEFAULTS)
     window = setting("WINDOW")
     for key in window if isinstance(window, dict) else ():
-        if key not in SETTINGS:
-            yield _unknown_key("CHATMEMORY['WINDOW']", key, str(key).lower(), SETTINGS)
+        if key not in (*SETTINGS, "preset"):
+            yield _unknown_key("CHATMEMORY['WINDOW']", key, str(key).lower(), (*SETTINGS, "preset"))
 
 
 def _unknown_key(place: str, key: Any, likely: str, known: Iterable[str]) -> CheckMessage:
@@ -144,6 +144,11 @@ def _wrong_window() -> Iterator[CheckMessage]:
     if not isinstance(setting("WINDOW"), dict):
         return
     wrong = set()
+    try:
+        without_preset(setting("WINDOW"))
+    except ValueError as error:
+        preset = setting("WINDOW")["preset"]
+        yield Error(f"CHATMEMORY['WINDOW']['preset'] is {preset!r}.", hint=f"{error}.", id="chatmemory.E004")
     for name in SETTINGS:
         value = window_default(name)
         if name == "limit" and value is None:

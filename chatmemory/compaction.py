@@ -17,7 +17,7 @@ from chatmemory.core.summaries import Summarizer, check_keep
 from chatmemory.database.change import Change
 from chatmemory.database.connections import require_no_transaction
 from chatmemory.database.operations.compact import compact, due_conversations, due_plan
-from chatmemory.database.operations.compaction_plan import USUAL_KEEP, CompactionPlan
+from chatmemory.database.operations.compaction_plan import CompactionPlan
 from chatmemory.database.reading import on_primary, pages
 from chatmemory.models import Conversation
 
@@ -82,7 +82,7 @@ def compact_due(
     summarizer: Summarizer | None = None,
     *,
     limit: int | None = None,
-    keep: int = USUAL_KEEP,
+    keep: int | None = None,
     dry_run: bool = False,
 ) -> Iterator[Compacted]:
     """Summarise each conversation in which a summary is due, and yield the result of each.
@@ -94,7 +94,8 @@ def compact_due(
         summarizer: a function, sync or async, of messages and of the summary before them, or None; by default that of
             the setting ``SUMMARIZER``.
         limit: the most conversations to summarise, those that fail included.
-        keep: the percent of the limit, from 0 to 100, that stays in whole turns. The last turn always stays.
+        keep: the percent of the limit, from 0 to 100, that stays in whole turns; by default the ``compact_keep``
+            of each conversation. The last turn always stays.
         dry_run: tell what is due; ask nobody, and write nothing.
 
     Raises:
@@ -102,7 +103,8 @@ def compact_due(
         RuntimeError: the caller is within a transaction.
         ValueError: ``keep`` is no percentage, or ``limit`` is not above zero.
     """
-    check_keep(keep)
+    if keep is not None:
+        check_keep(keep)
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be greater than zero, but is: {limit}")
     if not dry_run:
@@ -116,7 +118,7 @@ async def acompact_due(
     summarizer: Summarizer | None = None,
     *,
     limit: int | None = None,
-    keep: int = USUAL_KEEP,
+    keep: int | None = None,
     dry_run: bool = False,
 ) -> AsyncIterator[Compacted]:
     """Async version of ``compact_due``."""
@@ -126,7 +128,7 @@ async def acompact_due(
 
 
 def _accounts(
-    conversations: QuerySet[Conversation] | None, summarizer: Summarizer | None, keep: int
+    conversations: QuerySet[Conversation] | None, summarizer: Summarizer | None, keep: int | None
 ) -> Iterator[Compacted]:
     found = due_conversations(on_primary(conversations))
     if summarizer is not None:
@@ -136,7 +138,7 @@ def _accounts(
             yield _account(conversation, summarizer, keep)
 
 
-def _account(conversation: Conversation, summarizer: Summarizer | None, keep: int) -> Compacted:
+def _account(conversation: Conversation, summarizer: Summarizer | None, keep: int | None) -> Compacted:
     try:
         if summarizer is None:
             return Compacted(conversation=conversation, plan=due_plan(conversation, keep=keep))

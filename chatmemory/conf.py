@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
-from chatmemory.core.window import SETTINGS, USUAL_LIMITS, WindowKind
+from chatmemory.core.window import PRESETS, SETTINGS, USUAL_LIMITS, WindowKind
 
 DEFAULTS: dict[str, Any] = {
     # The settings of the window of a new conversation. Those that the project leaves out have these values, too.
@@ -76,7 +76,8 @@ def window_default(name: str) -> Any:
     given = setting("WINDOW")
     if not isinstance(given, dict):
         raise ImproperlyConfigured(f"CHATMEMORY['WINDOW'] must be a dict, but is: {given!r:.100}")
-    return given.get(name, SETTINGS[name].default)
+    preset = PRESETS.get(str(given.get("preset")), {})  # the check of the setting tells of one that does not exist
+    return given.get(name, preset.get(name, SETTINGS[name].default))
 
 
 def default_limit(window: str | None = None) -> int:

@@ -31,6 +31,7 @@ OTHERS: dict[str, Any] = {
     "keep_tool_results": 3,
     "reserve": 200,
     "compact_at": 80,
+    "compact_keep": 30,
 }
 """Values that are not the defaults."""
 

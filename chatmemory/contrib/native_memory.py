@@ -65,8 +65,8 @@ def settings_of_new(**settings: Unpack[ConversationSettings]) -> dict[str, Any]:
         longest = Conversation._meta.get_field("title").max_length or 0
         if len(require_storable(title, "title")) > longest:
             raise ValueError(f"title must have at most {longest} characters, but has {len(title)}")
-    check_window_settings(cast(WindowSettings, {name: value for name, value in given.items() if name != "title"}))
-    return given
+    window = {name: value for name, value in given.items() if name != "title"}
+    return {**check_window_settings(cast(WindowSettings, window)), **({} if title is None else {"title": title})}
 
 
 class NativeMemory:

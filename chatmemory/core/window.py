@@ -261,9 +261,60 @@ SETTINGS: dict[str, Setting] = {
             words=_("a summary is due at %(value)s%%"),
             words_for={None: _("no summary is due by itself")},
         ),
+        Setting(
+            name="compact_keep",
+            kind=Kind.PERCENT,
+            default=50,
+            least=0,
+            most=100,
+            label=_("keep when summarising"),
+            help=_(
+                "The percent of the limit that stays in whole turns when older turns are summarised. The last turn "
+                "always stays."
+            ),
+            words=_("a summary leaves %(value)s%% as it is"),
+        ),
     )
 }
 """The settings by their names, in the order in which they are shown."""
+
+
+_TURNS = {"low_water": 70, "whole_turns": True}
+_USUAL = {
+    name: SETTINGS[name].default
+    for name in ("low_water", "whole_turns", "keep_tool_results", "compact_at", "compact_keep")
+}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "langchain4j": _USUAL,
+    "chat": _USUAL | _TURNS,
+    "agent": _USUAL | _TURNS | {"keep_tool_results": 3},
+    "long": _USUAL | _TURNS | {"compact_at": 95, "compact_keep": 30},
+}
+"""The settings that suit a use, by its name: what LangChain4j does, a chat, an agent with tools, and a long chat whose
+older turns are summarised.
+"""
+
+
+def without_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with those of their ``preset`` in its place; what is given beside it holds.
+
+    Raises:
+        InvalidValueError: there is no such preset.
+    """
+    others = {name: value for name, value in settings.items() if name != "preset"}
+    preset = settings.get("preset")
+    if preset is None:
+        return others
+    if not isinstance(preset, str) or preset not in PRESETS:
+        raise InvalidValueError(
+            "%(name)s must be %(expected)s, but is: %(value)s",
+            code="invalid_choice",
+            name="preset",
+            expected=f"one of {', '.join(PRESETS)}",
+            value=f"{preset!r:.300}",
+        )
+    return PRESETS[preset] | others
 
 
 class WindowSettings(TypedDict, total=False):
@@ -282,6 +333,10 @@ class WindowSettings(TypedDict, total=False):
     keep_tool_results: int | None
     reserve: int | None
     compact_at: int | None
+    compact_keep: int | None
+
+    preset: str | None
+    """One of ``PRESETS``, whose settings are set, too, as far as they are not given."""
 
 
 def check(name: str, value: Any, called: str = "") -> Any:

@@ -23,7 +23,7 @@ from chatmemory.database.new_messages import NewMessages
 from chatmemory.database.operations.change_window import fit_rows, try_window
 from chatmemory.database.operations.clear_tool_results import try_clearing
 from chatmemory.database.operations.compact import apply_compaction, apply_text, compact
-from chatmemory.database.operations.compaction_plan import USUAL_KEEP, CompactionPlan, plan_compaction
+from chatmemory.database.operations.compaction_plan import CompactionPlan, plan_compaction
 from chatmemory.database.operations.replay import Replay, replay
 from chatmemory.database.reading import CHARS, rows_of, written_memory
 from chatmemory.database.rows import read_size
@@ -238,7 +238,7 @@ class ConversationMemory(ChatMemory):
 
     aunpin = async_change(unpin)
 
-    def plan_compaction(self, keep: int = USUAL_KEEP) -> CompactionPlan | None:
+    def plan_compaction(self, keep: int | None = None) -> CompactionPlan | None:
         """Plan a summary of the turns before those that stay; nothing is written.
 
         Args:
@@ -291,7 +291,7 @@ class ConversationMemory(ChatMemory):
 
     aapply_text = async_change(apply_text)
 
-    def compact(self, summarizer: Summarizer, *, keep: int = USUAL_KEEP, if_due: bool = False) -> Change | None:
+    def compact(self, summarizer: Summarizer, *, keep: int | None = None, if_due: bool = False) -> Change | None:
         """Plan a summary, let ``summarizer`` write it, and apply it. No turn waits; a failure changes nothing.
 
         Args:
@@ -311,7 +311,7 @@ class ConversationMemory(ChatMemory):
         """
         return compact(self.conversation, summarizer, keep=keep, if_due=if_due)
 
-    async def acompact(self, summarizer: Summarizer, *, keep: int = USUAL_KEEP, if_due: bool = False) -> Change | None:
+    async def acompact(self, summarizer: Summarizer, *, keep: int | None = None, if_due: bool = False) -> Change | None:
         """Async version of ``compact``."""
         return await in_thread_for_functions(partial(self.compact, summarizer, keep=keep, if_due=if_due))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from chatmemory.conf import default_limit, setting, window_default
 from chatmemory.core.entries import Entry
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens import OpenAiTokenCountEstimator, TokenCountEstimator, stored_count
-from chatmemory.core.window import RULES, Window, WindowKind
+from chatmemory.core.window import RULES, Window, WindowKind, without_preset
 from chatmemory.database.rows import Row, read_memory
 from chatmemory.database.statements import Key
 from chatmemory.models import MAX_LIMIT, WINDOW_SETTINGS, Conversation, Origin, WindowSettings
@@ -19,19 +19,21 @@ from chatmemory.models.message import from_columns, is_pin_open
 from chatmemory.models.window_settings import NULLABLE, check_stored
 
 
-def check_window_settings(settings: WindowSettings) -> None:
-    """Raise if a conversation cannot have these settings.
+def check_window_settings(settings: WindowSettings) -> WindowSettings:
+    """Return the settings, those of a preset in the place of its name.
 
     Raises:
         TypeError: a setting that does not exist.
         ValueError: a setting has no meaning.
     """
+    settings = cast(WindowSettings, without_preset(settings))
     unknown = settings.keys() - set(WINDOW_SETTINGS)
     if unknown:
         raise TypeError(f"unknown settings of a window: {', '.join(sorted(unknown))}; use {', '.join(WINDOW_SETTINGS)}")
     for name, value in settings.items():
         if value is not None:
             check_stored(name, value)
+    return settings
 
 
 def apply_window_settings(conversation: Conversation, settings: WindowSettings) -> bool:

@@ -14,7 +14,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import connections, router
 from django.db.models import QuerySet
 
-from chatmemory.core.window import SETTINGS, Kind
+from chatmemory.core.window import PRESETS, SETTINGS, Kind
 from chatmemory.models import Conversation
 
 
@@ -80,6 +80,15 @@ def add_window_settings(parser: CommandParser, title: str, names: Iterable[str],
                 how = {"type": kind, "metavar": "PERCENT" if setting.kind is Kind.PERCENT else "NUMBER"}
                 how |= {"nargs": "+"} if many else {}
         group.add_argument(option_of(setting.name), help=setting.help.replace("%", "%%"), **how)
+
+
+def add_preset(parser: CommandParser) -> None:
+    """Add the option for a preset of a window."""
+    parser.add_argument(
+        "--preset",
+        choices=list(PRESETS),
+        help="settings that suit a use; those that are given beside it hold before its own",
+    )
 
 
 def chosen_database(alias: str | None, option: str = "--database") -> str:

@@ -172,6 +172,7 @@ class Conversation(models.Model):
     keep_tool_results = models.PositiveIntegerField(null=True, **column("keep_tool_results"))
     reserve = models.PositiveIntegerField(**column("reserve"))
     compact_at = models.PositiveSmallIntegerField(null=True, **column("compact_at"))
+    compact_keep = models.PositiveSmallIntegerField(**column("compact_keep"))
 
     version = models.PositiveIntegerField(_("version"), default=0, editable=False)
     # The version of the last change that did more than add at the end of the memory: see chatmemory.database.reading.
@@ -241,6 +242,7 @@ class Conversation(models.Model):
                 condition=Q(compact_at__isnull=True) | Q(compact_at__gte=1, compact_at__lte=100),
                 name="chatmemory_conv_compact_at_percent",
             ),
+            models.CheckConstraint(condition=Q(compact_keep__lte=100), name="chatmemory_conv_compact_keep_percent"),
             models.CheckConstraint(
                 condition=Q(compacted_to__lte=F("next_position")), name="chatmemory_conv_compacted_to"
             ),

@@ -20,6 +20,7 @@ from chatmemory.core.arguments import whole_number
 from chatmemory.core.entries import EvictionReason
 from chatmemory.core.exceptions import InvalidMessageError
 from chatmemory.core.json_text import dumps, require_json
+from chatmemory.core.window import PRESETS, without_preset
 from chatmemory.database.change import MESSAGE_FIELDS, MemorySize, WindowTrial, messages_to_data
 from chatmemory.database.new_messages import NativeForms, NewMessages
 from chatmemory.database.reading import fresh_rows
@@ -305,6 +306,16 @@ def _model_fields(serializer: type[_WindowedSerializer]) -> dict[str, Any]:
 class _LimitedSerializer(StrictSerializer, _WindowedSerializer):
     """A serializer that takes the settings of a window."""
 
+    preset = serializers.ChoiceField(
+        list(PRESETS),
+        required=False,
+        write_only=True,
+        help_text="Settings that suit a use; those that are given beside it hold before its own.",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        return without_preset(super().validate(attrs))
+
     def validate_limit(self, value: int) -> int:
         most: int = setting("MAX_LIMIT")
         # A larger limit may stay: the project's own code set it.
@@ -360,7 +371,7 @@ class NewConversationSerializer(_LimitedSerializer, ConversationSerializer):
     """The settings of a new conversation, or of one that changes."""
 
     class Meta(ConversationSerializer.Meta):
-        fields = [name for name in ConversationSerializer.Meta.fields if name != "owner"]
+        fields = [*(name for name in ConversationSerializer.Meta.fields if name != "owner"), "preset"]
 
     def validate_memory_id(self, value: str) -> str:
         if self.instance is not None and value != self.instance.memory_id:
@@ -395,7 +406,7 @@ class WindowSerializer(_LimitedSerializer):
 
     class Meta:
         model = Conversation
-        fields = WINDOW_SETTINGS
+        fields = (*WINDOW_SETTINGS, "preset")
 
 
 class HistoryItemSerializer(serializers.ModelSerializer[Message]):

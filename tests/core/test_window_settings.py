@@ -12,7 +12,7 @@ from chatmemory.core.window import RULES, SETTINGS, Window, WindowKind, WindowOp
 
 
 def test_the_written_lists_are_those_of_the_declaration() -> None:
-    assert list(WindowSettings.__annotations__) == list(SETTINGS)
+    assert list(WindowSettings.__annotations__) == [*SETTINGS, "preset"]
     assert set(RULES) <= SETTINGS.keys()
     assert {*WindowOptions.__annotations__, "limit"} == set(RULES)
     window = Window(kind=WindowKind.MESSAGES, limit=1)

@@ -114,7 +114,7 @@ class TestRange:
         assert (plan.previous, plan.previous_tokens, plan.version) == (None, 0, conversation.version)
         assert plan.tokens == sum(counts[message.text or ""] for message in plan.messages)
 
-    @pytest.mark.parametrize("keep", [-1, 101, True, 1.5, None, "50"])
+    @pytest.mark.parametrize("keep", [-1, 101, True, 1.5, "50"])
     def test_what_stays_is_a_percentage(self, keep: Any) -> None:
         with pytest.raises(ValueError, match="keep must be a percentage from 0 to 100"):
             talk(1).memory.plan_compaction(keep=keep)

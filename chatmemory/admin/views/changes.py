@@ -41,7 +41,7 @@ from chatmemory.core.messages import ChatMessageType, ToolExecutionResultMessage
 from chatmemory.core.summaries import Summarizer
 from chatmemory.database.change import Change
 from chatmemory.database.operations.compact import error_text
-from chatmemory.database.operations.compaction_plan import USUAL_KEEP, CompactionPlan, is_summarizable, uncovered
+from chatmemory.database.operations.compaction_plan import CompactionPlan, is_summarizable, uncovered
 from chatmemory.models import MAX_LIMIT, Conversation
 
 
@@ -225,7 +225,6 @@ class KeepForm(forms.Form):
         label=gettext_lazy("Keep, in percent"),
         min_value=0,
         max_value=100,
-        initial=USUAL_KEEP,
         help_text=gettext_lazy(
             "The last turns stay as they are, as many as fit this percent of the limit. The very last turn stays in "
             "any case."
@@ -244,7 +243,7 @@ def compact(model_admin: Any, request: HttpRequest, object_id: str) -> HttpRespo
     status = CompactionStatus.read(conversation, with_text=with_text)
     is_post = request.method == "POST"
     data = request.POST if is_post else request.GET
-    form = KeepForm(data if "keep" in data else {"keep": USUAL_KEEP})
+    form = KeepForm(data if "keep" in data else {"keep": conversation.compact_keep})
     title = _("Summarise older turns")
     page = partial(conversation_page, model_admin, request, conversation, "compact", title, form=form, status=status)
     try:

@@ -48,7 +48,7 @@ def set_window(target: Target, **settings: Unpack[WindowSettings]) -> Change:
         TypeError: a setting that does not exist.
         ValueError: a setting has no meaning, or pinned messages would take more than half of the limit.
     """
-    check_window_settings(settings)
+    settings = check_window_settings(settings)
     model = settings.get("model")
     counts = _counted(target, estimator_for(model), _RETAINED) if model not in (None, target.likely_model) else {}
 
@@ -209,7 +209,7 @@ class MemoryToTry:
             ValueError: a setting of the window has no meaning, pinned messages would take more than half of the limit,
                 or a text that no database can hold.
         """
-        check_window_settings(settings)
+        settings = check_window_settings(settings)
         new = NewMessages.of(messages)
         row, rows = copy(self.conversation), self.rows
         before = window_of(row)
@@ -234,7 +234,7 @@ def try_window(
         ValueError: a setting of the window has no meaning, pinned messages would take more than half of the limit, or
             a text that no database can hold.
     """
-    check_window_settings(settings)
+    settings = check_window_settings(settings)
     new = NewMessages.of(messages)
     return MemoryToTry.read(conversation).try_window(settings, new)
 

@@ -33,7 +33,6 @@ from chatmemory.database.operations.compaction_plan import (
     COVERABLE,
     EVICTED,
     TAKEN_IN,
-    USUAL_KEEP,
     CompactionPlan,
     plan_compaction,
     plan_of,
@@ -55,7 +54,7 @@ def compact(
     conversation: Conversation,
     summarizer: Summarizer,
     *,
-    keep: int = USUAL_KEEP,
+    keep: int | None = None,
     if_due: bool = False,
     lease: float = USUAL_LEASE,
 ) -> Change | None:
@@ -66,7 +65,7 @@ def compact(
     Args:
         conversation: the conversation; its row is read anew.
         summarizer: a function, sync or async, of messages and of the summary before them or None, that returns a text.
-        keep: the percent of the limit that stays in whole turns.
+        keep: the percent of the limit that stays in whole turns; by default the conversation's ``compact_keep``.
         if_due: whether to do nothing before ``compact_at`` is reached or the window has evicted messages that no
             summary stands for, and while a pause after a failure lasts.
         lease: the seconds for which nobody else begins a summary of this conversation.
@@ -153,7 +152,7 @@ def is_due(conversation: Conversation, plan: CompactionPlan | None) -> bool:
     return plan.has_evicted or conversation.is_full
 
 
-def due_plan(conversation: Conversation, *, keep: int = USUAL_KEEP) -> CompactionPlan | None:
+def due_plan(conversation: Conversation, *, keep: int | None = None) -> CompactionPlan | None:
     """Return the plan of the summary that is due in a conversation; None if none is.
 
     One is due if the memory has reached ``compact_at`` percent of its limit, or the window has evicted messages that no

@@ -22,9 +22,6 @@ from chatmemory.database.rows import read_size
 from chatmemory.database.stored_windows import window_of
 from chatmemory.models import STAND_INS, Conversation, Message, MessageQuerySet, Origin
 
-USUAL_KEEP = 50
-"""The percent of the limit that stays as it is when the turns before it are summarised."""
-
 EVICTED = EvictionReason.of(Cause.ROOM, Cause.PLACEHOLDER)
 """The reasons of messages that left for want of room: a summary may stand for them later."""
 
@@ -92,13 +89,14 @@ class CompactionPlan:
 
 
 def plan_compaction(
-    conversation: Conversation, *, keep: int = USUAL_KEEP, summary_tokens: int | None = None
+    conversation: Conversation, *, keep: int | None = None, summary_tokens: int | None = None
 ) -> CompactionPlan | None:
     """Plan a summary of the turns before those that stay; nothing is written.
 
     Args:
         conversation: the conversation; its row is read anew.
-        keep: the percent of the limit, from 0 to 100, that stays in whole turns. The last turn always stays.
+        keep: the percent of the limit, from 0 to 100, that stays in whole turns; by default the conversation's
+            ``compact_keep``. The last turn always stays.
         summary_tokens: the tokens that the summary is expected to have; by default those of the summary before, or
             ``USUAL_SUMMARY_TOKENS``, and at most a tenth of a limit in tokens.
 
@@ -111,7 +109,8 @@ def plan_compaction(
         Conversation.DoesNotExist: the conversation has been erased.
         ValueError: ``keep`` is no percentage.
     """
-    check_keep(keep)
+    if keep is not None:
+        check_keep(keep)
     # Never a replica: it may lack the latest messages.
     database = router.db_for_write(Conversation, instance=conversation)
 
@@ -121,7 +120,8 @@ def plan_compaction(
         memory = read_memory(row, window)
         if not _has_room(memory, window):
             return None
-        plan = plan_of(row, memory, first_kept(memory.entries(), window.room * keep / 100))
+        percent = row.compact_keep if keep is None else keep
+        plan = plan_of(row, memory, first_kept(memory.entries(), window.room * percent / 100))
         if plan is None:
             return None
         expected = _expected_tokens(plan, window) if summary_tokens is None else summary_tokens

@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from math import inf
 from operator import attrgetter
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 from django.db import router
 from django.db.models import BooleanField, Case, Q, QuerySet, When
@@ -26,7 +26,7 @@ from django.db.models import BooleanField, Case, Q, QuerySet, When
 from chatmemory.core.entries import Cause, Entry, EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessageType, CustomMessage, ToolExecutionResultMessage
-from chatmemory.core.window import RULES, SETTINGS, Window, WindowKind, WindowRules
+from chatmemory.core.window import RULES, SETTINGS, Window, WindowKind, WindowRules, without_preset
 from chatmemory.database.connections import retry
 from chatmemory.database.reading import is_answer, requests_among, rows_of
 from chatmemory.database.stored_windows import apply_window_settings, check_window_settings, window_of
@@ -203,13 +203,14 @@ def check_variant(settings: WindowSettings) -> None:
 
     Raises:
         TypeError: a setting that does not exist; ``model``, because a replay uses the stored token counts; or
-            ``compact_at``, because it uses the summaries that were made.
+            ``compact_at`` or ``compact_keep``, because it uses the summaries that were made.
         ValueError: a setting has no meaning.
     """
     if "model" in settings:
         raise TypeError("a replay takes no model: it uses the tokens that are stored; chatmemory_recount counts anew")
-    if "compact_at" in settings:
-        raise TypeError("a replay takes no compact_at: it repeats the summaries that were made, and makes no others")
+    for name in ("compact_at", "compact_keep"):
+        if name in settings:
+            raise TypeError(f"a replay takes no {name}: it repeats the summaries that were made, and makes no others")
     check_window_settings(settings)
 
 
@@ -228,6 +229,7 @@ def replay(conversation: Conversation, variants: Sequence[WindowSettings | None]
     """
     for settings in variants:
         check_variant(settings or {})
+    variants = [None if settings is None else _varied(settings) for settings in variants]
     # Never a replica, which may not have the latest messages yet.
     database = router.db_for_write(Conversation, instance=conversation)
     row = retry(database, lambda: Conversation.objects.using(database).get(pk=conversation.pk))
@@ -236,6 +238,12 @@ def replay(conversation: Conversation, variants: Sequence[WindowSettings | None]
         for walk in walks:
             walk.go_to(version)
     return [walk.figures(missing=row.purged_count) for walk in walks]
+
+
+def _varied(settings: WindowSettings) -> WindowSettings:
+    """Return the settings with those of a preset that a replay can vary."""
+    whole = without_preset(settings)
+    return cast(WindowSettings, {name: value for name, value in whole.items() if name in settings or name in REPLAYED})
 
 
 def _walk(conversation: Conversation, settings: WindowSettings | None) -> Walk:

@@ -9,7 +9,6 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.compaction import Compacted, UnusableSummaryError, compact_due
 from chatmemory.database.operations.compact import due_conversations
-from chatmemory.database.operations.compaction_plan import USUAL_KEEP
 from chatmemory.database.reading import on_primary
 from chatmemory.management.arguments import add_choice, chosen_conversations, percentage, positive
 from chatmemory.management.output import Progress
@@ -32,14 +31,13 @@ class Command(BaseCommand):
         parser.add_argument(
             "--keep",
             type=percentage,
-            default=USUAL_KEEP,
             metavar="PERCENT",
-            help=f"the percent of a window's limit that stays as it is, in whole turns (default: {USUAL_KEEP})",
+            help="the percent of a window's limit that stays as it is, in whole turns (default: the conversation's)",
         )
         add_choice(parser)
         parser.add_argument("--dry-run", action="store_true", help="print what is due; ask nobody and write nothing")
 
-    def handle(self, *, limit: int | None, keep: int, dry_run: bool, **options: Any) -> None:
+    def handle(self, *, limit: int | None, keep: int | None, dry_run: bool, **options: Any) -> None:
         chosen = chosen_conversations(options)
         try:
             accounts = compact_due(chosen, limit=limit, keep=keep, dry_run=dry_run)

@@ -16,7 +16,7 @@ from chatmemory.core.summaries import summary_text
 from chatmemory.database.change import Change
 from chatmemory.database.connections import UtcNow
 from chatmemory.database.operations.compact import CoveredError, is_due
-from chatmemory.database.operations.compaction_plan import USUAL_KEEP, CompactionPlan
+from chatmemory.database.operations.compaction_plan import CompactionPlan
 from chatmemory.database.reading import rows_of
 from chatmemory.models import Compaction, Conversation, Message, Origin
 from chatmemory.models.compaction import LONGEST_ERROR
@@ -44,7 +44,8 @@ class NewCompactionSerializer(StrictSerializer):
         required=False,
         min_value=0,
         max_value=100,
-        help_text="The percent of the limit that stays in whole turns, by default 50. The last turn always stays.",
+        help_text="The percent of the limit that stays in whole turns; by default `compact_keep` of the conversation. "
+        "The last turn always stays.",
     )
     through = CountField(
         required=False,
@@ -211,7 +212,7 @@ class CompactionViewSet(ChatMemoryViewSet):
             return self.changed(nothing, status.HTTP_202_ACCEPTED, outcome="under_way")
         return self.changed(nothing, outcome="nothing_to_do")
 
-    def _summarize(self, conversation: Conversation, keep: int = USUAL_KEEP) -> Change | None:
+    def _summarize(self, conversation: Conversation, keep: int | None = None) -> Change | None:
         demanded = precondition(self.request)
         if setting("SUMMARIZER") is None:
             raise NoSummarizer
@@ -221,7 +222,7 @@ class CompactionViewSet(ChatMemoryViewSet):
             demanded(conversation)
         require_summarizable(conversation)
         # Beforehand, because the summarizer gets the text even if no summary comes of it.
-        record_change(self.request, conversation, {"keep": keep})
+        record_change(self.request, conversation, {"keep": conversation.compact_keep if keep is None else keep})
         before = _compaction_of(conversation).failures
         try:
             return conversation.memory.compact(summarizer, keep=keep)
