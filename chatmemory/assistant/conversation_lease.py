@@ -29,7 +29,6 @@ from chatmemory.database.connections import UtcNow, close_all, close_if_dead, gi
 from chatmemory.database.conversation_memory import ConversationMemory
 from chatmemory.database.idempotency import note_answer, places
 from chatmemory.database.reading import MemoryBound, pages, rows_of
-from chatmemory.database.stored_windows import tokens_of_tools
 from chatmemory.models import Conversation, Origin
 from chatmemory.stores import DjangoChatMemoryStore
 
@@ -206,10 +205,10 @@ class ConversationLease(Lease):
         return Added(tuple(messages), change)
 
     def reserve(self, tools: str, tokens: int) -> Added | None:
-        row = self._memory.conversation if isinstance(self._memory, ConversationMemory) else None
-        if row is None or row.window != WindowKind.TOKENS:
+        memory = self._memory
+        if not isinstance(memory, ConversationMemory) or (row := memory.conversation).window != WindowKind.TOKENS:
             return None
-        needed = tokens + (tokens_of_tools(tools, row.model) if tools else 0)
+        needed = tokens + (memory.tokens_of_tools(tools) if tools else 0)
         if needed <= row.reserve:
             return None
         if needed * 2 > row.limit:

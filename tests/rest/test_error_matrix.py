@@ -20,7 +20,13 @@ from django.utils import translation
 from rest_framework import exceptions, serializers
 
 from chatmemory import AiMessage, CustomMessage, UserMessage
-from chatmemory.assistant import AnswerDeletedError, ConversationBusyError, TooManyToolInvocationsError, TurnLostError
+from chatmemory.assistant import (
+    AnswerDeletedError,
+    ContextTooLongError,
+    ConversationBusyError,
+    TooManyToolInvocationsError,
+    TurnLostError,
+)
 from chatmemory.core.exceptions import CODES
 from chatmemory.models import Conversation
 from chatmemory.rest import problems
@@ -198,6 +204,7 @@ PROBLEMS: dict[type[problems.Problem], Case] = {
         site.send("PATCH", "", {"window": "tokens", "limit": 5})
         and site.send("POST", "turns/", {"message": "word " * 20}, accept="application/json")
     ),
+    turns.ContextTooLong: lambda site: site.failing(lambda: ContextTooLongError("too long at 10.0.0.7")),
     turns.NothingSaid: lambda site: site.send("POST", "turns/", {}, accept="application/json"),
     turns.ModelFailed: lambda site: site.failing(lambda: TimeoutError("no answer from model.internal")),
 }

@@ -20,7 +20,15 @@ FIGURES = {
     "requests", "input_tokens", "cacheable_tokens", "full_price_tokens", "hit_share", "prefix_breaks", "evictions",
     "mean_fill", "repairs", "missing",
 }  # fmt: skip
-SETTINGS = {"window", "limit", "always_keep_system_message_first", "low_water", "whole_turns", "keep_tool_results"}
+SETTINGS = {
+    "window",
+    "limit",
+    "always_keep_system_message_first",
+    "low_water",
+    "whole_turns",
+    "keep_tool_results",
+    "reserve",
+}
 
 
 @pytest.fixture

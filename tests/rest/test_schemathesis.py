@@ -62,7 +62,7 @@ CONFIG = schemathesis.Config.from_dict(
         ],
     }
 )
-WHOLE = {"limit", "low_water", "keep_tool_results", "keep", "compact_at", "through"}
+WHOLE = {"limit", "low_water", "keep_tool_results", "keep", "reserve", "compact_at", "compact_keep", "through"}
 # Made when it is used: its requests take seconds to make, which no process needs that runs other tests.
 ROUTES = schemathesis.pytest.from_fixture("described")
 
