@@ -76,8 +76,9 @@ def window_default(name: str) -> Any:
     given = setting("WINDOW")
     if not isinstance(given, dict):
         raise ImproperlyConfigured(f"CHATMEMORY['WINDOW'] must be a dict, but is: {given!r:.100}")
-    preset = PRESETS.get(str(given.get("preset")), {})  # the check of the setting tells of one that does not exist
-    return given.get(name, preset.get(name, SETTINGS[name].default))
+    preset = PRESETS.get(str(given.get("preset")))  # the check of the setting tells of one that does not exist
+    settings = {} if preset is None else preset.settings
+    return given.get(name, settings.get(name, SETTINGS[name].default))
 
 
 def default_limit(window: str | None = None) -> int:

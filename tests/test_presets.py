@@ -37,11 +37,11 @@ def talk(**columns: Any) -> Conversation:
 def test_each_can_be_set(preset: str) -> None:
     conversation = ConversationFactory(low_water=33)
     conversation.memory.set_window(preset=preset)
-    assert window_of(conversation) == PRESETS[preset]
+    assert window_of(conversation) == PRESETS[preset].settings
 
 
 def test_the_default_is_langchain4j() -> None:
-    assert window_of(ConversationFactory()) == PRESETS["langchain4j"]
+    assert window_of(ConversationFactory()) == PRESETS["langchain4j"].settings
 
 
 def test_what_is_given_beside_it_holds() -> None:
@@ -82,7 +82,7 @@ class TestRest:
         answer = api.post("/api/conversations/", {"preset": "long", "limit": 500}, content_type="application/json")
         assert answer.status_code == 201, answer.content
         made = answer.json()
-        assert {name: made[name] for name in CHAT} == PRESETS["long"]
+        assert {name: made[name] for name in CHAT} == PRESETS["long"].settings
         assert "preset" not in made
 
     def test_a_change_and_a_trial(self, api: Client, user: Any) -> None:
@@ -110,7 +110,7 @@ class TestCommand:
         first, second = talk(limit=300), talk(limit=300, window="tokens")
         kept = first.messages.retained().count()
         told = self.run("--preset", "chat", "--limit", "200", "--dry-run")
-        assert window_of(first) == PRESETS["langchain4j"]
+        assert window_of(first) == PRESETS["langchain4j"].settings
         gone = 2 * (kept - len(first.memory.try_window(preset="chat", limit=200).retained))
         assert told == f"Would set conversations: 2, evicted messages: {gone}.\n"
         assert self.run("--preset", "chat", "--limit", "200") == told.replace("Would set", "Set")
@@ -121,8 +121,8 @@ class TestCommand:
         owner = django_user_model.objects.create(username="ann")
         theirs, other = ConversationFactory(owner=owner), ConversationFactory()
         assert self.run("--preset", "agent", "--owner", str(owner.pk)).startswith("Set conversations: 1,")
-        assert window_of(theirs) == PRESETS["agent"]
-        assert window_of(other) == PRESETS["langchain4j"]
+        assert window_of(theirs) == PRESETS["agent"].settings
+        assert window_of(other) == PRESETS["langchain4j"].settings
 
     def test_pins_without_room_stay(self) -> None:
         conversation = ConversationFactory(limit=300)

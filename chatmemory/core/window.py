@@ -285,15 +285,26 @@ _USUAL = {
     for name in ("low_water", "whole_turns", "keep_tool_results", "compact_at", "compact_keep")
 }
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "langchain4j": _USUAL,
-    "chat": _USUAL | _TURNS,
-    "agent": _USUAL | _TURNS | {"keep_tool_results": 3},
-    "long": _USUAL | _TURNS | {"compact_at": 95, "compact_keep": 30},
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """Settings of a window that suit a use."""
+
+    label: str
+    """The use for people, marked for translation."""
+
+    settings: Mapping[str, Any]
+
+
+PRESETS: dict[str, Preset] = {
+    "langchain4j": Preset(label="LangChain4j", settings=_USUAL),
+    "chat": Preset(label=_("Chat"), settings=_USUAL | _TURNS),
+    "agent": Preset(label=_("Agent with tools"), settings=_USUAL | _TURNS | {"keep_tool_results": 3}),
+    "long": Preset(
+        label=_("Long chat with summaries"), settings=_USUAL | _TURNS | {"compact_at": 95, "compact_keep": 30}
+    ),
 }
-"""The settings that suit a use, by its name: what LangChain4j does, a chat, an agent with tools, and a long chat whose
-older turns are summarised.
-"""
+"""The presets by name."""
 
 
 def without_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -314,7 +325,7 @@ def without_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
             expected=f"one of {', '.join(PRESETS)}",
             value=f"{preset!r:.300}",
         )
-    return PRESETS[preset] | others
+    return {**PRESETS[preset].settings, **others}
 
 
 class WindowSettings(TypedDict, total=False):

@@ -173,7 +173,7 @@ class TestForms:
         shown = tried(admin_client, agent)
         values = dict(re.findall(r'<input type="number" name="1-(\w+)" value="(\d+)"', shown))
         limits = {"limit": "100000", "low_water": "70", "keep_tool_results": "3"}
-        assert values == limits | {"reserve": "0", "compact_at": "90"}
+        assert values == limits | {"reserve": "0", "compact_at": "90", "compact_keep": "50"}
         assert '<option value="yes" selected>whole turns</option>' in shown
         assert "prompt cache" in words(shown)
 
@@ -239,7 +239,8 @@ class TestForms:
         links = {
             words(name): unescape(query) for query, name in re.findall(r'<li><a href="(\?[^"]*)">(.*?)</a>', shown)
         }
-        assert list(links) == ["Half", "Double", "Whole turns, down to 70%", "20 messages", "4,000 tokens"]
+        suited = ["Chat", "Long chat with summaries"]
+        assert list(links) == ["Half", "Double", *suited, "20 messages", "4,000 tokens"]
         filled = tried(admin_client, conversation, links["Half"])
         assert [card[:28] for card in cards(filled)][1:] == [
             "Window 1 at most 2 messages ",
@@ -250,4 +251,4 @@ class TestForms:
         made = ConversationFactory(window="messages", limit=10, low_water=70, whole_turns=True)
         shown = tried(admin_client, made)
         names = re.findall(r'<li><a href="[^"]*">(.*?)</a>', shown)
-        assert names == ["Half", "Double", "4,000 tokens"]
+        assert names == ["Half", "Double", "LangChain4j", "Long chat with summaries", "4,000 tokens"]

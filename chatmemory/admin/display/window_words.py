@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -12,10 +12,9 @@ from chatmemory.admin.display.memory_map import Gauge, MemoryMap, count_messages
 from chatmemory.admin.display.strip import Strip
 from chatmemory.admin.display.timeline import TimelineEntry, memory_entries
 from chatmemory.conf import default_limit
-from chatmemory.core.entries import RESULTS_KEPT
 from chatmemory.core.exceptions import PinnedTooMuchError
 from chatmemory.core.messages import ChatMessageType
-from chatmemory.core.window import RULES, SETTINGS, WindowKind
+from chatmemory.core.window import PRESETS, RULES, SETTINGS, WindowKind
 from chatmemory.database.change import WindowTrial
 from chatmemory.database.stored_windows import window_of
 from chatmemory.models import MAX_LIMIT, Conversation, Message
@@ -80,9 +79,6 @@ def pins_problem(error: PinnedTooMuchError) -> str:
     return said % {"amount": amount, "least": grouped(error.cost * 2)}
 
 
-_LOW_WATER = 70
-
-
 def present_settings(conversation: Conversation) -> dict[str, Any]:
     """Return the window that a conversation has: every setting that staff may change."""
     return {name: getattr(conversation, name) for name in SHOWN}
@@ -98,24 +94,24 @@ def presets(conversation: Conversation) -> list[tuple[str, dict[str, Any]]]:
     changes: list[tuple[str, dict[str, Any]]] = [
         (gettext("Half"), {"limit": max(1, limit // 2)}),
         (gettext("Double"), {"limit": min(MAX_LIMIT, limit * 2)}),
-        (
-            gettext("Whole turns, down to %(percent)s%%") % {"percent": _LOW_WATER},
-            {"low_water": _LOW_WATER, "whole_turns": True},
-        ),
+        *((gettext(preset.label), _heeded(preset.settings, conversation.window)) for preset in PRESETS.values()),
         *(
             (count(default_limit(kind.value)), {"window": kind.value, "limit": default_limit(kind.value)})
             for kind, count in ((WindowKind.MESSAGES, count_messages), (WindowKind.TOKENS, count_tokens))
         ),
     ]
-    if conversation.window == WindowKind.TOKENS:  # a placeholder is a message, too
-        kept = ngettext("Keep %(count)s tool result", "Keep %(count)s tool results", RESULTS_KEPT)
-        changes.append((kept % {"count": grouped(RESULTS_KEPT)}, {"keep_tool_results": RESULTS_KEPT}))
     found: list[tuple[str, dict[str, Any]]] = []
     for name, changed in changes:
         settings = present | changed
         if settings not in (present, *(known for _name, known in found)):
             found.append((name, settings))
     return found
+
+
+def _heeded(settings: Mapping[str, Any], window: str) -> dict[str, Any]:
+    """Return the settings of a preset that a window heeds: in one of messages a placeholder is a message, too."""
+    heeds_all = window == WindowKind.TOKENS
+    return {name: value for name, value in settings.items() if heeds_all or name != "keep_tool_results"}
 
 
 _MOST_SHOWN = 200
