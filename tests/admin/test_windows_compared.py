@@ -60,7 +60,7 @@ def test_without_a_question_are_the_neighbours(admin_client: Client, long: Conve
         "Now at most 10",
         "Half at most 5",
         "Double at most 20",
-        "Whole turns",
+        "Chat at most 10",
     ]
     assert not outcome(shown)
     query = re.findall(r'href="(\?[^"]*)#chatmemory-outcome"', shown)[0]
