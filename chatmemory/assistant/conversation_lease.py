@@ -22,7 +22,6 @@ from chatmemory.core.exceptions import PinnedTooMuchError
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
 from chatmemory.core.summaries import Summarizer
-from chatmemory.core.window import WindowKind
 from chatmemory.database import operations
 from chatmemory.database.change import Change
 from chatmemory.database.connections import UtcNow, close_all, close_if_dead, give_back, retry
@@ -205,25 +204,22 @@ class ConversationLease(Lease):
         return Added(tuple(messages), change)
 
     def reserve(self, tools: str, tokens: int) -> Added | None:
-        memory = self._memory
-        if not isinstance(memory, ConversationMemory) or (row := memory.conversation).window != WindowKind.TOKENS:
-            return None
-        needed = tokens + (memory.tokens_of_tools(tools) if tools else 0)
-        if needed <= row.reserve:
-            return None
-        if needed * 2 > row.limit:
-            _logger.warning(
-                "Tools and the answer need %d tokens, more than half of the limit of conversation %s, which is %d. "
-                "Make its window larger, or give the assistant fewer tools.",
-                needed,
-                self.name,
-                row.limit,
-            )
         try:
-            change = operations.set_window(replace(self._target(), precondition=self._require_own), reserve=needed)
+            change = operations.reserve(replace(self._target(), precondition=self._require_own), tools, tokens)
         except PinnedTooMuchError as error:
             _logger.warning("There is no room for tools in conversation %s: %s", self.name, error)
             return None
+        if change is None:
+            return None
+        row = change.conversation
+        if row.reserve * 2 > row.limit:
+            _logger.warning(
+                "Tools and the answer need %d tokens, more than half of the limit of conversation %s, which is %d. "
+                "Make its window larger, or give the assistant fewer tools.",
+                row.reserve,
+                self.name,
+                row.limit,
+            )
         return Added((), change) if change.gone else None
 
     def make_room(self, error: ContextTooLongError) -> Added | None:

@@ -28,7 +28,7 @@ from chatmemory.database.operations.replay import Replay, replay
 from chatmemory.database.reading import CHARS, rows_of, written_memory
 from chatmemory.database.rows import read_size
 from chatmemory.database.statements import Key
-from chatmemory.database.stored_windows import read_fresh_window, read_window, tokens_of_tools
+from chatmemory.database.stored_windows import read_fresh_window, read_window
 from chatmemory.models import Conversation, WindowSettings
 
 
@@ -376,10 +376,6 @@ class ConversationMemory(ChatMemory):
         return try_window(self.conversation, messages=messages, **settings)
 
     atry_window = async_read(try_window)
-
-    def tokens_of_tools(self, tools: str) -> int:
-        """Return the tokens that definitions of tools, as JSON, take in a request."""
-        return tokens_of_tools(tools, self.conversation.model)
 
     def to_format(self, name: str, *, cache: bool | str = False, tools: Sequence[Any] = ()) -> Any:
         """Return the memory in a format of the registry, ``"openai"`` for example, as it is sent to a model.

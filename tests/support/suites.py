@@ -16,6 +16,8 @@ _DIVIDED_HAS_IT = "what it writes, the tests of the database and of REST write i
 _TEXTS = "it is about texts, which are the same on every database"
 _OF_SQLITE = "the demo's database is SQLite's"
 _SAME_STATEMENTS = "REST, or the files of the admin that stay, send the database the same statements"
+_DERIVED = "its requests are derived from one document, and sent on SQLite and PostgreSQL"
+_LARGEST = "it is among the largest random tests, and the README's command runs it with the same statements"
 _NO_DJANGO = "it touches nothing of Django, and on SQLite the README's command runs it"
 _RUN = ""
 
@@ -27,6 +29,10 @@ RULES: dict[str, dict[str, str]] = {
         "tests/contrib/test_across.py": _RUN,
         "tests/core/test_conformance.py": _RUN,
         "tests/database": _RUN,
+        "tests/database/test_compaction_stateful.py": _DIVIDED_HAS_IT,
+        "tests/database/test_prefix.py": _DIVIDED_HAS_IT,
+        "tests/database/test_replay.py": _DIVIDED_HAS_IT,
+        "tests/database/test_windows.py": _DIVIDED_HAS_IT,
         "tests/rest/test_bounds_at_once.py": _RUN,
         "tests/rest/test_idempotency.py": _RUN,
         "tests/rest/test_memory.py": _RUN,
@@ -51,6 +57,7 @@ RULES: dict[str, dict[str, str]] = {
         "tests/demo": _OF_SQLITE,
         "tests/rest/test_languages.py": _TEXTS,
         "tests/rest/test_openapi.py": _TEXTS,
+        "tests/rest/test_schemathesis.py": _DERIVED,
         "tests/test_coded_errors.py": _TEXTS,
         "tests/test_plain_errors.py": _TEXTS,
         "tests/test_translations.py": _TEXTS,
@@ -62,7 +69,11 @@ RULES: dict[str, dict[str, str]] = {
         "tests/core/test_tokens.py": _NO_DJANGO,
         "tests/core/test_windows.py": _NO_DJANGO,
         "tests/formats/test_errors.py": _NO_DJANGO,
+        "tests/database/test_compaction_stateful.py": _LARGEST,
+        "tests/database/test_prefix.py": _LARGEST,
+        "tests/database/test_stateful.py": _LARGEST,
         "tests/formats/test_validity.py": _NO_DJANGO,
+        "tests/rest/test_schemathesis.py": _DERIVED,
     },
 }
 """The folders and files that a suite leaves out, each with the reason, or runs. The longest path that fits holds."""
@@ -85,6 +96,7 @@ ASK_NO_DATABASE = [
     "tests/core/test_eviction.py",
     "tests/core/test_extras.py",
     "tests/core/test_json_text.py",
+    "tests/core/test_kept_tokens.py",
     "tests/core/test_memory.py",
     "tests/core/test_messages.py",
     "tests/core/test_numbers.py",

@@ -1,7 +1,7 @@
 """The changes of a conversation's memory. Each is one transaction."""
 
 from chatmemory.database.operations.add import add
-from chatmemory.database.operations.change_window import make_room, recount, set_window
+from chatmemory.database.operations.change_window import make_room, recount, reserve, set_window
 from chatmemory.database.operations.clear_tool_results import clear_tool_results
 from chatmemory.database.operations.pin import pin, unpin
 from chatmemory.database.operations.rewrite import clear, erase, rewrite
@@ -14,6 +14,7 @@ __all__ = [
     "make_room",
     "pin",
     "recount",
+    "reserve",
     "rewrite",
     "set_window",
     "unpin",

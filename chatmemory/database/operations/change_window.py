@@ -33,6 +33,7 @@ from chatmemory.database.stored_windows import (
     estimator_for,
     estimator_of,
     settings_of,
+    tokens_of_tools,
     window_of,
 )
 from chatmemory.models import WINDOW_SETTINGS, Conversation, Message, WindowSettings
@@ -63,6 +64,28 @@ def set_window(target: Target, **settings: Unpack[WindowSettings]) -> Change:
         write(change, *plan_eviction(conversation, bound))
 
     return target.change(work)
+
+
+def reserve(target: Target, tools: str, tokens: int) -> Change | None:
+    """Keep room in a window of tokens for what a request has beside the memory, unless there is enough already.
+
+    Args:
+        target: the conversation, whose ``instance`` says what is reserved.
+        tools: the definitions of tools, as JSON; empty if there are none.
+        tokens: for the answer.
+
+    Returns:
+        None if nothing had to be done.
+
+    Raises:
+        Conversation.DoesNotExist: the conversation is missing.
+        PinnedTooMuchError: pinned messages would have too little room.
+    """
+    conversation = target.instance
+    if conversation is None or conversation.window != WindowKind.TOKENS:
+        return None
+    needed = tokens + (tokens_of_tools(tools, conversation.model) if tools else 0)
+    return set_window(target, reserve=needed) if needed > conversation.reserve else None
 
 
 def make_room(target: Target, tokens_that_fit: Callable[[int, int], int]) -> Change:
