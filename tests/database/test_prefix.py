@@ -17,6 +17,7 @@ from chatmemory.formats.registry import message_format
 from chatmemory.models import Conversation
 from chatmemory.verification import verify
 from tests.support.provider_rules import anthropic_signature, assert_anthropic_accepts, assert_thinking_is_bound
+from tests.support.window_cases import fewer_on_servers
 
 pytestmark = pytest.mark.django_db
 
@@ -149,7 +150,7 @@ STEPS = st.lists(
 
 
 @given(st.data(), STEPS, st.integers(2, 9), st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=fewer_on_servers(200))
 def test_every_request_is_accepted_now_and_as_a_past_memory(
     data: st.DataObject, steps: list[Any], limit: int, first: bool
 ) -> None:

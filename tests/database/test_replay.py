@@ -26,6 +26,7 @@ from chatmemory.database.operations.compaction_plan import plan_compaction
 from chatmemory.database.reading import is_answer, request_before
 from chatmemory.models import Conversation
 from tests.support.factories import ConversationFactory
+from tests.support.window_cases import fewer_on_servers
 
 pytestmark = pytest.mark.django_db
 
@@ -195,6 +196,7 @@ WINDOWS = st.fixed_dictionaries(
         "whole_turns": st.booleans(),
         "keep_tool_results": st.sampled_from([None, 0, 1, 3]),
         "always_keep_system_message_first": st.booleans(),
+        "reserve": st.sampled_from([0, 0, 20, 200]),
     }
 )
 BOUNDS = st.tuples(st.just("messages"), st.integers(2, 10)) | st.tuples(st.just("tokens"), st.integers(40, 300))
@@ -236,7 +238,7 @@ def act(conversation: Conversation, kind: str, argument: Any) -> None:
             change(argument.choice(positions))
 
 
-@settings(max_examples=150)
+@settings(max_examples=fewer_on_servers(150))
 @given(BOUNDS, WINDOWS, st.lists(ACTS, min_size=3, max_size=30))
 def test_the_replay_of_the_window_that_a_conversation_had_is_its_record(
     bound: tuple[str, int], window: dict[str, Any], acts: list[tuple[str, Any]]

@@ -17,7 +17,7 @@ _TEXTS = "it is about texts, which are the same on every database"
 _OF_SQLITE = "the demo's database is SQLite's"
 _SAME_STATEMENTS = "REST, or the files of the admin that stay, send the database the same statements"
 _DERIVED = "its requests are derived from one document, and sent on SQLite and PostgreSQL"
-_LARGEST = "it is among the largest random tests, and the README's command runs it with the same statements"
+_LARGEST = "it is among the largest random tests, and SQLite and PostgreSQL run it with the same statements"
 _NO_DJANGO = "it touches nothing of Django, and on SQLite the README's command runs it"
 _RUN = ""
 
@@ -54,6 +54,7 @@ RULES: dict[str, dict[str, str]] = {
         "tests/admin/test_past_memory.py": _RUN,
         "tests/admin/test_standing_summaries.py": _RUN,
         "tests/admin/test_strip.py": _RUN,
+        "tests/database/test_prefix.py": _LARGEST,
         "tests/demo": _OF_SQLITE,
         "tests/rest/test_languages.py": _TEXTS,
         "tests/rest/test_openapi.py": _TEXTS,
@@ -64,6 +65,7 @@ RULES: dict[str, dict[str, str]] = {
     },
     "newest": {
         "tests/benchmarks/test_adversary.py": _NO_DJANGO,
+        "tests/contrib/langgraph/test_mirror.py": _LARGEST,
         "tests/core/test_eviction.py": _NO_DJANGO,
         "tests/core/test_serialization.py": _NO_DJANGO,
         "tests/core/test_tokens.py": _NO_DJANGO,

@@ -32,6 +32,7 @@ __all__ = [
     "calls_of",
     "conversations",
     "examples",
+    "fewer_on_servers",
     "left_behind",
     "memory_of",
     "naive_settings",
@@ -53,6 +54,11 @@ _TOOLS = ["weather", "clock"]
 def examples(usual: int) -> settings:
     """So many examples, or ``CHATMEMORY_TEST_EXAMPLES`` of them."""
     return settings(max_examples=_EXAMPLES or usual, suppress_health_check=list(HealthCheck))
+
+
+def fewer_on_servers(usual: int) -> int:
+    """So many examples on SQLite, and a third of them, the first ones, on a server: each statement takes longer."""
+    return usual if os.environ.get("CHATMEMORY_TEST_DATABASE", "sqlite") == "sqlite" else usual // 3
 
 
 def windows(**fixed: Any) -> st.SearchStrategy[dict[str, Any]]:
