@@ -16,6 +16,7 @@ _DIVIDED_HAS_IT = "what it writes, the tests of the database and of REST write i
 _TEXTS = "it is about texts, which are the same on every database"
 _OF_SQLITE = "the demo's database is SQLite's"
 _SAME_STATEMENTS = "REST, or the files of the admin that stay, send the database the same statements"
+_SAME_TURNS = "the turns of the files that stay send the same statements; PostgreSQL and SQLite run all of them"
 _DERIVED = "its requests are derived from one document, and sent on SQLite and PostgreSQL"
 _LARGEST = "it is among the largest random tests, and SQLite and PostgreSQL run it with the same statements"
 _NO_DJANGO = "it touches nothing of Django, and on SQLite the README's command runs it"
@@ -54,12 +55,26 @@ RULES: dict[str, dict[str, str]] = {
         "tests/admin/test_past_memory.py": _RUN,
         "tests/admin/test_standing_summaries.py": _RUN,
         "tests/admin/test_strip.py": _RUN,
+        "tests/assistant": _SAME_TURNS,
+        "tests/assistant/test_connections.py": _RUN,
+        "tests/assistant/test_context_length.py": _RUN,
+        "tests/assistant/test_reserve.py": _RUN,
+        "tests/assistant/test_summaries.py": _RUN,
+        "tests/assistant/test_titles.py": _RUN,
+        "tests/assistant/test_turns_in_database.py": _RUN,
+        "tests/chat": _SAME_STATEMENTS,
         "tests/database/test_prefix.py": _LARGEST,
         "tests/demo": _OF_SQLITE,
         "tests/rest/test_languages.py": _TEXTS,
         "tests/rest/test_openapi.py": _TEXTS,
         "tests/rest/test_schemathesis.py": _DERIVED,
         "tests/test_coded_errors.py": _TEXTS,
+        "tests/turns": _SAME_TURNS,
+        "tests/turns/test_bounds.py": _RUN,
+        "tests/turns/test_held.py": _RUN,
+        "tests/turns/test_overtaken.py": _RUN,
+        "tests/turns/test_resume.py": _RUN,
+        "tests/turns/test_retries.py": _RUN,
         "tests/test_plain_errors.py": _TEXTS,
         "tests/test_translations.py": _TEXTS,
     },
