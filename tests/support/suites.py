@@ -17,6 +17,7 @@ _TEXTS = "it is about texts, which are the same on every database"
 _OF_SQLITE = "the demo's database is SQLite's"
 _SAME_STATEMENTS = "REST, or the files of the admin that stay, send the database the same statements"
 _SAME_TURNS = "the turns of the files that stay send the same statements; PostgreSQL and SQLite run all of them"
+_SAME_CHANGES = "adapters make the same changes as the tests of memories; PostgreSQL and SQLite run all of them"
 _DERIVED = "its requests are derived from one document, and sent on SQLite and PostgreSQL"
 _LARGEST = "it is among the largest random tests, and SQLite and PostgreSQL run it with the same statements"
 _NO_DJANGO = "it touches nothing of Django, and on SQLite the README's command runs it"
@@ -63,6 +64,11 @@ RULES: dict[str, dict[str, str]] = {
         "tests/assistant/test_titles.py": _RUN,
         "tests/assistant/test_turns_in_database.py": _RUN,
         "tests/chat": _SAME_STATEMENTS,
+        "tests/contrib": _SAME_CHANGES,
+        "tests/contrib/langgraph": _RUN,
+        "tests/contrib/test_across.py": _RUN,
+        "tests/contrib/test_full_windows.py": _RUN,
+        "tests/contrib/test_settings.py": _RUN,
         "tests/database/test_prefix.py": _LARGEST,
         "tests/demo": _OF_SQLITE,
         "tests/rest/test_languages.py": _TEXTS,
