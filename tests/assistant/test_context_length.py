@@ -19,7 +19,7 @@ from chatmemory import (
     UserMessage,
 )
 from chatmemory.assistant import Added, Assistant, ChatModel, ContextTooLongError
-from chatmemory.assistant.calls import too_long
+from chatmemory.assistant.calls import tokens_that_fit, too_long
 from chatmemory.formats.anthropic import to_anthropic
 from chatmemory.formats.gemini import to_gemini
 from chatmemory.formats.openai import to_openai
@@ -147,6 +147,23 @@ def test_what_caused_the_error_counts() -> None:
         found = too_long(error)
     assert found is not None
     assert found.used == 300
+
+
+@pytest.mark.parametrize(
+    ("used", "most", "low_water", "expected"),
+    [
+        pytest.param(1000, 800, 100, 720, id="a tenth less than fits, because counts differ"),
+        pytest.param(1000, 800, 70, 560, id="down to the low-water mark"),
+        pytest.param(1500, 1300, 100, 720, id="tools and the answer count there, too"),
+        pytest.param(800, 600, 100, 675, id="as many more as are counted here"),
+        pytest.param(None, None, 100, 500, id="without figures half"),
+        pytest.param(None, 800, 40, 400, id="or down to a mark that is lower"),
+        pytest.param(700, 800, 100, 500, id="figures that say it fits"),
+        pytest.param(9000, 10, 100, 0, id="nothing fits"),
+    ],
+)
+def test_how_much_may_stay(used: int | None, most: int | None, low_water: int, expected: int) -> None:
+    assert tokens_that_fit(1000, ContextTooLongError("", used=used, most=most), low_water) == expected
 
 
 @pytest.mark.django_db(transaction=True)
