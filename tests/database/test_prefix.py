@@ -150,7 +150,7 @@ STEPS = st.lists(
 
 
 @given(st.data(), STEPS, st.integers(2, 9), st.booleans())
-@settings(max_examples=fewer_on_servers(200))
+@settings(max_examples=fewer_on_servers(120))
 def test_every_request_is_accepted_now_and_as_a_past_memory(
     data: st.DataObject, steps: list[Any], limit: int, first: bool
 ) -> None:

@@ -10,15 +10,16 @@ from pathlib import Path
 
 from tests.support.paths import ROOT
 
-__all__ = ["ASK_NO_DATABASE", "RULES", "SUITES", "reason_to_leave_out_of"]
+__all__ = ["ASK_NO_DATABASE", "ONLY_ON_SQLITE", "RULES", "SUITES", "reason_to_leave_out_of"]
 
 _DIVIDED_HAS_IT = "what it writes, the tests of the database and of REST write in one statement, too; divided runs it"
 _TEXTS = "it is about texts, which are the same on every database"
+_OF_BENCHMARKS = "it is about the benchmarks, which measure the database that they are told"
 _OF_SQLITE = "the demo's database is SQLite's"
 _SAME_STATEMENTS = "REST, or the files of the admin that stay, send the database the same statements"
 _SAME_TURNS = "the turns of the files that stay send the same statements; PostgreSQL and SQLite run all of them"
 _SAME_CHANGES = "adapters make the same changes as the tests of memories; PostgreSQL and SQLite run all of them"
-_DERIVED = "its requests are derived from one document, and sent on SQLite and PostgreSQL"
+_DERIVED = "its requests are derived from one document; the other tests of REST send the same statements"
 _LARGEST = "it is among the largest random tests, and SQLite and PostgreSQL run it with the same statements"
 _NO_DJANGO = "it touches nothing of Django, and on SQLite the README's command runs it"
 _RUN = ""
@@ -70,10 +71,9 @@ RULES: dict[str, dict[str, str]] = {
         "tests/contrib/test_full_windows.py": _RUN,
         "tests/contrib/test_settings.py": _RUN,
         "tests/database/test_prefix.py": _LARGEST,
-        "tests/demo": _OF_SQLITE,
         "tests/rest/test_languages.py": _TEXTS,
-        "tests/rest/test_openapi.py": _TEXTS,
-        "tests/rest/test_schemathesis.py": _DERIVED,
+        "tests/rest/test_fuzz.py": _SAME_STATEMENTS,
+        "tests/rest/test_staff.py": _SAME_STATEMENTS,
         "tests/test_coded_errors.py": _TEXTS,
         "tests/turns": _SAME_TURNS,
         "tests/turns/test_bounds.py": _RUN,
@@ -82,10 +82,10 @@ RULES: dict[str, dict[str, str]] = {
         "tests/turns/test_resume.py": _RUN,
         "tests/turns/test_retries.py": _RUN,
         "tests/test_plain_errors.py": _TEXTS,
-        "tests/test_translations.py": _TEXTS,
     },
     "newest": {
-        "tests/benchmarks/test_adversary.py": _NO_DJANGO,
+        "tests/assistant/test_anthropic_cache.py": _NO_DJANGO,
+        "tests/benchmarks": _OF_BENCHMARKS,
         "tests/contrib/langgraph/test_mirror.py": _LARGEST,
         "tests/core/test_eviction.py": _NO_DJANGO,
         "tests/core/test_serialization.py": _NO_DJANGO,
@@ -96,10 +96,24 @@ RULES: dict[str, dict[str, str]] = {
         "tests/database/test_prefix.py": _LARGEST,
         "tests/database/test_stateful.py": _LARGEST,
         "tests/formats/test_validity.py": _NO_DJANGO,
+        "tests/rest/test_fuzz.py": _DERIVED,
         "tests/rest/test_schemathesis.py": _DERIVED,
+        "tests/turns/test_bad_networks.py": _LARGEST,
     },
 }
 """The folders and files that a suite leaves out, each with the reason, or runs. The longest path that fits holds."""
+
+ONLY_ON_SQLITE = {
+    "tests/admin/test_planted_words.py": _TEXTS,
+    "tests/assistant/test_anthropic_cache.py": _SAME_TURNS,
+    "tests/benchmarks": _OF_BENCHMARKS,
+    "tests/demo": _OF_SQLITE,
+    "tests/rest/test_openapi.py": _TEXTS,
+    "tests/rest/test_schemathesis.py": _DERIVED,
+    "tests/test_capabilities.py": _SAME_STATEMENTS,
+    "tests/test_translations.py": _TEXTS,
+}
+"""The folders and files that every suite on a server leaves out, each with the reason."""
 
 ASK_NO_DATABASE = [
     "tests/admin/test_memory_difference.py",
@@ -111,9 +125,6 @@ ASK_NO_DATABASE = [
     "tests/assistant/test_tool_collections.py",
     "tests/assistant/test_tools.py",
     "tests/assistant/test_turns_in_process.py",
-    "tests/benchmarks/test_compaction.py",
-    "tests/benchmarks/test_pages.py",
-    "tests/benchmarks/test_prompt_cache.py",
     "tests/chat/test_conversations.py",
     "tests/contrib/test_blank_system_messages.py",
     "tests/core/test_eviction.py",
@@ -132,9 +143,6 @@ ASK_NO_DATABASE = [
     "tests/core/test_window_settings.py",
     "tests/core/test_windows.py",
     "tests/database/test_positions.py",
-    "tests/demo/test_bot.py",
-    "tests/demo/test_command.py",
-    "tests/demo/test_speakers.py",
     "tests/formats/test_ai_sdk.py",
     "tests/formats/test_ai_sdk_stream.py",
     "tests/formats/test_anthropic.py",
@@ -159,7 +167,7 @@ def reason_to_leave_out_of(suite: str, path: Path) -> str | None:
     """Return the reason for which a suite does not run a file, or anything in a folder; None if it runs some of it."""
     rules = RULES[suite]
     if suite != "newest":
-        rules = rules | dict.fromkeys(ASK_NO_DATABASE, "it asks no database")
+        rules = rules | ONLY_ON_SQLITE | dict.fromkeys(ASK_NO_DATABASE, "it asks no database")
     name = path.relative_to(ROOT).as_posix()
     if any(reason == _RUN and ruled.startswith(f"{name}/") for ruled, reason in rules.items()):
         return None

@@ -22,7 +22,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-CLIENTS, TURNS = 6, 30
+CLIENTS, TURNS = 6, 18
 
 
 @pytest.mark.parametrize("server", ["gunicorn", "uvicorn"])

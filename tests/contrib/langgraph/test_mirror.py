@@ -218,7 +218,7 @@ def play(seeds: range, durability: Any, acts: list[Act], **window: Any) -> None:
 
 
 # How many runs there are; the last durability stores one state for each.
-SEEDS = {"sync": 90, "async": 90, "exit": 320}
+SEEDS = {"sync": 40, "async": 40, "exit": 120}
 
 
 @pytest.mark.parametrize("durability", SEEDS)
