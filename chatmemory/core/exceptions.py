@@ -7,20 +7,20 @@ from contextlib import contextmanager
 from typing import Any
 
 CODES = {
-    "invalid": "the value is not acceptable for another reason",
+    "invalid": "the value is invalid for another reason",
     "required": "a value is missing",
     "null": "the value must not be null",
     "blank": "the text has no characters other than whitespace",
     "empty": "a list has no items",
-    "invalid_type": "the value has another JSON type",
-    "invalid_choice": "the value is none of those that are allowed",
-    "unknown_field": "the field, or the parameter, does not exist",
-    "repeated": "the value is given more than once",
+    "invalid_type": "the value has the wrong JSON type",
+    "invalid_choice": "the value is not one of the allowed values",
+    "unknown_field": "the field or parameter does not exist",
+    "repeated": "the value was given more than once",
     "max_length": "the value is too long",
     "max_value": "the number is too large",
     "min_value": "the number is too small",
-    "invalid_characters": "the text has characters that no database can hold",
-    "not_supported": "the content is known, but cannot be kept, or the format cannot express it",
+    "invalid_characters": "the text contains characters that databases cannot store",
+    "not_supported": "the content cannot be stored, or the format cannot express it",
 }
 """The codes of errors in values, each with its meaning. Where Django REST framework has a code, it is that one."""
 
