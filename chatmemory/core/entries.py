@@ -92,14 +92,14 @@ class EvictionReason(StrEnum):
         "tool_cleared",
         _("old tool result, cleared"),
         _("old tool result, a note took its place"),
-        "it is an old tool result, and a placeholder took its place",
+        "it is an old tool result, and a placeholder replaced it",
         Cause.PLACEHOLDER,
     )
     SUMMARIZED = (
         "summarized",
         _("a summary stands for it"),
         _("a summary stands for it"),
-        "a summary took its place",
+        "a summary replaced it",
         Cause.SUMMARY,
     )
     REPLACED = (
@@ -113,7 +113,7 @@ class EvictionReason(StrEnum):
         "rewritten",
         _("dropped by a rewrite"),
         _("memory was rewritten"),
-        "the memory was set anew without it",
+        "the memory was rewritten without it",
         Cause.SOMEBODY,
     )
     CLEARED = (
