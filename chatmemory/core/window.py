@@ -173,14 +173,14 @@ SETTINGS: dict[str, Setting] = {
             kind=Kind.CHOICE,
             default=WindowKind.TOKENS.value,
             label=_("window"),
-            help=_("What is bounded: the number of messages, or of their tokens."),
+            help=_("What the limit counts: messages, or their tokens."),
             choices={WindowKind.MESSAGES.value: _("messages"), WindowKind.TOKENS.value: _("tokens")},
         ),
         Setting(
             name="limit",
             kind=Kind.NUMBER,
             label=_("limit"),
-            help=_("At most so many messages or tokens. Each kind of window has a default of its own."),
+            help=_("The largest number of messages or tokens. Each kind of window has its own default."),
         ),
         Setting(
             name="model",
@@ -215,7 +215,10 @@ SETTINGS: dict[str, Setting] = {
             kind=Kind.FLAG,
             default=False,
             label=_("whole turns"),
-            help=_("Whether whole turns leave: a user message with all that follows it before the next one."),
+            help=_(
+                "Whether whole turns are evicted: a user message and all messages after it, up to the next user "
+                "message."
+            ),
             words_for={False: _("message by message"), True: _("whole turns")},
         ),
         Setting(
@@ -225,8 +228,8 @@ SETTINGS: dict[str, Setting] = {
             null=True,
             label=_("keep tool results"),
             help=_(
-                "How many tool results stay when the window is full and older ones give way to placeholders. Without a "
-                "number none gives way."
+                "When the window is full, placeholders replace old tool results. This is the number of the latest "
+                "results that stay. Without a number, no result is replaced."
             ),
             words=_("keeps only the last %(value)s tool results"),
             words_for={
@@ -242,8 +245,8 @@ SETTINGS: dict[str, Setting] = {
             default=0,
             label=_("reserve"),
             help=_(
-                "Tokens of the limit that stay free for what a request has beside messages, such as tools. At most "
-                "half of the limit stays free. A window of messages has no reserve."
+                "The tokens of the limit that stay free for other parts of a request, such as tools. At most half of "
+                "the limit stays free. A window of messages has no reserve."
             ),
             words=_("keeps %(value)s tokens free"),
             words_for={0: _("keeps no tokens free")},
@@ -255,8 +258,8 @@ SETTINGS: dict[str, Setting] = {
             null=True,
             label=_("summarise at"),
             help=_(
-                "A summary of older turns is due when the memory has reached this percent of its limit, or the window "
-                "has evicted messages that no summary covers. Without a number none is due by itself."
+                "A summary of older turns is due when the memory has reached this percent of its limit, or when the "
+                "window has evicted messages that no summary covers. Without a number, no summary is ever due."
             ),
             words=_("a summary is due at %(value)s%%"),
             words_for={None: _("no summary is due by itself")},
@@ -269,8 +272,8 @@ SETTINGS: dict[str, Setting] = {
             most=100,
             label=_("keep when summarising"),
             help=_(
-                "The percent of the limit that stays in whole turns when older turns are summarised. The last turn "
-                "always stays."
+                "When older turns are summarised, the latest turns that fit this percent of the limit stay. The last "
+                "turn always stays."
             ),
             words=_("a summary leaves %(value)s%% as it is"),
         ),

@@ -452,8 +452,10 @@ class HistoryItemSerializer(serializers.ModelSerializer[Message]):
 
 
 class _BoundedSerializer(serializers.Serializer[Any]):
-    window = serializers.ChoiceField(WINDOWS, help_text="What is bounded: the number of messages, or of their tokens.")
-    limit = serializers.IntegerField(min_value=1, max_value=MAX_LIMIT, help_text="At most so many messages or tokens.")
+    window = serializers.ChoiceField(WINDOWS, help_text="What the limit counts: messages, or their tokens.")
+    limit = serializers.IntegerField(
+        min_value=1, max_value=MAX_LIMIT, help_text="The largest number of messages or tokens."
+    )
 
 
 class MemorySizeSerializer(_BoundedSerializer):
