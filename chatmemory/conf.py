@@ -23,6 +23,8 @@ DEFAULTS: dict[str, Any] = {
     "ASSISTANT": None,
     # The encoding for models that tiktoken does not know: "o200k_base" or "cl100k_base".
     "FALLBACK_ENCODING": "o200k_base",
+    # True corrects the room of windows of tokens by the input tokens that the models' servers report.
+    "CALIBRATE_TOKENS": False,
     # False deletes a message when it is evicted, instead of keeping it in the history.
     "KEEP_HISTORY": True,
     # What erase_user() does with a user's conversations: "erase" them, or "anonymise" and keep the figures.

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from chatmemory.admin.conversations import ConversationAdmin
 from chatmemory.admin.messages import MessageAdmin
+from chatmemory.admin.token_calibrations import TokenCalibrationAdmin
 
-__all__ = ["ConversationAdmin", "MessageAdmin"]
+__all__ = ["ConversationAdmin", "MessageAdmin", "TokenCalibrationAdmin"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chatmemory.assistant.background import BackgroundTask, BackgroundTasks, Summaries
 from chatmemory.assistant.lease import Added, Lease, LocalLease
-from chatmemory.assistant.model import ChatModel, ModelFunction, Thinking, as_chat_model
+from chatmemory.assistant.model import ChatModel, ModelFunction, Thinking, as_chat_model, name_of
 from chatmemory.assistant.steps import Plan
 from chatmemory.assistant.summaries_and_titles import Titles
 from chatmemory.assistant.tools import OnToolError, Tool, Toolbox
@@ -406,6 +406,7 @@ class Assistant:
             max_invocations=self._max_invocations,
             wait_timeout=self._wait_timeout if wait_timeout is None else wait_timeout,
             needs_context=self._tools.needs_context,
+            model=name_of(self._model),
             tools=self._tools.definitions,
             answer_tokens=self._answer_tokens,
             context=context,

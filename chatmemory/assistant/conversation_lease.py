@@ -15,6 +15,7 @@ from django.db.models import F, Q, QuerySet
 from chatmemory.assistant.calls import tokens_that_fit
 from chatmemory.assistant.errors import AnswerDeletedError, ContextTooLongError, TurnLostError
 from chatmemory.assistant.lease import Added, Lease
+from chatmemory.assistant.model import Usage
 from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.capabilities import hooks
 from chatmemory.compaction import compact_due
@@ -203,9 +204,10 @@ class ConversationLease(Lease):
         self._has_answered = isinstance(last, AiMessage) and not last.tool_execution_requests
         return Added(tuple(messages), change)
 
-    def reserve(self, tools: str, tokens: int) -> Added | None:
+    def reserve(self, model: str, tools: str, tokens: int) -> Added | None:
+        target = replace(self._target(), precondition=self._require_own)
         try:
-            change = operations.reserve(replace(self._target(), precondition=self._require_own), tools, tokens)
+            change = operations.reserve(target, model, tools, tokens)
         except PinnedTooMuchError as error:
             _logger.warning("There is no room for tools in conversation %s: %s", self.name, error)
             return None
@@ -221,6 +223,14 @@ class ConversationLease(Lease):
                 row.limit,
             )
         return Added((), change) if change.gone else None
+
+    def calibrate(self, model: str, tools: str, usage: Usage | None) -> None:
+        if usage is None or not usage.input_tokens:
+            return
+        try:
+            operations.calibrate(self._target(), model, tools, usage.input_tokens)
+        except Exception:  # no figure is worth an answer
+            _logger.exception("The tokens of conversation %s could not be compared with those of the model", self.name)
 
     def make_room(self, error: ContextTooLongError) -> Added | None:
         change = operations.make_room(

@@ -134,13 +134,18 @@ class Lease(ABC):
         """
 
     @abstractmethod
-    def reserve(self, tools: str, tokens: int) -> Added | None:
+    def reserve(self, model: str, tools: str, tokens: int) -> Added | None:
         """Keep room in a window of tokens for what a request has beside the memory; return the change if one leaves.
 
         Args:
+            model: the name of the model that is asked.
             tools: the definitions of tools, as JSON; empty if there are none.
             tokens: for the answer.
         """
+
+    @abstractmethod
+    def calibrate(self, model: str, tools: str, usage: Usage | None) -> None:
+        """Note how many tokens a request had that the model has answered, where such figures are kept."""
 
     @abstractmethod
     def make_room(self, error: ContextTooLongError) -> Added | None:
@@ -276,8 +281,11 @@ class LocalLease(Lease):
             self._memory.add(*messages)
         return Added(tuple(messages))
 
-    def reserve(self, tools: str, tokens: int) -> None:
+    def reserve(self, model: str, tools: str, tokens: int) -> None:
         """Do nothing: the window of such a memory is its owner's."""
+
+    def calibrate(self, model: str, tools: str, usage: Usage | None) -> None:
+        """Do nothing: the figures are in Django's database."""
 
     def make_room(self, error: ContextTooLongError) -> Added | None:
         memory = self._memory

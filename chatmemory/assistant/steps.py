@@ -93,6 +93,9 @@ class Plan:
     needs_context: Callable[[ToolExecutionRequest], bool]
     """Whether the tool that is called wants to know who calls."""
 
+    model: str = ""
+    """The name of the model."""
+
     tools: str = ""
     """The definitions of the tools, as JSON."""
 
@@ -126,6 +129,7 @@ def turn_steps(turn: Lease, plan: Plan, runs_together: Callable[[], bool]) -> St
     results: list[ToolExecutionResultMessage] = []
     for invocations in range(plan.max_invocations + 1):
         question, answered = yield from _ask(turn, question, results[-1] if results else None, invocations > 0)
+        yield Do(partial(turn.calibrate, plan.model, plan.tools, answered.usage))
         answer = answered.message
         if not isinstance(answer, AiMessage):
             raise TypeError(f"the model must return an AiMessage, but returned: {type(answer).__name__}")
@@ -214,10 +218,9 @@ class _Opening:
 
 def _open(turn: Lease, plan: Plan) -> Generator[Do | Added, Any, _Opening]:
     """Add the messages that come before the model is asked."""
-    if plan.tools or plan.answer_tokens:
-        evicted: Added | None = yield Do(partial(turn.reserve, plan.tools, plan.answer_tokens))
-        if evicted is not None:
-            yield evicted
+    evicted: Added | None = yield Do(partial(turn.reserve, plan.model, plan.tools, plan.answer_tokens))
+    if evicted is not None:
+        yield evicted
     memory: list[ChatMessage] = yield Do(turn.messages)
     opening: list[ChatMessage] = [*_interrupted(memory)]
     if plan.system_message is not None and plan.system_message not in memory:

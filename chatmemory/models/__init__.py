@@ -15,6 +15,7 @@ from chatmemory.models.message import (
     MessageQuerySet,
     Origin,
 )
+from chatmemory.models.token_calibration import TokenCalibration
 from chatmemory.models.window_settings import MAX_LIMIT, WINDOW_SETTINGS, WINDOWS
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Message",
     "MessageQuerySet",
     "Origin",
+    "TokenCalibration",
     "WindowSettings",
     "require_owner",
 ]

@@ -68,6 +68,7 @@ HOLDS_NONE = {
     "Message.pins": "versions",
     "Message.eviction_reason": "a choice",
     "Compaction.erased": "hashes",
+    "TokenCalibration.model": "the name of a model",
     "IdempotencyKey.scope": "a primary key",
     "IdempotencyKey.fingerprint": "a hash",
     "Checkpoint.checkpoint_id": "an identifier of LangGraph's",

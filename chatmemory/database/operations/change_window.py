@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from django.db import router
 from django.db.models import Q
 
+from chatmemory.conf import setting
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.tokens import TokenCountEstimator, stored_count
@@ -36,7 +37,7 @@ from chatmemory.database.stored_windows import (
     tokens_of_tools,
     window_of,
 )
-from chatmemory.models import WINDOW_SETTINGS, Conversation, Message, WindowSettings
+from chatmemory.models import WINDOW_SETTINGS, Conversation, Message, TokenCalibration, WindowSettings
 
 _RETAINED = Q(evicted_in__isnull=True)
 
@@ -66,11 +67,13 @@ def set_window(target: Target, **settings: Unpack[WindowSettings]) -> Change:
     return target.change(work)
 
 
-def reserve(target: Target, tools: str, tokens: int) -> Change | None:
+def reserve(target: Target, model: str, tools: str, tokens: int) -> Change | None:
     """Keep room in a window of tokens for what a request has beside the memory, unless there is enough already.
 
     Args:
         target: the conversation, whose ``instance`` says what is reserved.
+        model: the name of the model that is asked. With ``CALIBRATE_TOKENS`` there is room for all tokens that its
+            server will count.
         tools: the definitions of tools, as JSON; empty if there are none.
         tokens: for the answer.
 
@@ -85,7 +88,23 @@ def reserve(target: Target, tools: str, tokens: int) -> Change | None:
     if conversation is None or conversation.window != WindowKind.TOKENS:
         return None
     needed = tokens + (tokens_of_tools(tools, conversation.model) if tools else 0)
+    if setting("CALIBRATE_TOKENS"):
+        factor = TokenCalibration.factor(target.key.database, model)
+        limit = conversation.limit - tokens
+        needed += max(0, limit - int(limit / factor))
     return set_window(target, reserve=needed) if needed > conversation.reserve else None
+
+
+def calibrate(target: Target, model: str, tools: str, reported: int) -> None:
+    """Note the input tokens of a request with the memory and ``tools``, as the model's server counted them.
+
+    Without ``CALIBRATE_TOKENS`` nothing is noted.
+    """
+    row = target.instance
+    if row is None or not setting("CALIBRATE_TOKENS"):
+        return
+    tokens = row.retained_tokens + window_of(row).overhead + (tokens_of_tools(tools, row.model) if tools else 0)
+    TokenCalibration.note(target.key.database, model, estimated=tokens, reported=reported)
 
 
 def make_room(target: Target, tokens_that_fit: Callable[[int, int], int]) -> Change:
