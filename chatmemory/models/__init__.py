@@ -16,7 +16,7 @@ from chatmemory.models.message import (
     Origin,
 )
 from chatmemory.models.token_calibration import TokenCalibration
-from chatmemory.models.window_settings import MAX_LIMIT, WINDOW_SETTINGS, WINDOWS
+from chatmemory.models.window_settings import MAX_LIMIT, RESERVED, WINDOW_SETTINGS, WINDOWS
 
 __all__ = [
     "COUNTERS",
@@ -27,6 +27,7 @@ __all__ = [
     "ORDER_STEP",
     "OWNER_SCOPE",
     "PINNED",
+    "RESERVED",
     "STAND_INS",
     "TYPES",
     "WINDOWS",

@@ -218,6 +218,7 @@ class Conversation(models.Model):
                     "id",
                     "window",
                     "limit",
+                    "reserve",
                     "retained_count",
                     "retained_tokens",
                     "next_position",

@@ -6,6 +6,8 @@ from functools import partial
 from typing import Any
 
 from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db.models import BigIntegerField, FloatField
+from django.db.models.functions import Cast, Floor, Least
 from django.utils.translation import gettext_lazy
 
 from chatmemory.conf import default_limit, window_default
@@ -22,6 +24,12 @@ NULLABLE = tuple(name for name, setting in SETTINGS.items() if setting.null)
 
 FLAGS = tuple(name for name, setting in SETTINGS.items() if setting.kind is Kind.FLAG)
 """The names of the settings that are true or false."""
+
+
+_HALF = Floor(Cast("limit", FloatField()) / 2, output_field=BigIntegerField())  # integers divide otherwise on MariaDB
+
+RESERVED = Least(Cast("reserve", BigIntegerField()), _HALF)
+"""The expression for ``Window.reserved`` of a window of tokens."""
 
 
 class DefaultLimit(int):

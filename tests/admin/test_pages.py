@@ -13,6 +13,7 @@ from django.db import connection
 from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 
 from chatmemory import (
     AiMessage,
@@ -249,9 +250,16 @@ class TestGauge:
         assert f"{amount} plus 3 tokens of request overhead" in shown_page
         assert Gauge.of(full).is_over is False
 
+    def test_says_what_is_reserved(self, admin_client: Client) -> None:
+        made = said(2, window="tokens", limit=500, reserve=40)
+        for address in (page(made), reverse("admin:chatmemory_conversation_memory", args=[made.pk])):
+            assert "plus 40 tokens reserved for tools and the answer" in words(html(admin_client, address))
+
     def test_the_database_counts_alike(self, full: Conversation) -> None:
         said(2, window="messages", limit=9)
         ConversationFactory()
+        said(2, window="tokens", limit=501, reserve=40)
+        said(2, window="tokens", limit=501, reserve=300)
         for made in Conversation.objects.annotate(used=used_in_window()):
             assert made.used == Gauge.of(made).counted
 

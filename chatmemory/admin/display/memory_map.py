@@ -20,7 +20,7 @@ from chatmemory.conf import window_default
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.stored_windows import estimator_for, window_of
-from chatmemory.models import STAND_INS, Conversation
+from chatmemory.models import RESERVED, STAND_INS, Conversation
 
 
 def used_in_window() -> Case:
@@ -30,7 +30,7 @@ def used_in_window() -> Case:
     """
     request = Window(kind=WindowKind.TOKENS, limit=1, estimator=estimator_for(window_default("model"))).overhead
     return Case(
-        When(window=WindowKind.TOKENS.value, retained_count__gt=0, then=F("retained_tokens") + request),
+        When(window=WindowKind.TOKENS.value, retained_count__gt=0, then=F("retained_tokens") + RESERVED + request),
         When(window=WindowKind.TOKENS.value, then=F("retained_tokens")),
         default=F("retained_count"),
         output_field=PositiveBigIntegerField(),
@@ -50,7 +50,10 @@ class Gauge:
     """Whether the window counts tokens; otherwise it counts messages."""
 
     overhead: int = 0
-    """Tokens of request overhead, and of the reserve, which a window counts beside ``used``."""
+    """Tokens of request overhead, which a window counts beside ``used``."""
+
+    reserve: int = 0
+    """Tokens that stay free for tools and the answer."""
 
     @classmethod
     def of(cls, conversation: Conversation) -> Self:
@@ -64,13 +67,13 @@ class Gauge:
         if window.kind is WindowKind.MESSAGES:
             return cls(used=count, limit=window.limit, counts_tokens=False)
         # Without a message there is no request.
-        overhead = window.overhead + window.reserved if count else 0
-        return cls(used=tokens, limit=window.limit, counts_tokens=True, overhead=overhead)
+        overhead, reserve = (window.overhead, window.reserved) if count else (0, 0)
+        return cls(used=tokens, limit=window.limit, counts_tokens=True, overhead=overhead, reserve=reserve)
 
     @property
     def counted(self) -> int:
-        """The part of the limit in use as the window counts it, request overhead included."""
-        return self.used + self.overhead
+        """The part of the limit in use as the window counts it, request overhead and reserve included."""
+        return self.used + self.overhead + self.reserve
 
     @property
     def percent(self) -> int:

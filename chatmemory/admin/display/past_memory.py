@@ -458,6 +458,7 @@ def shown_memory(past: PastRows, *, with_text: bool) -> dict[str, Any]:
         "count": len(rows),
         "positions": position_ranges(row.position for row in rows),
         "memory_tokens": tokens,
+        "gauge": Gauge.of(asked.conversation),
         "over": past.over,
         "lacks_evicted": max(end, asked.version) > 0 and not asked.is_now and asked.conversation.purged_count > 0,
         "gaps": Gaps.before(end, rows, {row.position for row in missing if row.synthetic}),

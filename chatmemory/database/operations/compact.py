@@ -14,7 +14,7 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.db import IntegrityError, transaction
 from django.db.models import BigIntegerField, Exists, F, OuterRef, Q, QuerySet
-from django.db.models.functions import Cast, Least
+from django.db.models.functions import Cast
 
 from chatmemory import signals
 from chatmemory.conf import setting
@@ -43,7 +43,7 @@ from chatmemory.database.operations.plan import check_size, entry_of, evicted_ro
 from chatmemory.database.reading import MemoryBound, chunks, rows_of
 from chatmemory.database.statements import Key
 from chatmemory.database.stored_windows import estimator_of, window_of
-from chatmemory.models import ORDER_STEP, Compaction, Conversation, ConversationQuerySet, Message, Origin
+from chatmemory.models import ORDER_STEP, RESERVED, Compaction, Conversation, ConversationQuerySet, Message, Origin
 from chatmemory.models.compaction import LONGEST_ERROR
 
 USUAL_LEASE = 600.0
@@ -127,8 +127,7 @@ UNCOVERED = Q(position__gte=F("conversation__compacted_to")) & _EVICTED_FOR_ROOM
 """The condition that a message left the memory for want of room, and that no summary covers it."""
 
 _LIMIT = Cast("limit", BigIntegerField())  # a product with the column itself may be larger than it holds
-_ROOM = _LIMIT - Least(Cast("reserve", BigIntegerField()), _LIMIT / 2)
-_IS_FULL = Q(window=WindowKind.TOKENS.value, retained_tokens__gte=_ROOM * F("compact_at") / 100) | Q(
+_IS_FULL = Q(window=WindowKind.TOKENS.value, retained_tokens__gte=(_LIMIT - RESERVED) * F("compact_at") / 100) | Q(
     window=WindowKind.MESSAGES.value, retained_count__gte=_LIMIT * F("compact_at") / 100
 )
 
