@@ -83,9 +83,10 @@ def test_nearly_all_that_a_cache_can_have_is_read(
         conversation.memory.add(SystemMessage("Be brief. " * 30))
     assistant = Assistant(AnthropicChatModel("claude-tiny", cache=True), tools=[look])
     for number in range(14):
-        rounds = rng.choice([0, 0, 1, 2])
+        is_long = number == 7 and window["limit"] > 10_000
+        rounds = 1 if is_long else rng.choice([0, 0, 1, 2])
         for step in range(rounds):
-            many = 24 if number == 7 else rng.randint(1, 3)  # more than Anthropic looks back
+            many = 24 if is_long else rng.randint(1, 3)  # more than Anthropic looks back
             calls = [call(f"c{number}-{step}-{n}", "look", {"number": n}) for n in range(many)]
             anthropic_server.say(200, "application/json", message(*calls, stop="tool_use"))
         anthropic_server.say(200, "application/json", message(text(f"Answer {number}. " + "word " * 40)))
