@@ -25,27 +25,18 @@ class TestCallInOneLine:
         [
             ("", "f()"),
             ("{}", "f()"),
-            ('{"a": 1, "b": 2.50, "c": null, "d": true}', "f(a=1, b=2.5, c=null, d=true)"),
-            ('{"a": {"b": [1]}, "c": [1, "x"], "d": {"e": 1}}', 'f(a={…}, c=[1, "x"], d={"e": 1})'),
-            ('{"a": [1, 2, 3, 4, 5, 6], "b": [' + '"long", ' * 4 + '"so that it is left out"]}', "f(a=[…], b=[…])"),
+            ('{"a": 1, "b": 2.50, "c": null, "d": [1, "x"]}', 'f(a=1, b=2.5, c=null, d=[1, "x"])'),
             ('{"a": "你\\u4f60"}', 'f(a="你你")'),
             ('{"a": "C:\\\\users\\nthere"}', 'f(a="C:\\\\users\\nthere")'),
             ('{"a": "\\u202egnp.exe"}', 'f(a="\\u202egnp.exe")'),
-            ('{"a": "' + "x" * 41 + '"}', 'f(a="' + "x" * 40 + '…")'),
+            ('{"a": "' + "x" * 100 + '"}', 'f(a="' + "x" * 97 + "…)"),
             ('{"city":', 'f({"city":)'),
             ("[1, 2]", "f([1, 2])"),
-            ('"' + "x" * 30_000 + '"', "f(…)"),
+            ('"' + "x" * 30_000 + '"', 'f("' + "x" * 99 + "…)"),
         ],
     )
     def test_is_as_a_program_would_write_it(self, arguments: str, line: str) -> None:
         assert call_line("f", arguments) == line
-
-    def test_leaves_out_what_has_no_room(self) -> None:
-        arguments = "{" + ", ".join(f'"key{number}": "some value"' for number in range(50)) + "}"
-        line = call_line("f", arguments)
-        assert line.startswith('f(key0="some value", key1="some value"')
-        assert line.endswith(", …)")
-        assert len(line) < 170
 
     @given(st.text(max_size=200), st.text(max_size=300) | st.recursive(st.text(), st.lists).map(str))
     def test_is_one_short_line_whatever_a_model_wrote(self, name: str, arguments: str) -> None:
@@ -54,7 +45,7 @@ class TestCallInOneLine:
         assert len(line) <= 160 * 8
 
     def test_a_thousand_levels_are_no_error(self) -> None:
-        assert call_line("f", '{"a": ' + "[" * 1000 + "]" * 1000 + "}") in ("f(a=[…])", 'f({"a": ' + "[" * 34 + "…)")
+        assert call_line("f", '{"a": ' + "[" * 1000 + "]" * 1000 + "}").endswith("[[[…)")
 
 
 class TestWhatIsShown:

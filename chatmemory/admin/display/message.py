@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,7 +26,7 @@ from chatmemory.core.contents import (
     Video,
     VideoContent,
 )
-from chatmemory.core.json_text import dumps, loads
+from chatmemory.core.json_text import dumps, levels, loads
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -45,54 +44,25 @@ from chatmemory.models import Message, Origin
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-# An object in a thousand levels of lists must not become a megabyte of indentation.
-_LONGEST_LAID_OUT = 20_000
-_DEEPEST = 12
-
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\{\s*\}|\[\s*\]|[{}\[\],:]|[^\s{}\[\],:"]+')
+# Parsing longer JSON, and indenting deeper JSON, costs more than it shows.
+_LONGEST_PARSED = 20_000
+_DEEPEST = 50
 
 
 def lay_out(text: str) -> str:
-    """Return JSON with line breaks and indentation, and any other text unchanged.
-
-    Repeated keys and the digits of numbers stay as they are, which parsing and dumping would not keep.
-    """
-    if len(text) > _LONGEST_LAID_OUT:
+    """Return JSON with line breaks and indentation, and what is long, deep or no JSON unchanged."""
+    value = _parsed(text)
+    if value is None or sum(1 for _level in levels(value)) > _DEEPEST:
         return text
+    return "\n".join(map(visible, json.dumps(value, ensure_ascii=False, indent=2).split("\n")))
+
+
+def _parsed(text: str) -> Any:
+    """Return the value of JSON; None if it is long, or no JSON."""
     try:
-        loads(text)
+        return loads(text) if len(text) <= _LONGEST_PARSED else None
     except ValueError:
-        return text
-    laid_out: list[str] = []
-    depth = 0
-    for token in _TOKEN.findall(text):
-        if token in "{[":
-            depth += 1
-            laid_out += token, _new_line(depth)
-        elif token in "}]":
-            depth -= 1
-            laid_out += _new_line(depth), token
-        elif token == ",":
-            laid_out += token, _new_line(depth)
-        elif token == ":":
-            laid_out.append(": ")
-        elif token[0] in "{[":
-            laid_out.append(token[0] + token[-1])
-        else:
-            laid_out.append(_readable(token))
-    return "".join(laid_out)
-
-
-def _new_line(depth: int) -> str:
-    return "\n" + "  " * min(depth, _DEEPEST)
-
-
-def _readable(token: str) -> str:
-    r"""Return a string with 你 for ``\u4F60``; invisible characters, and those that turn text around, stay escaped."""
-    if r"\u" not in token:
-        return token
-    value = json.loads(token)
-    return json.dumps(value, ensure_ascii=False) if value.isprintable() else token
+        return None
 
 
 def one_line(text: str, most: int) -> str:
@@ -106,64 +76,21 @@ def visible(text: str) -> str:
     return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
 
 
-_LONGEST_TOOL_NAME = 80
-_LONGEST_VALUE = 40
-_LONGEST_LINE = 160
-_MOST_CHILDREN = 5
-
-# Parsing more for one line is not worth its time.
-_LONGEST_PARSED = 20_000
+_LONGEST_TOOL_NAME = 60
+_LONGEST_ARGUMENTS = 100
 
 
 def call_line(name: str, arguments: str) -> str:
-    """Return a call in one line. Long values are cut; where arguments are left out, the line ends with "…".
+    """Return a call in one line, cut if it is long.
 
     Args:
         name: of the tool.
         arguments: JSON as the model wrote it, which may be no object, or no JSON at all.
     """
-    start = one_line(name, _LONGEST_TOOL_NAME) + "("
-    shown: list[str] = []
-    for argument in _arguments(arguments):
-        if len(start) + len(", ".join([*shown, argument])) > _LONGEST_LINE and shown:
-            shown.append("…")
-            break
-        shown.append(argument)
-    return start + ", ".join(shown) + ")"
-
-
-def _arguments(text: str) -> Iterator[str]:
-    if not text.strip():
-        return
-    if len(text) > _LONGEST_PARSED:
-        yield "…"
-        return
-    try:
-        value = loads(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        yield one_line(text.strip(), _LONGEST_VALUE)
-        return
-    for key, argument in value.items():
-        yield f"{one_line(key, _LONGEST_VALUE)}={_short(argument)}"
-
-
-def _short(value: Any) -> str:
-    """Return JSON of a value, shortened; of lists and objects only those that are small and flat."""
-    match value:
-        case str():
-            cut = f"{value[:_LONGEST_VALUE]}…" if len(value) > _LONGEST_VALUE else value
-            return visible(json.dumps(cut, ensure_ascii=False))
-        case dict() | list():
-            opening, closing = "{}" if isinstance(value, dict) else "[]"
-            children = value.values() if isinstance(value, dict) else value
-            if len(value) <= _MOST_CHILDREN and not any(isinstance(child, (dict, list)) for child in children):
-                text = json.dumps(value, ensure_ascii=False)
-                if len(text) <= _LONGEST_VALUE:
-                    return visible(text)
-            return f"{opening}…{closing}"
-    return one_line(json.dumps(value), _LONGEST_VALUE)
+    value = _parsed(arguments)
+    if isinstance(value, dict):
+        arguments = ", ".join(f"{key}={json.dumps(given, ensure_ascii=False)}" for key, given in value.items())
+    return f"{one_line(name, _LONGEST_TOOL_NAME)}({one_line(arguments.strip(), _LONGEST_ARGUMENTS)})"
 
 
 _LONG_CHARS = 2000
