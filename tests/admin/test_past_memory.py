@@ -17,8 +17,6 @@ from django.urls import reverse
 from chatmemory import (
     AiMessage,
     SystemMessage,
-    ToolExecutionRequest,
-    ToolExecutionResultMessage,
     UserMessage,
 )
 from chatmemory.formats.registry import message_formats
@@ -141,7 +139,7 @@ class TestBeforeAnAnswer:
 class TestWhatItHadNoLonger:
     def test_is_a_range_that_leads_to_the_history(self, admin_client: Client, conversation: Conversation) -> None:
         page = html(admin_client, address(conversation, "?answer=7"))
-        assert "Messages 0 to 2 were gone" in section(page, "gone")
+        assert "What it had no longer 0–2" in section(page, "gone")
         assert "?position=2#message-2" in page
 
     def test_has_the_last_messages_that_went(self, admin_client: Client, conversation: Conversation) -> None:
@@ -153,29 +151,6 @@ class TestWhatItHadNoLonger:
         assert "Nothing: it had all that was said." in section(
             html(admin_client, address(conversation, "?answer=3")), "gone"
         )
-
-    def test_a_summary_stands_for_some(self, admin_client: Client) -> None:
-        made: Conversation = ConversationFactory(window="tokens", limit=1000)
-        for _ in range(4):
-            made.memory.add(UserMessage("tea " * 40), AiMessage("A leaf. " * 40))
-        made.memory.compact(lambda messages, previous: "in short", keep=0)
-        summary = made.messages.get(origin="summary")
-        made.memory.add(UserMessage("next"))
-        change = made.memory.add(AiMessage("answer"))
-        page = html(admin_client, address(made, f"?answer={change.added[0].position}"))
-        gone = section(page, "gone")
-        assert f"Message {summary.position} stood in for messages {summary.covers_from} to {summary.covers_to}" in gone
-        assert "were gone" not in gone
-
-    def test_a_cleared_result_has_its_placeholder(self, admin_client: Client) -> None:
-        made: Conversation = ConversationFactory(window="messages", limit=20)
-        call = AiMessage(None, [ToolExecutionRequest("1", "look_up", "{}")])
-        made.memory.add(UserMessage("q"), call, ToolExecutionResultMessage("1", "look_up", "A long result. " * 50))
-        made.memory.add(UserMessage("and now?"))
-        made.memory.clear_tool_results(keep=0)
-        change = made.memory.add(AiMessage("answer"))
-        gone = section(html(admin_client, address(made, f"?answer={change.added[0].position}")), "gone")
-        assert "Message 4 stood in for message 2" in gone
 
     def test_what_nobody_said_is_not_missed(self, admin_client: Client) -> None:
         made: Conversation = ConversationFactory(window="messages", limit=20)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from itertools import islice
 from typing import Any
 
 from django.db.models import Max, Min, QuerySet
@@ -270,37 +270,19 @@ class Difference:
     """The messages that only the second memory has, in its order."""
 
     moved: list[int]
-    """The messages that both have in another order: as few as possible, in the order of the second memory."""
+    """The messages that both have in another order, in the order of the second memory."""
 
 
 def difference(before: Sequence[int], after: Sequence[int]) -> Difference:
     """Return what changes the memory ``before`` into ``after``. Neither has a message twice."""
-    places = {key: place for place, key in enumerate(before)}
-    there = set(after)
-    both = [key for key in after if key in places]
-    stays = _longest_ascending([places[key] for key in both])
+    blocks = SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
+    stays = {key for block in blocks for key in before[block.a : block.a + block.size]}
+    earlier, later = set(before), set(after)
     return Difference(
-        left=[key for key in before if key not in there],
-        came=[key for key in after if key not in places],
-        moved=[key for key in both if places[key] not in stays],
+        left=[key for key in before if key not in later],
+        came=[key for key in after if key not in earlier],
+        moved=[key for key in after if key in earlier - stays],
     )
-
-
-def _longest_ascending(numbers: Sequence[int]) -> set[int]:
-    """Return the numbers of a longest ascending part of ``numbers``, which are all different."""
-    # Not by difflib: it takes the longest run first, so from 1 2 3 4 to 2 4 3 1 all but one would have moved.
-    ends: list[int] = []
-    before: dict[int, int | None] = {}
-    for number in numbers:
-        length = bisect_left(ends, number)
-        before[number] = ends[length - 1] if length else None
-        ends[length : length + 1] = [number]
-    found = set()
-    last = ends[-1] if ends else None
-    while last is not None:
-        found.add(last)
-        last = before[last]
-    return found
 
 
 def shown_difference(
@@ -350,73 +332,6 @@ def _said_again(conversation: Conversation, before: Sequence[int], after: Sequen
     return {position: earlier[key] for key, position in later.items() if key in earlier}
 
 
-_MOST_SHOWN = 6
-
-
-@dataclass(frozen=True, order=True)
-class Gap:
-    """Positions that the memory had not."""
-
-    first: int
-
-    last: int
-
-    stand_in: int | None = field(default=None, compare=False)
-    """The position of the summary, placeholder or copy that the memory had instead; None if it had nothing."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gaps:
-    """The gaps of a past memory: positions that were gone, or that another message stood for; the newest first."""
-
-    gone: list[Gap]
-
-    stood_for: list[Gap]
-
-    more_gone: int
-    """The number of gaps that are not among ``gone``."""
-
-    more_stood_for: int
-    """The number of gaps that are not among ``stood_for``."""
-
-    @classmethod
-    def before(cls, end: int, memory: Iterable[Any], not_said: Collection[int] = ()) -> Gaps:
-        """Return what a memory lacked of the positions below ``end``.
-
-        Args:
-            end: the position before which all had been said.
-            memory: the messages that it had, with their positions and what they stand for.
-            not_said: positions of messages that nobody said; a gap does not begin or end with them.
-        """
-        held = list(memory)
-        there = {row.position for row in held}
-        covers = sorted(
-            (row.covers_from, row.covers_to, row.position)
-            for row in held
-            if row.covers_from is not None and row.covers_to is not None
-        )
-        gone: list[Gap] = []
-        stood_for: dict[int, Gap] = {}
-        # Between two of these positions, all were there, or all were gone, or the same messages stood for all.
-        edges = {0, end, *there, *(position + 1 for position in there)}
-        edges |= {edge for first, last, _position in covers for edge in (first, last + 1)}
-        for start, stop in pairwise(sorted(edge for edge in edges if edge <= end)):
-            if start in there:
-                continue
-            stand_in = next((position for first, last, position in covers if first <= start <= last), None)
-            if stand_in is not None:
-                known = stood_for.get(stand_in)
-                stood_for[stand_in] = Gap(start if known is None else known.first, stop - 1, stand_in)
-            elif said := [position for position in range(start, stop) if position not in not_said]:
-                gone.append(Gap(said[0], said[-1]))
-        return cls(
-            gone=gone[::-1][:_MOST_SHOWN],
-            stood_for=sorted(stood_for.values(), reverse=True)[:_MOST_SHOWN],
-            more_gone=max(0, len(gone) - _MOST_SHOWN),
-            more_stood_for=max(0, len(stood_for) - _MOST_SHOWN),
-        )
-
-
 def newest_missing(end: int, positions: Collection[int], most: int) -> list[int]:
     """Return the last positions below ``end`` that are not among ``positions``, not more than ``most``, ascending."""
     there = set(positions)
@@ -461,7 +376,7 @@ def shown_memory(past: PastRows, *, with_text: bool) -> dict[str, Any]:
         "gauge": Gauge.of(asked.conversation),
         "over": past.over,
         "lacks_evicted": max(end, asked.version) > 0 and not asked.is_now and asked.conversation.purged_count > 0,
-        "gaps": Gaps.before(end, rows, {row.position for row in missing if row.synthetic}),
+        "gone": position_ranges({*range(end)} - {*past.positions} - {row.position for row in missing if row.synthetic}),
         "last_gone": [shown(row, with_text=with_text) for row in missing if not row.synthetic][-_MOST_NAMED:],
         "unsure": _came_and_left(asked),
         "strip": _strip([*missing, *(entry.message.row for entry in entries)], memory, with_text=with_text),
