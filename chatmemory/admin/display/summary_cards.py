@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet, Sum
+from django.db.models import BooleanField, Count, ExpressionWrapper, Q, Sum
 from django.db.models.functions import Left
 
 from chatmemory.admin.display.message import ShownMessage, shown
@@ -25,7 +25,7 @@ MOST_COUNTED = 10_000
 
 _MOST_CARDS = 5
 _MOST_LISTED = 10
-_MOST_SUMMARIES = 500  # more than a page has messages
+_BEHIND = 500  # messages among which the summary is looked for that stands for one before them
 _LONGEST_BEGINNING = 161  # a character more than an excerpt has, to know whether there are more
 
 
@@ -97,7 +97,11 @@ def standing_for(conversation: Conversation, rows: list[Message], added_in: dict
         and row.position < conversation.compacted_to
         and (_is_coverable(row) or _is_summary(row))
     ]
-    summaries = _first_summaries(conversation, evicted) if evicted else []
+    summaries: list[Message] = []
+    if evicted:
+        near = (evicted[0].position, evicted[-1].position + _BEHIND)
+        behind = conversation.messages.filter(origin=Origin.SUMMARY, position__range=near, covers_to__isnull=False)
+        summaries = list(behind.order_by("position").defer("text", "payload", "native"))
     for row in evicted:
         summary = next((summary for summary in summaries if _comes_after(summary, row)), None)
         if summary is not None and _reaches(summary, row) and (row.evicted_in or 0) <= summary.added_in:
@@ -132,39 +136,6 @@ def _is_summary(row: Message) -> bool:
 def _is_coverable(row: Message) -> bool:
     """Return whether a row fulfils the condition ``COVERABLE``."""
     return row.origin not in STAND_INS and row.type != ChatMessageType.SYSTEM.value
-
-
-def _first_summaries(conversation: Conversation, rows: list[Message]) -> list[Message]:
-    """Return summaries, by position, without what they say: among them the first that comes after each of some rows.
-
-    Mostly one stands for all rows, which one statement finds, and reads no further. Otherwise there are two more.
-
-    Args:
-        conversation: the conversation.
-        rows: one row at least, by position.
-    """
-    summaries = conversation.messages.filter(origin=Origin.SUMMARY, covers_to__isnull=False).order_by("position")
-    light = summaries.defer("text", "payload", "native")
-
-    def after(position: int, end: int) -> QuerySet[Message]:
-        found: QuerySet[Message] = light.filter(position__gt=position, covers_to__gte=end)
-        return found
-
-    first: Message | None = after(rows[0].position, _end(rows[0])).first()
-    if first is None:
-        left = [row for row in rows if _end(row) < _end(rows[0])]  # what none reaches, none reaches from further on
-    else:
-        left = [row for row in rows if not _comes_after(first, row)]
-    if not left:
-        return [] if first is None else [first]
-    ends = [_end(row) for row in left]
-    last: Message | None = after(left[-1].position, max(ends)).first()
-    between = after(left[0].position, min(ends))
-    if last is not None:
-        between = between.filter(position__lte=last.position)
-    found = {summary.position: summary for summary in between[:_MOST_SUMMARIES]}
-    found |= {summary.position: summary for summary in (first, last) if summary is not None}
-    return [found[position] for position in sorted(found)]
 
 
 def _comes_after(summary: Message, row: Message) -> bool:
