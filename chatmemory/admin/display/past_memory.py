@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any
 
-from django.db.models import Max, Min, QuerySet
+from django.db.models import Max, Min
 from django.db.models.functions import MD5
 from django.http import QueryDict
 from django.utils.text import format_lazy
@@ -33,7 +33,7 @@ from chatmemory.database.reading import (
 )
 from chatmemory.formats import UnsupportedContentError
 from chatmemory.formats.registry import message_formats
-from chatmemory.models import MAX_LIMIT, ORDER_STEP, Conversation, Message, MessageQuerySet, Origin
+from chatmemory.models import MAX_LIMIT, Conversation, Message, MessageQuerySet, Origin
 
 _NO_VERSION = _("Version: there is no version {asked}. The versions are 0 to {last}.")
 _AGAINST_NO_VERSION = _("Compare with version: there is no version {asked}. The versions are 0 to {last}.")
@@ -145,10 +145,6 @@ def _echo(asked: str) -> str:
     return asked if len(asked) <= _LONGEST_ECHO else f"{asked[:_LONGEST_ECHO]}…"
 
 
-# One statement of any database takes so many.
-_MOST_POSITIONS = 5000
-
-
 @dataclass(frozen=True, kw_only=True)
 class PastRows:
     """The rows of a memory, in memory order."""
@@ -167,7 +163,7 @@ class PastRows:
     @classmethod
     def read(cls, asked: AskedMemory, *, with_text: bool) -> PastRows:
         """Read the rows of the memory that is asked for."""
-        found = found_once(asked)
+        found = asked.rows()
         is_long = with_text and are_too_long(found)
         rows = list(found.defer("native") if with_text and not is_long else without_text(found))
         if is_long or not (asked.is_now and Gauge.of(asked.conversation).is_over):
@@ -201,31 +197,6 @@ class PastRows:
         if self.over:
             return fresh_rows(self.rows, asked.version)
         return fresh_rows(self.rows, prefix_version_at(asked.conversation, asked.version, last=asked.after))
-
-
-def found_once(asked: AskedMemory) -> MessageQuerySet:
-    """Return the rows by their positions, which are looked for once: the rows are read more than once."""
-    rows = asked.rows()
-    if asked.is_now:
-        return rows
-    positions = list(_positions(asked)[: _MOST_POSITIONS + 1])
-    if len(positions) > _MOST_POSITIONS:
-        return rows
-    found: MessageQuerySet = asked.conversation.messages.filter(position__in=positions)
-    return found.order_by("memory_order")
-
-
-def _positions(asked: AskedMemory) -> QuerySet[Message, int]:
-    """Return the positions of the rows, which are retained now or left later: an index has both."""
-    rows = asked.rows().order_by()
-    left = rows.filter(evicted_in__gt=asked.version)
-    if asked.after is not None and not asked.conversation.purged_count:
-        # No message stands further back than at the end of the memory when it came. The index has this order, too, so
-        # of all that left later only the rows that may have been there are read.
-        left = left.filter(memory_order__lte=asked.after * ORDER_STEP)
-    there = rows.filter(evicted_in__isnull=True).values_list("position", flat=True)
-    # Unordered once more: newer versions of Django would order it as the model says, by columns that it has not.
-    return there.union(left.values_list("position", flat=True), all=True).order_by()
 
 
 # Longer JSON is offered as a file: nobody copies it out of a box.

@@ -18,7 +18,6 @@ from chatmemory.admin.display.past_memory import (
     PastRows,
     answers_around,
     asked_version,
-    found_once,
     json_texts,
     shown_difference,
     shown_memory,
@@ -195,7 +194,7 @@ def _compared(conversation: Conversation, past: PastRows, against: str | None, *
     if against is None or version is None:
         suggested = max(0, conversation.version - 1) if past.asked.is_now else conversation.version
         return {"against": suggested, "against_problem": problem}
-    other = found_once(AskedMemory.at(conversation, version))
+    other = AskedMemory.at(conversation, version).rows()
     here, there = past.positions, list(other.values_list("position", flat=True))
     is_later = version > past.asked.version or (past.asked.answer is None and version == past.asked.version)
     before, after = (here, there) if is_later else (there, here)
