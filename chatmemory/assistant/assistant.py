@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import aclosing, closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from chatmemory.assistant.background import BackgroundTask, BackgroundTasks, Summaries
 from chatmemory.assistant.lease import Added, Lease, LocalLease
@@ -17,7 +17,7 @@ from chatmemory.assistant.steps import Plan
 from chatmemory.assistant.summaries_and_titles import Titles
 from chatmemory.assistant.tools import OnToolError, Tool, Toolbox
 from chatmemory.assistant.turn import Turn
-from chatmemory.core.asynchronous import as_async_change, in_thread_for_functions
+from chatmemory.core.asynchronous import as_async_change, async_change, in_thread_for_functions
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import AiMessage, SystemMessage, UserMessage
 from chatmemory.core.summaries import Summarizer
@@ -26,6 +26,33 @@ if TYPE_CHECKING:
     from chatmemory.database.change import Change
     from chatmemory.database.reading import MemoryBound
     from chatmemory.models import Conversation
+
+
+class TurnOptions(TypedDict, total=False):
+    """What else a turn takes."""
+
+    idempotency_key: str | None
+    """With a memory in Django's database, a second call with the same key and message adds nothing: it returns the
+    answer of the first, or goes on if there is none. If another message was said since, it asks the model again, behind
+    a synthetic copy of the message; later calls return that answer."""
+
+    context: Any
+    """Whatever tools may need to know of this call: ``ToolContext.data``."""
+
+    wait_timeout: float | None
+    """Seconds to wait for another turn; by default the assistant's. With 0 it does not wait."""
+
+
+class BegunTurnOptions(TurnOptions, total=False):
+    """What else ``begin`` takes, with a memory in Django's database."""
+
+    most: MemoryBound | None
+    """The largest memory that the message may find or leave. What the turn adds after it is not bounded, nor is a turn
+    without a message."""
+
+    also: Callable[[Change], None] | None
+    """Called with the change that adds the message, before it is committed; what it raises undoes the change. It is
+    called again if the database rolled that back, and for a message that was added before."""
 
 
 class Assistant:
@@ -197,10 +224,7 @@ class Assistant:
         self,
         memory_id: Any,
         message: str | UserMessage | None = None,
-        *,
-        idempotency_key: str | None = None,
-        context: Any = None,
-        wait_timeout: float | None = None,
+        **options: Unpack[TurnOptions],
     ) -> AiMessage:
         """Take a turn and return its answer.
 
@@ -208,12 +232,7 @@ class Assistant:
             memory_id: the ID of a memory, or a ``Conversation``.
             message: what the user says. None goes on from where the conversation stands, say after a failure; if it
                 stands at an answer, that is returned.
-            idempotency_key: with a memory in Django's database, a second call with the same key and message adds
-                nothing: it returns the answer of the first, or goes on if there is none. If another message was said
-                since, it asks the model again, behind a synthetic copy of the message; later calls return
-                that answer.
-            context: whatever tools may need to know of this call: ``ToolContext.data``.
-            wait_timeout: seconds to wait for another turn; by default the assistant's. With 0 it does not wait.
+            options: what else a turn takes, see ``TurnOptions``.
 
         Raises:
             ConversationBusyError: another turn took too long.
@@ -228,7 +247,7 @@ class Assistant:
             RuntimeError: the caller is within a transaction.
             Exception: what the model raised.
         """
-        turn = self._turn(memory_id, message, idempotency_key, context, wait_timeout, streaming=False)
+        turn = self._turn(memory_id, message, streaming=False, **options)
         with closing(turn.events()) as events:
             for event in events:
                 last = event
@@ -239,10 +258,7 @@ class Assistant:
         self,
         memory_id: Any,
         message: str | UserMessage | None = None,
-        *,
-        idempotency_key: str | None = None,
-        context: Any = None,
-        wait_timeout: float | None = None,
+        **options: Unpack[TurnOptions],
     ) -> Generator[str | Thinking | Added, None, None]:
         """Take a turn like ``chat``, and yield the answer's text in deltas, and an ``Added`` for what was stored.
 
@@ -250,7 +266,7 @@ class Assistant:
         tools, too: then these are in the next ``Added``. An answer whose generator is closed before it is whole is not
         stored. If there is an answer already, its text is the only delta.
         """
-        turn = self._turn(memory_id, message, idempotency_key, context, wait_timeout, streaming=True)
+        turn = self._turn(memory_id, message, streaming=True, **options)
         with closing(turn.events()) as events:
             for event in events:
                 if not isinstance(event, AiMessage):
@@ -260,15 +276,10 @@ class Assistant:
         self,
         memory_id: Any,
         message: str | UserMessage | None = None,
-        *,
-        idempotency_key: str | None = None,
-        context: Any = None,
-        wait_timeout: float | None = None,
+        **options: Unpack[TurnOptions],
     ) -> AiMessage:
         """Async version of ``chat``. A cancelled task leaves what was added before, and releases its turn."""
-        turn = await as_async_change(self._turn)(
-            memory_id, message, idempotency_key, context, wait_timeout, streaming=False
-        )
+        turn = await as_async_change(self._turn)(memory_id, message, streaming=False, **options)
         async with aclosing(turn.aevents()) as events:
             async for event in events:
                 last = event
@@ -279,15 +290,10 @@ class Assistant:
         self,
         memory_id: Any,
         message: str | UserMessage | None = None,
-        *,
-        idempotency_key: str | None = None,
-        context: Any = None,
-        wait_timeout: float | None = None,
+        **options: Unpack[TurnOptions],
     ) -> AsyncGenerator[str | Thinking | Added, None]:
         """Async version of ``stream``. Close it if you leave it early: ``contextlib.aclosing``."""
-        turn = await as_async_change(self._turn)(
-            memory_id, message, idempotency_key, context, wait_timeout, streaming=True
-        )
+        turn = await as_async_change(self._turn)(memory_id, message, streaming=True, **options)
         async with aclosing(turn.aevents()) as events:
             async for event in events:
                 if not isinstance(event, AiMessage):
@@ -297,56 +303,21 @@ class Assistant:
         self,
         memory_id: Any,
         message: str | UserMessage | None = None,
-        *,
-        idempotency_key: str | None = None,
-        context: Any = None,
-        wait_timeout: float | None = None,
-        most: MemoryBound | None = None,
-        also: Callable[[Change], None] | None = None,
+        **options: Unpack[BegunTurnOptions],
     ) -> Turn:
         """Take a turn and add the message, and return before the model is asked.
 
         It is for views: whether the conversation is free, and the message was added, is known before the response
-        begins. The other arguments and errors are those of ``chat``. Run the turn to its end, or release it.
-
-        Args:
-            most: with a memory in Django's database, the largest memory that the message may find or leave. What the
-                turn adds after it is not bounded, nor is a turn without a message.
-            also: with a memory in Django's database, called with the change that adds the message, before it is
-                committed; what it raises undoes the change. It is called again if the database rolled that back, and
-                for a message that was added before.
+        begins. The errors are those of ``chat``, too. Run the turn to its end, or release it.
 
         Raises:
             MemoryTooLargeError: the memory is, or would be, larger than ``most``. Nothing was added.
         """
-        turn = self._turn(
-            memory_id, message, idempotency_key, context, wait_timeout, streaming=True, most=most, also=also
-        )
+        turn = self._turn(memory_id, message, streaming=True, **options)
         turn.begin()
         return turn
 
-    async def abegin(
-        self,
-        memory_id: Any,
-        message: str | UserMessage | None = None,
-        *,
-        idempotency_key: str | None = None,
-        context: Any = None,
-        wait_timeout: float | None = None,
-        most: MemoryBound | None = None,
-        also: Callable[[Change], None] | None = None,
-    ) -> Turn:
-        """Async version of ``begin``."""
-        begin = as_async_change(self.begin)
-        return await begin(
-            memory_id,
-            message,
-            idempotency_key=idempotency_key,
-            context=context,
-            wait_timeout=wait_timeout,
-            most=most,
-            also=also,
-        )
+    abegin = async_change(begin)
 
     def interrupt(self, memory_id: Any) -> None:
         """End the turn that is under way, in whatever process, for a button to stop, say.
@@ -357,9 +328,7 @@ class Assistant:
         before_turn()
         open_lease(self.memory(memory_id), self._turn_timeout).interrupt()
 
-    async def ainterrupt(self, memory_id: Any) -> None:
-        """Async version of ``interrupt``."""
-        await as_async_change(self.interrupt)(memory_id)
+    ainterrupt = async_change(interrupt)
 
     def wait_for_summaries(self, timeout: float | None = None) -> bool:
         """Wait for the summaries and titles of turns that have ended, and return whether all are done.
@@ -380,11 +349,11 @@ class Assistant:
         self,
         memory_id: Any,
         message: str | UserMessage | None,
-        idempotency_key: str | None,
-        context: Any,
-        wait_timeout: float | None,
         *,
         streaming: bool,
+        idempotency_key: str | None = None,
+        context: Any = None,
+        wait_timeout: float | None = None,
         most: MemoryBound | None = None,
         also: Callable[[Change], None] | None = None,
     ) -> Turn:
