@@ -71,6 +71,13 @@ def test_messages_added_at_once_take_two_statements_more_at_most(
     assert max(counts) - min(counts) <= 2
 
 
+def test_what_came_long_after_a_message_left_it_is_found(admin_client: Any) -> None:
+    conversation = conversation_of(2_000)
+    conversation.messages.filter(position=5).update(evicted_in=1_950)
+    page = _open(admin_client, conversation, "?position=5")
+    assert "pushed out by message 1949" in page
+
+
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite says how many steps a query took")
 @pytest.mark.parametrize("query", _QUERIES)
 def test_a_long_conversation_costs_the_database_what_a_short_one_does(

@@ -166,7 +166,7 @@ def test_the_positions_of_the_memory_are_said(admin_client: Client) -> None:
 class TestEvictedLast:
     def test_the_latest_change_is_a_group_before_the_others(self, admin_client: Client) -> None:
         shown = html(admin_client, page(said(8, window="messages", limit=3)))
-        assert groups(shown) == ["1 message, pushed out by message 7", "4 messages, pushed out by 3 to 6"]
+        assert groups(shown) == ["1 message, pushed out by message 7", "4 messages, pushed out by messages 3 to 6"]
 
     def test_the_rows_are_in_the_group_in_order(self, admin_client: Client) -> None:
         shown = html(admin_client, page(said(8, window="messages", limit=3)))
@@ -241,8 +241,8 @@ class TestEvictedLast:
         Message.objects.filter(conversation=made, position__lt=2).update(evicted_at=yesterday)
         assert groups(html(admin_client, page(made))) == [
             "1 message, pushed out by message 7",
-            "2 messages, pushed out by 5 to 6",
-            f"2 messages, pushed out by 3 to 4, {today(yesterday)}",
+            "2 messages, pushed out by messages 5 to 6",
+            f"2 messages, pushed out by messages 3 to 4, {today(yesterday)}",
         ]
 
     def test_there_are_at_most_four_and_the_rest_is_linked(self, admin_client: Client) -> None:
@@ -301,7 +301,7 @@ class TestWords:
         made.memory.pin(5)
         shown = own_part(html(staff("view_conversation"), page(made)))
         assert "planted" not in shown
-        assert "pushed out by 0 to 5" in words(shown)
+        assert "pushed out by messages 0 to 5" in words(shown)
         assert "Always first" in words(shown)
 
     @pytest.mark.parametrize("query", ["", "?view=history", "?position=0"])

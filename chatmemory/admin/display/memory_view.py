@@ -61,7 +61,7 @@ class EvictedGroup:
             return first.reason if len(self.entries) == 1 else gettext("larger than the whole window")
         came = [entry.pushed_out_by for entry in self.entries if entry.pushed_out_by is not None]
         if reason in _FOR_ROOM and len(came) == len(self.entries):
-            return _pushed_out_by(min(each.first for each in came), max(each.last for each in came))
+            return pushed_out(Arrival(first=min(each.first for each in came), last=max(each.last for each in came)))
         if reason == EvictionReason.SUMMARIZED.value and first.summary is not None:
             return summarized_by(first.summary, count=len(self.entries))
         if reason == EvictionReason.TOOL_CLEARED.value and len(self.entries) > 1:
@@ -143,12 +143,6 @@ def _kind(entry: TimelineEntry) -> tuple[Any, ...]:
     reason = EvictionReason.WINDOW.value if row.eviction_reason in _FOR_ROOM else row.eviction_reason
     change = row.evicted_in if reason in _IN_ONE_CHANGE else None
     return reason, change, entry.exceeds, row.evicted_at and local_time(row.evicted_at).date()
-
-
-def _pushed_out_by(first: int, last: int) -> str:
-    if first == last:
-        return pushed_out(Arrival(first=first, last=last))
-    return gettext("pushed out by %(first)s to %(last)s") % {"first": first, "last": last}
 
 
 _MOST_SHOWN = 200
@@ -237,15 +231,18 @@ def _entries(conversation: Conversation, memory: MemoryMap, *, with_text: bool) 
 
 def with_brief_front(entries: list[TimelineEntry], memory: MemoryMap) -> list[TimelineEntry]:
     """Return the entries of a memory, a long system message in front as one line."""
-    return [replace(entry, is_brief=_leads(entry, memory) and _is_long(entry)) for entry in entries]
+    return [
+        replace(
+            entry,
+            is_brief=_leads(entry, memory)
+            and not entry.message.is_hidden
+            and len(said_by(entry.message.row)) > _MOST_CHARS_IN_FRONT,
+        )
+        for entry in entries
+    ]
 
 
 def _leads(entry: TimelineEntry, memory: MemoryMap) -> bool:
     """Return whether it is the system message that the window keeps in front."""
     row = entry.message.row
     return row.type == ChatMessageType.SYSTEM.value and row.position == next(iter(memory.totals), None)
-
-
-def _is_long(entry: TimelineEntry) -> bool:
-    """Return whether it would take the room of the messages behind it."""
-    return not entry.message.is_hidden and len(said_by(entry.message.row)) > _MOST_CHARS_IN_FRONT

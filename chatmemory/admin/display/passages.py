@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db.models import QuerySet, Sum, Value
 from django.db.models.functions import Greatest, Left, StrIndex, Substr, Upper
-from django.utils.html import format_html, format_html_join
+from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
@@ -89,15 +89,10 @@ def marked(text: str, wanted: Sequence[str]) -> SafeString:
     if not words:
         return format_html("{}", text)
     pieces = re.split(f"({'|'.join(map(re.escape, words))})", text, flags=re.IGNORECASE)
-    return format_html_join("", "{}{}", ((piece, _mark(hit)) for piece, hit in _pairs(pieces)))
-
-
-def _pairs(pieces: list[str]) -> list[tuple[str, str]]:
-    return list(zip(pieces[::2], [*pieces[1::2], ""], strict=True))
-
-
-def _mark(hit: str) -> str:
-    return format_html("<mark>{}</mark>", hit) if hit else ""
+    # The hits are the pieces at odd places.
+    return format_html_join("", "{}<mark>{}</mark>", zip(pieces[::2], pieces[1::2], strict=False)) + conditional_escape(
+        pieces[-1]
+    )
 
 
 _MOST_RANGES = 4

@@ -337,6 +337,7 @@ def shown_memory(past: PastRows, *, with_text: bool) -> dict[str, Any]:
     memory = MemoryMap.of((row.position, row.type, row.token_count) for row in rows)
     entries = memory_entries(past.last(MOST_SHOWN), memory, with_text=with_text, version=asked.version)
     tokens = sum(row.token_count for row in rows)
+    in_order = sorted([*missing, *(entry.message.row for entry in entries)], key=lambda row: row.position)
     return {
         "entries": with_brief_front(entries, memory),
         "answer": _answer_entry(asked, tokens, with_text=with_text),
@@ -350,7 +351,7 @@ def shown_memory(past: PastRows, *, with_text: bool) -> dict[str, Any]:
         "gone": position_ranges({*range(end)} - {*past.positions} - {row.position for row in missing if row.synthetic}),
         "last_gone": [shown(row, with_text=with_text) for row in missing if not row.synthetic][-_MOST_NAMED:],
         "unsure": _came_and_left(asked),
-        "strip": _strip([*missing, *(entry.message.row for entry in entries)], memory, with_text=with_text),
+        "strip": Strip.of(in_order[-MOST_BARS:], set(memory.totals), memory.edge, with_text=with_text),
     }
 
 
@@ -376,8 +377,3 @@ def _came_and_left(asked: AskedMemory) -> tuple[int, int] | None:
         return None
     lost = lost_with_answer(asked.answer).order_by().aggregate(first=Min("position"), last=Max("position"))
     return None if lost["first"] is None else (lost["first"], lost["last"])
-
-
-def _strip(rows: list[Message], memory: MemoryMap, *, with_text: bool) -> Strip:
-    in_order = sorted(rows, key=lambda row: row.position)[-MOST_BARS:]
-    return Strip.of(in_order, set(memory.totals), memory.edge, with_text=with_text)

@@ -90,21 +90,24 @@ def standing_for(conversation: Conversation, rows: list[Message], added_in: dict
     summarized = [row for row in rows if row.eviction_reason == EvictionReason.SUMMARIZED.value]
     # A version that takes the place of messages adds the summary, and after it at most placeholders.
     found = {row.position: added_in[row.evicted_in] for row in summarized if row.evicted_in in added_in}
-    evicted = [
+    evicted: list[Any] = [
         row
         for row in rows
         if row.eviction_reason in EVICTED
         and row.position < conversation.compacted_to
         and (_is_coverable(row) or _is_summary(row))
     ]
-    summaries: list[Message] = []
+    summaries: list[Any] = []
     if evicted:
         near = (evicted[0].position, evicted[-1].position + _BEHIND)
         behind = conversation.messages.filter(origin=Origin.SUMMARY, position__range=near, covers_to__isnull=False)
         summaries = list(behind.order_by("position").defer("text", "payload", "native"))
     for row in evicted:
-        summary = next((summary for summary in summaries if _comes_after(summary, row)), None)
-        if summary is not None and _reaches(summary, row) and (row.evicted_in or 0) <= summary.added_in:
+        # Of a summary, all that it stands for.
+        start, end = (row.covers_from, row.covers_to) if _is_summary(row) else (row.position, row.position)
+        later = (summary for summary in summaries if summary.position > row.position and summary.covers_to >= end)
+        summary = next(later, None)
+        if summary is not None and summary.covers_from <= start and (row.evicted_in or 0) <= summary.added_in:
             found[row.position] = summary.position
     return found
 
@@ -136,22 +139,6 @@ def _is_summary(row: Message) -> bool:
 def _is_coverable(row: Message) -> bool:
     """Return whether a row fulfils the condition ``COVERABLE``."""
     return row.origin not in STAND_INS and row.type != ChatMessageType.SYSTEM.value
-
-
-def _comes_after(summary: Message, row: Message) -> bool:
-    """Return whether a summary came after a row, and goes at least as far."""
-    return summary.position > row.position and summary.covers_to is not None and summary.covers_to >= _end(row)
-
-
-def _end(row: Message) -> int:
-    """Return the last position that a summary of a row has to reach."""
-    return row.covers_to if _is_summary(row) and row.covers_to is not None else row.position
-
-
-def _reaches(summary: Message, row: Message) -> bool:
-    """Return whether a summary that comes after a row stands for it, or for all that another summary stands for."""
-    start = row.covers_from if _is_summary(row) else row.position
-    return summary.covers_from is not None and start is not None and summary.covers_from <= start
 
 
 _MOST_COUNTED = 1000  # compaction.html has the same number

@@ -5,10 +5,11 @@ What is read from the database is bounded by the page and the window, never by t
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
-from django.db.models import Max, Min
+from django.db.models import Max, Min, Q
 from django.http import QueryDict
 from django.utils.formats import date_format
 from django.utils.html import format_html
@@ -64,9 +65,18 @@ def came_when(conversation: Conversation, rows: list[Message]) -> dict[int, Arri
     if not versions:
         return {}
     left = [row.position for row in rows if row.evicted_in in versions]
-    near = conversation.messages.filter(position__range=(min(left) - _BEFORE, max(left) + _BEHIND))
-    came = near.filter(added_in__in=versions).exclude(origin=Origin.CLEARED).order_by().values_list("added_in")
-    found = came.annotate(Min("position"), Max("position"))
+    # Mostly these are near. What stayed long, as system messages do, was pushed out later, and a batch may be large.
+    start, end = min(left) - _BEFORE, max(left) + _BEHIND
+    near = _came_in(conversation, versions, Q(position__range=(start, end)))
+    whole = {version: came for version, came in near.items() if start < came.first and came.last < end}
+    return whole | _came_in(conversation, versions - whole.keys(), Q())
+
+
+def _came_in(conversation: Conversation, versions: Collection[int], where: Q) -> dict[int, Arrival]:
+    if not versions:
+        return {}
+    came = conversation.messages.filter(where, added_in__in=versions).exclude(origin=Origin.CLEARED).order_by()
+    found = came.values_list("added_in").annotate(Min("position"), Max("position"))
     return {version: Arrival(first=first, last=last) for version, first, last in found}
 
 

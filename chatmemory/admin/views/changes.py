@@ -186,7 +186,9 @@ def change_pin(model_admin: Any, request: HttpRequest, object_id: str, *, to: Li
     except PinnedTooMuchError as error:
         return back(pins_problem(error))
     except UNREADABLE:  # the message has just left, or another row was written outside this app
-        return back(_obstacle(conversation, position) or _unreadable(conversation))
+        positions = ", ".join(map(str, unreadable(conversation.messages.retained())))
+        said = _("Nothing was changed, because messages cannot be read: %(positions)s") % {"positions": positions}
+        return back(_obstacle(conversation, position) or said)
 
 
 def _obstacle(conversation: Conversation, position: int) -> str:
@@ -198,11 +200,6 @@ def _obstacle(conversation: Conversation, position: int) -> str:
     if are_too_long(conversation.messages.retained()):
         return _("This memory is too long to pin messages here. Use pin() and unpin() in your code.")
     return ""
-
-
-def _unreadable(conversation: Conversation) -> str:
-    positions = ", ".join(map(str, unreadable(conversation.messages.retained())))
-    return _("Nothing was changed, because messages cannot be read: %(positions)s") % {"positions": positions}
 
 
 def _say_pinned(change: Change, *, to: Literal["pin", "unpin"], position: int) -> str:
