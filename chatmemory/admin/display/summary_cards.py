@@ -25,7 +25,7 @@ MOST_COUNTED = 10_000
 
 _MOST_CARDS = 5
 _MOST_LISTED = 10
-_BEHIND = 500  # messages among which the summary is looked for that stands for one before them
+_BEHIND = 2000  # messages among which the summary is looked for that stands for one before them
 _LONGEST_BEGINNING = 161  # a character more than an excerpt has, to know whether there are more
 
 
