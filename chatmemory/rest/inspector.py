@@ -168,38 +168,6 @@ with override("en"):  # REST framework translates what it says
         + [(each.default_code, each.status_code, str(each.default_detail)) for each in _OTHERS]
     )
 
-    _EXAMPLES: dict[int, exceptions.APIException] = {
-        each.status_code: each
-        for each in (
-            problems.invalid(
-                "messages[1].contents[0].text",
-                "expected %(expected)s, got %(got)s",
-                code="invalid_type",
-                expected="a string",
-                got="a number",
-            ),
-            exceptions.NotAuthenticated(),
-            exceptions.PermissionDenied("CSRF Failed: CSRF token missing."),
-            problems.NotFound(),
-            problems.NotExpressible(problem="message 0 (CUSTOM): OpenAI has no such messages"),
-            problems.Conflict(
-                members={"conversation": "https://example.com/api/conversations/01935c5e-0000-7000-8000-000000000001/"},
-                memory_id="'support-42'",
-            ),
-            problems.LengthRequired(),
-            problems.PreconditionFailed(members={"version": 7, "etag": '"7"'}),
-            problems.TooLarge(count=101, most=100),
-            exceptions.UnsupportedMediaType("text/plain"),
-            problems.IdempotencyConflict(
-                "idempotency key %(key)s was used before, with another request; take a new key", key="'a'"
-            ),
-            exceptions.Throttled(wait=12),
-            problems.NotMigrated(),
-            problems.SummarizerFailed(TimeoutError(), None),
-            problems.Unavailable(),
-        )
-    }
-
 _CODES = dict.fromkeys(code for code, _status, _detail in _TOLD)
 
 _WAITS = {each.status_code for each in _OURS if hasattr(each, "wait")} | {429}
@@ -248,15 +216,12 @@ def problem_response(status: int) -> tuple[str, Schema]:
     """Return the name and the schema of the response to all errors of a status."""
     told = [(code, detail) for code, of, detail in _TOLD if of == status]
     title = problems.TITLES[status]
-    with override("en"):
-        example = problems.problem_body(_EXAMPLES[status])
     # Of the conflicts of a turn only one is over after a while.
     retry_after = {**ANSWER_HEADERS["Retry-After"], "required": status != HTTPStatus.CONFLICT}
-    content = {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": {"Example": {"value": example}}}
     return title.replace(" ", ""), {
         "description": " ".join(f"`{code}`: {detail}" for code, detail in told),
         **({"headers": {"Retry-After": retry_after}} if status in _WAITS else {}),
-        "content": {problems.PROBLEM_JSON: content},
+        "content": {problems.PROBLEM_JSON: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
 
 
@@ -296,14 +261,6 @@ _READ = {"format", "enum", "minimum", "maximum", "minLength", "maxLength", "maxI
 
 # A character that REST framework does not take off. JavaScript's \S would be others: U+001D and U+FEFF, say.
 _NOT_TRIMMED = r"[^\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
-
-_SAMPLES: Schema = {
-    "date-time": "2026-01-31T12:00:00Z",
-    "uri": "https://example.com/api/conversations/?cursor=cD0w",
-    "string": "",
-    "boolean": False,
-    "object": {},
-}
 
 
 class ChatMemorySchema(AutoSchema):
@@ -358,10 +315,11 @@ class ChatMemorySchema(AutoSchema):
         if body is None:
             return None
         found = self.resolve_serializer(body, "response")  # type: ignore[arg-type]  # it takes any
-        example = self._call.example if self._call.example is not None else self._example(body())
         schemas = found.schema.get("anyOf", [found.schema])
         is_needed = all("required" in schema or "properties" not in schema for schema in schemas)
-        return {"required": is_needed, "content": _content(found.ref, example)}
+        example = self._call.example
+        examples = {} if example is None else {"examples": {"Example": {"value": example}}}
+        return {"required": is_needed, "content": {"application/json": {"schema": found.ref, **examples}}}
 
     def _get_response_bodies(self, direction: str = "response") -> Schema:
         call = self._call
@@ -373,10 +331,9 @@ class ChatMemorySchema(AutoSchema):
         if headers:
             answer["headers"] = headers
         if call.answer:
-            answer["content"] = _content(self._ref(call.answer), self._example(call.answer()))
+            answer["content"] = {"application/json": {"schema": self._ref(call.answer)}}
         if call.streams:
-            example = {"data": '{"type":"text-delta","id":"text-0","delta":"Hello, Ann!"}'}
-            streamed = _content(self._component("EventStream"), example, "text/event-stream")
+            streamed = {"text/event-stream": {"schema": self._component("EventStream")}}
             answer["content"] = {**answer.get("content", {}), **streamed}
         found = self._links()
         responses = {str(status.value): {**answer, **({"links": found} if found else {})}}
@@ -475,25 +432,6 @@ class ChatMemorySchema(AutoSchema):
             schema = _simple(field, read)
         return {**description, **schema}
 
-    def _example(self, serializer: Any) -> Any:
-        given = getattr(serializer, "example", {})
-        if not isinstance(serializer, serializers.Serializer):
-            return given
-        fields = {name: field for name, field in _described(serializer).items() if name != "owner"}
-        return {name: given[name] if name in given else self._sample(field) for name, field in fields.items()}
-
-    def _sample(self, field: Any) -> Any:
-        if isinstance(field, serializers.ListSerializer):
-            return [self._example(field.child)]
-        if isinstance(field, serializers.Serializer) or hasattr(field, "example"):
-            return None if field.allow_null else self._example(field)
-        schema = self._field(field)
-        if "null" in schema["type"]:
-            return None
-        if "enum" in schema:
-            return schema["enum"][0]
-        return _SAMPLES.get(schema.get("format", ""), _SAMPLES.get(schema["type"], schema.get("minimum")))
-
 
 def text_of(described: Any) -> str:
     """Return the docstring of a view, a method or a serializer: each paragraph in a line."""
@@ -540,7 +478,3 @@ def _simple(field: Any, read: Schema) -> Schema:
         schema |= {"minLength": 1, **({"pattern": _NOT_TRIMMED} if field.trim_whitespace else {})}
     # OpenAPI 3.0 and 3.1 say it in two ways; which one, is a setting.
     return or_null(schema) if read.get("nullable") or "null" in types else schema
-
-
-def _content(schema: Schema, example: Any, media_type: str = "application/json") -> Schema:
-    return {media_type: {"schema": schema, "examples": {"Example": {"value": example}}}}

@@ -1,8 +1,8 @@
 """The fields and serializers of bodies and answers, and the dicts that the views answer with. All bodies are strict.
 
-For the document a field or a serializer may have a method ``openapi``, which returns its JSON Schema, and an
-``example``; a serializer also ``bounds()``, the limits that are settings, ``sometimes``, the names of the fields that
-not every answer has, and ``undescribed``, those that are left out. Without these all derives from its fields.
+For the document a field or a serializer may have a method ``openapi``, which returns its JSON Schema;
+a serializer also ``bounds()``, the limits that are settings, ``sometimes``, the names of the fields that not every
+answer has, and ``undescribed``, those that are left out. Without these all derives from its fields.
 """
 
 from __future__ import annotations
@@ -75,7 +75,6 @@ class MessageField(serializers.ReadOnlyField):
     """A message that is written already, in the format that was asked for."""
 
     in_format = True
-    example: Any = EXAMPLE
 
     def openapi(self) -> Schema:
         found = [_schema_of(format) for format in message_formats().values() if format.write_each]
@@ -86,7 +85,6 @@ class MemoryMessagesField(serializers.ReadOnlyField):
     """A memory that is written already, in the format that was asked for."""
 
     in_format = True
-    example: Any = [EXAMPLE]
 
     def __init__(self, *, each: bool = False, **kwargs: Any) -> None:
         """With ``each``, only formats can be asked for that have a value for each message."""
@@ -163,7 +161,6 @@ class MessagesField(serializers.Field[Any, Any, Any, Any]):
         "null": "expected a list of messages",
         "empty": "expected at least one message",
     }
-    example: Any = [EXAMPLE]
 
     def __init__(self, *, most: str, least: int = 0, **kwargs: Any) -> None:
         """``most`` is the name of the setting that bounds their number; ``least`` is 1 if there must be one."""
@@ -331,12 +328,6 @@ class _LimitedSerializer(StrictSerializer, _WindowedSerializer):
 class ConversationSerializer(_WindowedSerializer):
     """A conversation: its settings and counters."""
 
-    example: ClassVar[dict[str, Any]] = {
-        "id": "01935c5e-0000-7000-8000-000000000001",
-        **{"memory_id": "support-42", "title": "Support", "metadata": {"topic": "cats"}, "model": "gpt-4o"},
-        **{"limit": 20, "low_water": 100, "version": 2, "message_count": 3, "retained_count": 2},
-        "retained_tokens": 23,
-    }
     sometimes = ("owner",)
 
     owner = OwnerField(
@@ -412,8 +403,6 @@ class WindowSerializer(_LimitedSerializer):
 class HistoryItemSerializer(serializers.ModelSerializer[Message]):
     """A message and what became of it."""
 
-    example: ClassVar[dict[str, Any]] = {"type": "USER", "text": "Hello! My name is Ann.", "token_count": 11}
-
     message = MessageField(
         allow_null=True,
         help_text="In the format that was asked for; null if that cannot express it, or for staff who may not read it.",
@@ -461,16 +450,12 @@ class _BoundedSerializer(serializers.Serializer[Any]):
 class MemorySizeSerializer(_BoundedSerializer):
     """The size of a memory, and of its window."""
 
-    example: ClassVar[dict[str, Any]] = {"limit": 20, "messages": 2, "tokens": 23}
-
     messages = CountField()
     tokens = TokensField()
 
 
 class ChangeSerializer(serializers.Serializer[Any]):
     """What a change did to the memory."""
-
-    example: ClassVar[dict[str, Any]] = {"version": 2}
 
     added = HistoryItemSerializer(many=True, help_text="What is new in the memory.")
     evicted = HistoryItemSerializer(many=True, help_text="What left the memory.")
@@ -480,8 +465,6 @@ class ChangeSerializer(serializers.Serializer[Any]):
 
 class MemorySerializer(_BoundedSerializer):
     """What the model gets."""
-
-    example: ClassVar[dict[str, Any]] = {"limit": 20, "tokens": 11, "version": 2}
 
     messages: Any = MemoryMessagesField()
     tokens = TokensField(help_text="Of these messages.")

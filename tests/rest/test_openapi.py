@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -109,17 +108,15 @@ def deref(part: Any) -> Any:
     return found
 
 
-def bodies() -> Iterator[Any]:
-    for name, operation in OPERATIONS.items():
-        if "requestBody" in operation:
-            yield pytest.param(operation["requestBody"], id=f"{name} request")
-        for status, response in operation["responses"].items():
-            if "content" in deref(response):
-                yield pytest.param(deref(response), id=f"{name} {status}")
-
-
-@pytest.mark.parametrize("body", list(bodies()))
-def test_every_body_has_examples_that_are_valid(body: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(operation["requestBody"], id=name)
+        for name, operation in OPERATIONS.items()
+        if "requestBody" in operation
+    ],
+)
+def test_every_body_has_an_example_that_is_valid(body: dict[str, Any]) -> None:
     for content in body["content"].values():
         validator = Draft202012Validator(
             {**content["schema"], "components": DOCUMENT["components"]}, format_checker=FormatChecker()

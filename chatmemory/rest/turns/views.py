@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Iterable, Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from django.core.handlers.asgi import ASGIRequest
 from django.db import connections
@@ -106,11 +106,6 @@ class UsageSerializer(serializers.Serializer[Any]):
 class TurnSerializer(ChangeSerializer):
     """An answer, and what the turn added and evicted."""
 
-    example: ClassVar[dict[str, Any]] = {
-        "version": 2,
-        "answer": {"text": "Hello, Ann!", "toolExecutionRequests": [], "attributes": {}, "type": "AI"},
-    }
-
     answer = MessageField(help_text="In the format that was asked for.")
     usage = UsageSerializer(
         allow_null=True,
@@ -120,8 +115,6 @@ class TurnSerializer(ChangeSerializer):
 
 class UIMessagesField(serializers.ReadOnlyField):
     """Messages as the AI SDK's ``useChat`` has them."""
-
-    example: Any = [{"id": "0", "role": "user", "parts": [{"type": "text", "text": "Hello! My name is Ann."}]}]
 
     def openapi(self) -> Schema:
         """Return the schema."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, ClassVar
+from typing import Any
 
 from rest_framework import serializers, status
 from rest_framework.request import Request
@@ -81,8 +81,6 @@ class NewCompactionSerializer(StrictSerializer):
 
 class PlanSerializer(serializers.Serializer[Any]):
     """What a summary would stand for; null if there is too little to summarise."""
-
-    example: ClassVar[dict[str, Any]] = {"covers_to": 41, "messages": 18, "tokens": 5210, "previous": 9}
 
     covers_from = CountField(help_text="The first position that it stands for.")
     covers_to = CountField(help_text="The last position that it stands for.")

@@ -324,6 +324,7 @@ class MemoryViewSet(ChatMemoryViewSet):
         "rewriteMemory",
         WRITE_TEXT,
         body=NewMemorySerializer,
+        example={"messages": [EXAMPLE]},
         answer=RewrittenMemorySerializer,
         headers=("If-Match", "ETag"),
     )

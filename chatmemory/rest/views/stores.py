@@ -39,8 +39,6 @@ _BARE = "without attributes"
 class StoreSerializer(WholeSerializer):
     """The memory as LangChain4j's stores have it."""
 
-    example: Any = [EXAMPLE]
-
     def to_internal_value(self, data: Any) -> NewMessages:
         return read_list(data, "", self.context["format"], "MAX_MEMORY_MESSAGES", _how_they_came)
 
@@ -80,7 +78,7 @@ class StoreViewSet(ChatMemoryViewSet):
             record_read(request, conversation)
         return HttpResponse(text, content_type="application/json", headers={"ETag": self._tag(conversation)})
 
-    @call("updateStore", WRITE_TEXT, body=StoreSerializer, headers=("If-Match", "ETag"))
+    @call("updateStore", WRITE_TEXT, body=StoreSerializer, headers=("If-Match", "ETag"), example=[EXAMPLE])
     def update(self, request: Request, memory_id: str, **kwargs: object) -> Response:
         """updateMessages.
 

@@ -102,7 +102,7 @@ class Call:
     """The key of ``THROTTLE_RATES`` that bounds it, instead of ``reads`` or ``writes``."""
 
     example: Any = None
-    """A body. Examples of answers are made from those of their serializers."""
+    """A body."""
 
 
 def call(id: str, permission: tuple[Act, ...], **declared: Any) -> Callable[[F], F]:
