@@ -202,7 +202,7 @@ class ConversationAdmin(Erasing):
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         # Links have those of owners, also where a subclass has other filters.
-        return lookup in OwnerFilter.parameters() or super().lookup_allowed(lookup, value, request)
+        return lookup == OwnerFilter.parameter_name or super().lookup_allowed(lookup, value, request)
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         found = super().get_changelist_instance(request)

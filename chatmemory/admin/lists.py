@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from itertools import islice
 from types import MappingProxyType
@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 from django.contrib import admin
 from django.contrib.admin import AdminSite
 from django.contrib.admin.options import IS_POPUP_VAR, TO_FIELD_VAR, IncorrectLookupParameters
-from django.contrib.admin.utils import prepare_lookup_value
 from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR, ChangeList
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
@@ -76,6 +75,9 @@ def conversation_admin(site: AdminSite) -> admin.ModelAdmin[Conversation] | None
     """Return the site's admin of conversations, which decides who may see which; None if it has none."""
     return site.get_model_admin(Conversation) if site.is_registered(Conversation) else None
 
+
+NO_OWNER = "none"
+"""What an address has in the place of an owner's primary key."""
 
 MOST_SORTED = 10_000
 """The rows that a list sorts by a column that no index has."""
@@ -188,8 +190,7 @@ def is_offered(model_admin: Any, request: HttpRequest, lookup: str) -> bool:
     offered = {model_admin.date_hierarchy}
     for found in model_admin.get_list_filter(request):
         field = found[0] if isinstance(found, (list, tuple)) else found
-        own = [getattr(field, "parameter_name", field)]
-        offered.update(field.parameters() if hasattr(field, "parameters") else own)
+        offered.add(getattr(field, "parameter_name", field))
     return any(lookup == name or lookup.startswith(f"{name}{LOOKUP_SEP}") for name in offered)
 
 
@@ -274,45 +275,13 @@ class HasEvictedFilter(YesNoFilter):
         return rows.with_evicted(wanted)
 
 
-class OwnerFilter(admin.ListFilter):
+class OwnerFilter(admin.SimpleListFilter):
     """A filter by owner. It offers nobody, because there may be many; who was chosen in the list is shown."""
 
     title = _("owner")
+    parameter_name = "owner"
     path: ClassVar[str] = "owner"
     """The lookup from a row of the list to the owner."""
-
-    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
-        super().__init__(request, params, model, model_admin)
-        for name in self.parameters():
-            if name in params:
-                self.used_parameters[name] = params.pop(name)[-1]
-        conversations = conversation_admin(model_admin.admin_site)
-        self._is_shown = conversations is not None and conversations.has_view_permission(request)
-        self._chosen: Any = self.used_parameters.get(self.chosen())
-        self._name = ""
-        if self._chosen is not None and conversations is not None:
-            try:
-                self._chosen = get_user_model()._meta.pk.clean(self._chosen, None)
-            except ValidationError as error:
-                raise IncorrectLookupParameters(error) from error
-            # Only an owner of conversations that this site shows is named.
-            theirs = conversations.get_queryset(request).filter(**{"owner": self._chosen}).first()
-            self._name = str(self._chosen if theirs is None else theirs.owner)
-
-    @classmethod
-    def chosen(cls) -> str:
-        """Return the name of the parameter that has an owner's primary key."""
-        return f"{cls.path}__pk__exact"
-
-    @classmethod
-    def nobody(cls) -> str:
-        """Return the name of the parameter that asks for what has no owner."""
-        return f"{cls.path}__isnull"
-
-    @classmethod
-    def parameters(cls) -> list[str]:
-        """Return the names of its parameters."""
-        return [cls.chosen(), cls.nobody()]
 
     @classmethod
     def link(cls, conversation: Conversation, popup: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -323,40 +292,33 @@ class OwnerFilter(admin.ListFilter):
             popup: the parameters of a list to choose from.
         """
         owner: Any = conversation.owner
-        query: dict[str, Any] = {cls.nobody(): True} if owner is None else {cls.chosen(): owner.pk}
+        query = {**popup, "owner": NO_OWNER if owner is None else owner.pk}
         name = gettext("no owner") if owner is None else str(owner)
-        return format_html('<a href="?{}"><bdi>{}</bdi></a>', urlencode({**popup, **query}), name)
+        return format_html('<a href="?{}"><bdi>{}</bdi></a>', urlencode(query), name)
 
-    def expected_parameters(self) -> list[str | None]:
-        return [*self.parameters()]
-
-    def has_output(self) -> bool:
-        return self._is_shown
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[Any, Any]]:
+        conversations = conversation_admin(model_admin.admin_site)
+        if conversations is None or not conversations.has_view_permission(request):
+            return []
+        nobody = (NO_OWNER, _("no owner"))
+        if self.value() in (None, NO_OWNER):
+            return [nobody]
+        try:
+            chosen = get_user_model()._meta.pk.clean(self.value(), None)
+        except ValidationError as error:
+            raise IncorrectLookupParameters(error) from error
+        # Only an owner of conversations that this site shows is named.
+        theirs = conversations.get_queryset(request).filter(owner=chosen).first()
+        return [(self.value(), str(chosen if theirs is None else theirs.owner)), nobody]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if self._chosen is not None:
-            queryset = queryset.filter(**{self.path: self._chosen})
-        if (nobody := self._of_nobody()) is not None:
-            queryset = queryset.filter(**{self.nobody(): nobody})
-        return queryset
-
-    def choices(self, changelist: ChangeList) -> Iterator[dict[str, Any]]:
-        def address(query: dict[str, Any]) -> str:
-            return changelist.get_query_string(query, remove=self.parameters())
-
-        yield {"selected": not self.used_parameters, "query_string": address({}), "display": _("All")}
-        if self._chosen is not None:
-            chosen = {self.chosen(): self._chosen}
-            yield {"selected": True, "query_string": address(chosen), "display": self._name}
-        yield {
-            "selected": self._of_nobody() is True,
-            "query_string": address({self.nobody(): True}),
-            "display": _("no owner"),
-        }
-
-    def _of_nobody(self) -> bool | None:
-        asked = self.used_parameters.get(self.nobody())
-        return None if asked is None else bool(prepare_lookup_value(self.nobody(), asked))
+        match self.value():
+            case None:
+                return queryset
+            case value if value == NO_OWNER:
+                return queryset.filter(**{f"{self.path}__isnull": True})
+            case value:
+                return queryset.filter(**{self.path: value})
 
 
 class MessageOwnerFilter(OwnerFilter):

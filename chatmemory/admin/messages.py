@@ -168,11 +168,6 @@ class MessageAdmin(ReadOnlyAdmin):
         """Return the owner of the conversation, as a link that filters by them."""
         return MessageOwnerFilter.link(row.conversation, getattr(row, "popup", {}))
 
-    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        if lookup in MessageOwnerFilter.parameters():
-            return self.has_view_conversations_permission(request)
-        return super().lookup_allowed(lookup, value, request)
-
     @admin.display(description=_("role"))
     def role(self, row: Message) -> Any:
         """Return the role that spoke."""
