@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, update_wrapper
@@ -12,7 +11,8 @@ from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.db import connections, transaction
-from django.db.models import Case, Exists, F, IntegerField, OuterRef, Q, QuerySet, Value, When
+from django.db.models import Case, Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Value, When, Window
+from django.db.models.functions import RowNumber
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import URLPattern, path, reverse
@@ -47,9 +47,7 @@ from chatmemory.capabilities import filled
 from chatmemory.formats.registry import known_names
 from chatmemory.models import Conversation, Message
 
-_MOST_COUNTED = 10
 _MOST_SHOWN = 2
-_CONVERSATIONS_AT_ONCE = 200  # SQLite joins 500 queries at most
 
 
 def _view(name: str) -> Callable[..., Any]:
@@ -72,9 +70,7 @@ class Found:
 
     @property
     def words(self) -> str:
-        """Their number in words. They are counted only as far as somebody would read them."""
-        if self.count > _MOST_COUNTED:
-            return gettext("more than %(count)s messages match") % {"count": grouped(_MOST_COUNTED)}
+        """Their number in words."""
         words = ngettext("%(count)s message matches", "%(count)s messages match", self.count)
         return words % {"count": grouped(self.count)}
 
@@ -87,56 +83,21 @@ def found_in(conversations: Sequence[Conversation], wanted: Sequence[str], datab
         wanted: the words that were searched for.
         database: the alias of their database.
     """
-    counts: dict[Any, int] = {}
-    chosen: list[Any] = []
-    for start in range(0, len(conversations), _CONVERSATIONS_AT_ONCE):
-        part = conversations[start : start + _CONVERSATIONS_AT_ONCE]
-        for conversation, hits in _newest(part, wanted, database).items():
-            counts[conversation] = len(hits)
-            chosen += [key for _words, key in sorted(hits, key=lambda hit: -hit[0])[:_MOST_SHOWN]]
-    shown: defaultdict[Any, list[Message]] = defaultdict(list)
-    rows: Any = with_passages(Message.objects.using(database).filter(pk__in=chosen), wanted)
-    for row in sorted(rows, key=lambda row: chosen.index(row.pk)):
-        row.passage = passage(row, wanted)
-        if row.passage is not None:
-            shown[row.conversation_id].append(row)
-    return {key: Found(count=count, messages=shown[key]) for key, count in counts.items()}
-
-
-def _newest(
-    conversations: Sequence[Conversation], wanted: Sequence[str], database: str
-) -> dict[Any, list[tuple[int, Any]]]:
-    """Return, by conversation, how many of the words its newest matches have, and their keys.
-
-    One statement, in which the search of each conversation ends as soon as it has found enough.
-    """
-    queries = [
-        _matches(conversation, number, wanted, database).query.get_compiler(using=database).as_sql()
-        for number, conversation in enumerate(conversations)
-    ]
-    if not queries:
-        return {}
-    # Not union(): on SQLite it takes no queries with a limit.
-    joined = " UNION ALL ".join(f"SELECT * FROM ({sql}) found_{number}" for number, (sql, _) in enumerate(queries))
-    hits: defaultdict[Any, list[tuple[int, Any]]] = defaultdict(list)
-    with connections[database].cursor() as cursor:
-        cursor.execute(joined, [value for _sql, values in queries for value in values])
-        for key, _position, number, words in sorted(cursor.fetchall(), key=lambda row: row[1], reverse=True):
-            hits[conversations[number].pk].append((words, key))
-    return hits
-
-
-def _matches(
-    conversation: Conversation, number: int, wanted: Sequence[str], database: str
-) -> QuerySet[Message, tuple[Any, ...]]:
     said: list[Any] = [Q(text__icontains=word) for word in wanted]
     words = sum((Case(When(word, then=1), default=0, output_field=IntegerField()) for word in said), start=Value(0))
-    rows = Message.objects.using(database).filter(Q.create(said, connector=Q.OR), conversation=conversation)
-    return (
-        rows.annotate(number=Value(number, IntegerField()), words=words)
-        .order_by("-position")
-        .values_list("pk", "position", "number", "words")[: _MOST_COUNTED + 1]
-    )
+    among = Message.objects.using(database).filter(Q.create(said, connector=Q.OR), conversation__in=conversations)
+    rows: Any = among.annotate(
+        words=words,
+        count=Window(Count("pk"), partition_by=F("conversation")),
+        rank=Window(RowNumber(), partition_by=F("conversation"), order_by=[F("words").desc(), F("position").desc()]),
+    ).filter(rank__lte=_MOST_SHOWN)
+    found: dict[Any, Found] = {}
+    for row in sorted(with_passages(rows, wanted), key=lambda row: row.rank):
+        row.passage = passage(row, wanted)
+        messages = found.setdefault(row.conversation_id, Found(count=row.count, messages=[])).messages
+        if row.passage is not None:
+            messages.append(row)
+    return found
 
 
 class ConversationList(CappedList):
