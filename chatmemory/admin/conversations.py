@@ -86,13 +86,14 @@ def found_in(conversations: Sequence[Conversation], wanted: Sequence[str], datab
     said: list[Any] = [Q(text__icontains=word) for word in wanted]
     words = sum((Case(When(word, then=1), default=0, output_field=IntegerField()) for word in said), start=Value(0))
     among = Message.objects.using(database).filter(Q.create(said, connector=Q.OR), conversation__in=conversations)
-    rows: Any = among.annotate(
+    ranked = among.annotate(
         words=words,
         count=Window(Count("pk"), partition_by=F("conversation")),
         rank=Window(RowNumber(), partition_by=F("conversation"), order_by=[F("words").desc(), F("position").desc()]),
     ).filter(rank__lte=_MOST_SHOWN)
     found: dict[Any, Found] = {}
-    for row in sorted(with_passages(rows, wanted), key=lambda row: row.rank):
+    rows: Any = with_passages(ranked, wanted)
+    for row in sorted(rows, key=lambda row: row.rank):
         row.passage = passage(row, wanted)
         messages = found.setdefault(row.conversation_id, Found(count=row.count, messages=[])).messages
         if row.passage is not None:
