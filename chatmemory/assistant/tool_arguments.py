@@ -9,7 +9,6 @@ import functools
 import inspect
 import json
 import re
-import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
-    Literal,
     NotRequired,
     Required,
     TypeAlias,
@@ -27,7 +25,6 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
-    is_typeddict,
 )
 
 from chatmemory.core.exceptions import extra
@@ -170,53 +167,11 @@ def _adapter(parameters: Parameters) -> TypeAdapter[Any]:
 
     fields = {
         name: kind if name in parameters.required else NotRequired[kind]
-        for name, kind in ((name, _with_description(_readable(kind))) for name, kind in parameters.types.items())
+        for name, kind in ((name, _with_description(kind)) for name, kind in parameters.types.items())
     }
     given: Any = TypedDict("Arguments", fields)  # type: ignore[misc]  # made of what a function has
     given.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[attr-defined]
     return TypeAdapter(given)
-
-
-def _readable(kind: Any, within: tuple[Any, ...] = ()) -> Any:
-    """Return a type in which each ``TypedDict`` is one that pydantic reads: before Python 3.12 not those of ``typing``.
-
-    Args:
-        kind: the type.
-        within: the dicts that it is in. One that contains itself stays as it is, and pydantic says what to do.
-    """
-    if sys.version_info >= (3, 12):
-        return kind
-    if is_typeddict(kind):
-        return kind if type(kind).__module__ != "typing" or kind in within else _typed_dict(kind, (*within, kind))
-    origin, args = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        return Annotated[(_readable(args[0], within), *args[1:])]
-    if origin is None or origin is Literal:
-        return kind
-    read = tuple(_readable(one, within) for one in args)
-    if read == args:
-        return kind
-    return Union[read] if origin is UnionType else origin[read if len(read) > 1 else read[0]]  # noqa: UP007
-
-
-def _typed_dict(kind: Any, within: tuple[Any, ...]) -> Any:
-    from typing_extensions import TypedDict
-
-    try:
-        hints = get_type_hints(kind, include_extras=True)
-    except NameError:  # pydantic says what to do
-        return kind
-    fields = {}
-    for name, hint in hints.items():
-        given = _readable(hint, within)
-        if get_origin(given) not in (Required, NotRequired):
-            given = Required[given] if name in kind.__required_keys__ else NotRequired[given]
-        fields[name] = given
-    same: Any = TypedDict(kind.__name__, fields)  # type: ignore[misc]  # made of what another one has
-    same.__doc__ = kind.__doc__
-    if hasattr(kind, "__pydantic_config__"):
-        same.__pydantic_config__ = kind.__pydantic_config__  # type: ignore[attr-defined]
-    return same
 
 
 def _with_items_at_once(schema: Any) -> Any:
