@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from weakref import WeakValueDictionary
 
 from chatmemory.assistant.calls import tokens_that_fit
@@ -40,8 +40,33 @@ class Added:
     """The tokens of the model's call whose answer this is; None for other messages, or if the model did not say."""
 
 
+class AdditionOptions(TypedDict, total=False):
+    """What else an addition to a memory may take."""
+
+    answers: str | None
+    """The idempotency key of the message that the first of the messages answers."""
+
+    copy_of: int | None
+    """The position at which the history has the message already, if it was said before."""
+
+    most: MemoryBound | None
+    """The largest memory that may be found or left."""
+
+    also: Callable[[Change], None] | None
+    """Called with the change in its transaction; what it raises undoes the change."""
+
+    then: Callable[[], Added] | None
+    """Called in the same transaction, to add more; what it raises undoes this change, too."""
+
+    ends: bool
+    """Whether the turn ends with the messages, and may be released in the same transaction."""
+
+
 class Lease(ABC):
-    """The right to speak in one conversation. It is tried for, held, and released; nothing here waits."""
+    """The right to speak in one conversation. It is tried for, held, and released; nothing here waits.
+
+    By default nothing is done for what only memories in Django's database have: connections, summaries, titles.
+    """
 
     name: str
     """The name of the conversation in errors."""
@@ -65,17 +90,17 @@ class Lease(ABC):
     def release(self) -> None:
         """Release the turn, if it is taken, and rest."""
 
-    @abstractmethod
     def rest(self) -> None:
         """Release the database connections, because the turn does not need them for a while."""
+        return
 
-    @abstractmethod
     def wake(self) -> None:
         """Replace the database connection if it died during a rest.
 
         Raises:
             OperationalError: it does not answer.
         """
+        return
 
     @abstractmethod
     def interrupt(self) -> None:
@@ -94,9 +119,9 @@ class Lease(ABC):
         messages = self.messages()
         return messages, messages
 
-    @abstractmethod
     def conversation(self) -> Conversation | None:
         """Return the row of the conversation; None if the memory is not in Django's database, or has no row."""
+        return None
 
     @abstractmethod
     def tool_context(self, data: Any) -> ToolContext:
@@ -107,25 +132,14 @@ class Lease(ABC):
         self,
         messages: Sequence[ChatMessage],
         idempotency_key: str | None = None,
-        *,
-        answers: str | None = None,
-        copy_of: int | None = None,
-        most: MemoryBound | None = None,
-        also: Callable[[Change], None] | None = None,
-        then: Callable[[], Added] | None = None,
-        ends: bool = False,
+        **options: Unpack[AdditionOptions],
     ) -> Added:
         """Add messages to the memory, as one change.
 
         Args:
             messages: the messages, in order.
             idempotency_key: a second call with the same key and messages adds nothing.
-            answers: the idempotency key of the message that the first of ``messages`` answers.
-            copy_of: the position at which the history has the message already, if it was said before.
-            most: the largest memory that may be found or left.
-            also: called with the change in its transaction; what it raises undoes the change.
-            then: called in the same transaction, to add more; what it raises undoes this change, too.
-            ends: whether the turn ends with them, and may be released in the same transaction.
+            options: see ``AdditionOptions``.
 
         Raises:
             TurnLostError: another has taken over; nothing was added.
@@ -133,7 +147,6 @@ class Lease(ABC):
             ValueError: ``idempotency_key``, ``most`` or ``also`` for a memory that is not in Django's database.
         """
 
-    @abstractmethod
     def reserve(self, model: str, tools: str, tokens: int) -> Added | None:
         """Keep room in a window of tokens for what a request has beside the memory; return the change if one leaves.
 
@@ -142,10 +155,11 @@ class Lease(ABC):
             tools: the definitions of tools, as JSON; empty if there are none.
             tokens: for the answer.
         """
+        return None
 
-    @abstractmethod
     def calibrate(self, model: str, tools: str, usage: Usage | None) -> None:
         """Note how many tokens a request had that the model has answered, where such figures are kept."""
+        return
 
     @abstractmethod
     def make_room(self, error: ContextTooLongError) -> Added | None:
@@ -157,7 +171,6 @@ class Lease(ABC):
             TurnLostError: another has taken over; nothing was evicted.
         """
 
-    @abstractmethod
     def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, int | None]:
         """Return the answer to a message that was added with a key, and the message's position if no answer will come.
 
@@ -166,30 +179,30 @@ class Lease(ABC):
         Raises:
             AnswerDeletedError: messages after them have been deleted, and the answer may be among those.
         """
+        return None, None
 
-    @abstractmethod
     def summary_key(self) -> Hashable | None:
         """Return the key of the conversation if a summary may be due since this turn added to it; no database is asked.
 
         None is for memories that have no summaries, too.
         """
+        return None
 
-    @abstractmethod
     def summarize(self, summarizer: Summarizer) -> None:
         """Make a summary if one is due. This thread releases all its connections.
 
         Raises:
             Exception: what ``summarizer`` raised, or its text is no summary; the memory stays as it was.
         """
+        return
 
-    @abstractmethod
     def title_key(self) -> Hashable | None:
         """Return the key of the conversation if this turn answered and there may be no title; no database is asked.
 
         None is for memories that have no titles, too.
         """
+        return None
 
-    @abstractmethod
     def entitle(self, write: Callable[[Sequence[ChatMessage]], str]) -> None:
         """Give the conversation a title if it has none. This thread releases all its connections.
 
@@ -201,6 +214,7 @@ class Lease(ABC):
         Raises:
             Exception: what ``write`` raised; nothing has changed.
         """
+        return
 
 
 _SLOTS: WeakValueDictionary[Any, _Slot] = WeakValueDictionary()
@@ -237,12 +251,6 @@ class LocalLease(Lease):
             if self._slot.holder is self:
                 self._slot.holder = None
 
-    def rest(self) -> None:
-        """Do nothing: there is no connection."""
-
-    def wake(self) -> None:
-        """Do nothing: there is no connection."""
-
     def interrupt(self) -> None:
         with self._slot.lock:
             self._slot.holder = None
@@ -253,9 +261,6 @@ class LocalLease(Lease):
     def messages(self) -> list[ChatMessage]:
         return self._memory.messages()
 
-    def conversation(self) -> None:
-        return None
-
     def tool_context(self, data: Any) -> ToolContext:
         return ToolContext(memory_id=self._memory.id, data=data)
 
@@ -263,29 +268,17 @@ class LocalLease(Lease):
         self,
         messages: Sequence[ChatMessage],
         idempotency_key: str | None = None,
-        *,
-        answers: str | None = None,
-        copy_of: int | None = None,
-        most: MemoryBound | None = None,
-        also: Callable[[Change], None] | None = None,
-        then: Callable[[], Added] | None = None,
-        ends: bool = False,
+        **options: Unpack[AdditionOptions],
     ) -> Added:
-        if idempotency_key is not None or then is not None:  # the message with the key comes then
+        if idempotency_key is not None or options.get("then") is not None:  # the message with the key comes then
             raise ValueError("idempotency_key needs a memory in Django's database")
-        for name, value in {"most": most, "also": also}.items():
-            if value is not None:
+        for name in ("most", "also"):
+            if options.get(name) is not None:
                 raise ValueError(f"{name} needs a memory in Django's database")
         with self._slot.lock:
             self.renew()
             self._memory.add(*messages)
         return Added(tuple(messages))
-
-    def reserve(self, model: str, tools: str, tokens: int) -> None:
-        """Do nothing: the window of such a memory is its owner's."""
-
-    def calibrate(self, model: str, tools: str, usage: Usage | None) -> None:
-        """Do nothing: the figures are in Django's database."""
 
     def make_room(self, error: ContextTooLongError) -> Added | None:
         memory = self._memory
@@ -304,21 +297,6 @@ class LocalLease(Lease):
                 return None
             memory.set([entry.message for entry in retained.entries()])
         return Added(())
-
-    def answer_to(self, added: Added, idempotency_key: str) -> tuple[AiMessage | None, int | None]:
-        return None, None  # not reached: add() takes no key
-
-    def summary_key(self) -> Hashable | None:
-        return None
-
-    def summarize(self, summarizer: Summarizer) -> None:
-        """Do nothing: what such a memory evicts is gone, so a summary that fails or comes late would lose it."""
-
-    def title_key(self) -> Hashable | None:
-        return None
-
-    def entitle(self, write: Callable[[Sequence[ChatMessage]], str]) -> None:
-        """Do nothing: there is no place for a title."""
 
 
 class _Slot:
