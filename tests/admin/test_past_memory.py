@@ -110,20 +110,6 @@ class TestBeforeAnAnswer:
         assert 'rel="prev">Previous' not in html(admin_client, address(conversation, "?answer=1"))
         assert 'rel="next">Next' not in html(admin_client, address(conversation, "?answer=11"))
 
-    def test_the_newest_messages_have_bars(self, admin_client: Client) -> None:
-        made: Conversation = ConversationFactory(window="messages", limit=80)
-        made.memory.add(*(UserMessage(f"m{number}") for number in range(200)))
-        made.memory.add(AiMessage("an answer"))
-        shown = html(admin_client, address(made, "?answer=200"))
-        bars = [int(place) for place in re.findall(r'<a class="chatmemory-role-\w+" href="[^"]*#message-(\d+)"', shown)]
-        assert (len(bars), bars[-1]) == (100, 199)
-
-    def test_bars_lead_to_the_history(self, admin_client: Client, conversation: Conversation) -> None:
-        page = html(admin_client, address(conversation, "?answer=7"))
-        history = reverse("admin:chatmemory_conversation_change", args=[conversation.pk])
-        bars = re.findall(r'<a class="chatmemory-role-\w+" href="([^"]*)"', page)
-        assert bars == [f"{history}?position={position}#message-{position}" for position in range(7)]
-
     def test_rows_can_be_had_as_a_file(self, admin_client: Client, conversation: Conversation) -> None:
         answer = admin_client.get(address(conversation, "?answer=7&download=openai"))
         said = [message["content"] for message in answer.json()]

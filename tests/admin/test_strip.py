@@ -79,19 +79,6 @@ class TestBars:
         made.memory.clear()
         assert ["pinned" in bar.marks for bar in strip(made).bars] == [False, False]
 
-    def test_of_a_window_that_is_tried_say_what_would_happen(self) -> None:
-        made = said(4, window="messages", limit=4)
-        rows = list(made.messages.retained())
-        for row in rows[:2]:
-            row.eviction_reason = "window"
-        found = Strip.of(rows, {2, 3}, 2, with_text=True)
-        says = titles(drawn(found, made, is_trial=True))
-        assert [words.partition("tokens · ")[2] for words in says] == [
-            *["would be evicted · no room in the window"] * 2,
-            *["would stay"] * 2,
-        ]
-        assert found.edge_x == found.bars[2].x - 1
-
     def test_have_the_colours_of_their_roles(self) -> None:
         made = said(1)
         made.memory.add(AiMessage("b"))
@@ -120,12 +107,7 @@ class TestFirstWords:
             found = Strip.read(made, 0, 1, MemoryMap.of([]), with_text=False)
         assert "text" not in captured[0]["sql"]
         assert [bar.words for bar in found.bars] == ["", ""]
-        light = list(made.messages.defer("text", "payload"))
-        with CaptureQueriesContext(connection) as captured:
-            tried = Strip.of(light, set(), None, with_text=False)
-        assert len(captured) == 0
-        whole = Strip.of(list(made.messages.all()), set(), None, with_text=False)
-        assert "data-words" not in drawn(tried, made) + drawn(found, made) + drawn(whole, made)
+        assert "data-words" not in drawn(found, made)
 
     def test_cannot_end_their_attribute(self) -> None:
         made = ConversationFactory()
@@ -152,7 +134,7 @@ class TestPlace:
         self, total: int, first: int, last: int, bars: tuple[int, int], framed: tuple[int, int] | None
     ) -> None:
         found = strip(said(total, window="messages", limit=5), first, last)
-        assert (found.first, found.last) == bars
+        assert (found.bars[0].row.position, found.bars[-1].row.position) == bars
         on_page = [bar.row.position for bar in found.bars if found.page_x <= bar.x < found.page_end]
         assert on_page == ([] if framed is None else list(range(framed[0], framed[1] + 1)))
 
@@ -167,27 +149,18 @@ class TestPlace:
         assert "One bar per message; height = tokens" in shown
         assert "?view=history" not in shown
 
-    def test_of_a_tried_window_is_around_the_first_that_stays(self) -> None:
-        rows = list(said(500, window="messages", limit=500).messages.retained())
-        assert (Strip.of(rows, set(), None, with_text=True).first, len(rows)) == (0, 500)
-        found = Strip.of(rows, set(range(300, 500)), 300, with_text=True)
-        assert (found.first, found.last) == (250, 349)
-        assert not found.has_all
-
     def test_a_bar_links_to_the_history(self) -> None:
         made = said(3)
         assert 'href="?position=2#message-2"' in drawn(strip(made), made)
-        elsewhere = Strip.of(list(made.messages.retained()), set(), None, with_text=True)
-        assert f'href="/admin/chatmemory/conversation/{made.pk}/change/?position=2#message-2"' in drawn(elsewhere, made)
 
     def test_messages_that_were_not_kept_have_no_bar(self) -> None:
         made = said(300, window="messages", limit=5)
         Message.objects.filter(position__lt=200).delete()
         found = strip(made, 250, 299)
-        assert (found.first, found.last, len(found.bars)) == (200, 299, 100)
+        assert (found.bars[0].row.position, found.bars[-1].row.position, len(found.bars)) == (200, 299, 100)
         Message.objects.filter(position__lt=270).delete()
         found = strip(made, 0, 49)
-        assert (found.first, found.last, len(found.bars)) == (270, 299, 30)
+        assert (found.bars[0].row.position, found.bars[-1].row.position, len(found.bars)) == (270, 299, 30)
         assert "The last 30 of 300 messages" in drawn(found, made)
 
 

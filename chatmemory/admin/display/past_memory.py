@@ -18,7 +18,6 @@ from chatmemory.admin.display.memory_map import Gauge, MemoryMap
 from chatmemory.admin.display.memory_view import with_brief_front
 from chatmemory.admin.display.message import UNREADABLE, lay_out, shown
 from chatmemory.admin.display.passages import are_too_long, position_ranges, read_bounded, without_text
-from chatmemory.admin.display.strip import MOST_BARS, Strip
 from chatmemory.admin.display.timeline import MOST_SHOWN, TimelineEntry, last_position, memory_entries
 from chatmemory.core.arguments import whole_number
 from chatmemory.core.json_text import dumps
@@ -309,7 +308,7 @@ def newest_missing(end: int, positions: Collection[int], most: int) -> list[int]
     return sorted(islice((position for position in range(end - 1, -1, -1) if position not in there), most))
 
 
-_MOST_GONE = 60  # bars of messages that were gone
+_MOST_GONE = 20  # of which some may have been said by nobody
 _MOST_NAMED = 5
 
 # Positions in which the next answer is looked for.
@@ -337,7 +336,6 @@ def shown_memory(past: PastRows, *, with_text: bool) -> dict[str, Any]:
     memory = MemoryMap.of((row.position, row.type, row.token_count) for row in rows)
     entries = memory_entries(past.last(MOST_SHOWN), memory, with_text=with_text, version=asked.version)
     tokens = sum(row.token_count for row in rows)
-    in_order = sorted([*missing, *(entry.message.row for entry in entries)], key=lambda row: row.position)
     return {
         "entries": with_brief_front(entries, memory),
         "answer": _answer_entry(asked, tokens, with_text=with_text),
@@ -351,7 +349,6 @@ def shown_memory(past: PastRows, *, with_text: bool) -> dict[str, Any]:
         "gone": position_ranges({*range(end)} - {*past.positions} - {row.position for row in missing if row.synthetic}),
         "last_gone": [shown(row, with_text=with_text) for row in missing if not row.synthetic][-_MOST_NAMED:],
         "unsure": _came_and_left(asked),
-        "strip": Strip.of(in_order[-MOST_BARS:], set(memory.totals), memory.edge, with_text=with_text),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
@@ -45,9 +45,6 @@ class Bar:
     x: int
     height: int
 
-    is_retained: bool
-    """Whether the message is in the memory, or would stay there."""
-
     role: str
     """The role in words."""
 
@@ -84,8 +81,8 @@ class Bar:
 
     @property
     def reason(self) -> str:
-        """The reason in words why the message was evicted, or would be; empty if there is none."""
-        return "" if self.is_retained else str(_REASONS.get(self.row.eviction_reason, self.row.eviction_reason))
+        """The reason in words why the message was evicted; empty if there is none."""
+        return "" if self.row.is_retained else str(_REASONS.get(self.row.eviction_reason, self.row.eviction_reason))
 
     @property
     def notes(self) -> str:
@@ -97,8 +94,8 @@ class Bar:
     def marks(self) -> set[str]:
         """The marks that are drawn on the bar. A placeholder is not called synthetic."""
         marks = {
-            "retained": self.is_retained,
-            "evicted": not self.is_retained,
+            "retained": self.row.is_retained,
+            "evicted": not self.row.is_retained,
             "synthetic": self.row.origin not in (Origin.SAID, Origin.CLEARED),
             "placeholder": self.row.origin == Origin.CLEARED,
             "pinned": self.row.is_pinned,
@@ -107,8 +104,8 @@ class Bar:
         return {mark for mark, has in marks.items() if has}
 
 
-def bars_of(rows: Sequence[Message], staying: Collection[int], *, with_text: bool) -> list[Bar]:
-    """Return the bars of some messages, from the left to the right; those at the positions ``staying`` are retained."""
+def bars_of(rows: Sequence[Message], *, with_text: bool) -> list[Bar]:
+    """Return the bars of some messages, from the left to the right."""
     # A square root, so that a short question can still be seen next to a long document.
     highest = max((row.token_count for row in rows), default=0) or 1
     # Each is translated once, not for each bar.
@@ -119,7 +116,6 @@ def bars_of(rows: Sequence[Message], staying: Collection[int], *, with_text: boo
             row=row,
             x=index * STEP + 1,
             height=max(3, round(sqrt(row.token_count / highest) * HEIGHT)),
-            is_retained=row.position in staying,
             role=(role := roles.get(row.type, row.type)),
             name=" · ".join((message % {"position": row.position}, role, tokens[row.token_count])),
             words=first_words(row) if with_text else "",
@@ -157,13 +153,13 @@ class Strip:
     edge_x: int | None
     """The x at which the memory begins; None if that is not on the strip."""
 
-    page_x: int = 0
+    page_x: int
     """The x at which the page that is shown begins."""
 
-    page_width: int = 0
+    page_width: int
 
-    total: int | None = None
-    """Number of positions of the conversation; None if the strip is of a memory, not of a history."""
+    total: int
+    """Number of positions of the conversation."""
 
     bar_width = BAR_WIDTH
     step = STEP
@@ -185,16 +181,6 @@ class Strip:
         return self.page_x + self.page_width
 
     @property
-    def first(self) -> int:
-        """The lowest position among the bars."""
-        return min((bar.row.position for bar in self.bars), default=0)
-
-    @property
-    def last(self) -> int:
-        """The highest position among the bars."""
-        return max((bar.row.position for bar in self.bars), default=0)
-
-    @property
     def roles(self) -> dict[str, str]:
         """The roles among the bars: their words, by the names that style sheets have for them."""
         return {bar.role_class: bar.role for bar in self.bars}
@@ -212,7 +198,7 @@ class Strip:
         if with_text:
             newest = newest.annotate(beginning=Left("text", MOST_READ))
         rows = list(newest[:MOST_BARS])[::-1]
-        bars = bars_of(rows, {row.position for row in rows if row.is_retained}, with_text=with_text)
+        bars = bars_of(rows, with_text=with_text)
         on_page = [bar for bar in bars if first <= bar.row.position <= last]
         return cls(
             bars=bars,
@@ -222,17 +208,6 @@ class Strip:
             page_width=len(on_page) * STEP,
             total=total,
         )
-
-    @classmethod
-    def of(cls, rows: Sequence[Message], staying: set[int], edge: int | None, *, with_text: bool) -> Strip:
-        """Return the strip of a memory's ``rows`` around its ``edge``; those at the positions ``staying`` are retained.
-
-        Without an edge, it has the oldest rows.
-        """
-        index = next((index for index, row in enumerate(rows) if row.position == edge), 0)
-        start = max(0, min(index - MOST_BARS // 2, len(rows) - MOST_BARS))
-        bars = bars_of(rows[start : start + MOST_BARS], staying, with_text=with_text)
-        return cls(bars=bars, has_all=len(bars) == len(rows), edge_x=_edge_x(bars, edge))
 
 
 def _edge_x(bars: list[Bar], edge: int | None) -> int | None:

@@ -9,7 +9,6 @@ from typing import Any, Self
 from django.utils.translation import gettext, ngettext
 
 from chatmemory.admin.display.memory_map import Gauge, MemoryMap, count_messages, count_tokens, grouped
-from chatmemory.admin.display.strip import Strip
 from chatmemory.admin.display.timeline import TimelineEntry, memory_entries
 from chatmemory.conf import default_limit
 from chatmemory.core.exceptions import PinnedTooMuchError
@@ -201,8 +200,6 @@ class Outcome:
     reasons: list[tuple[str, str]]
     """The reasons for which messages would be evicted, each with their number and their tokens in words."""
 
-    strip: Strip
-
     entries: list[TimelineEntry]
     """The messages that would be evicted, what would take their place, and the first that would stay after them."""
 
@@ -228,9 +225,6 @@ class Outcome:
             staying=len(trial.retained),
             leaving=len(leaving),
             reasons=_by_reason(leaving),
-            strip=Strip.of(
-                sorted([*trial.retained, *leaving], key=_place), set(memory.totals), edge, with_text=with_text
-            ),
             entries=memory_entries(sorted([*listed, *beside], key=_place), memory, with_text=with_text, edge=edge),
             left_out=left_out,
         )

@@ -279,8 +279,7 @@ def _outcome(
 ) -> dict[str, Any]:
     with_text = model_admin.has_read_text_permission(request, conversation)
     outcome = Outcome.of(trial, with_text=with_text)
-    # Bars have first words, also where nothing would leave.
-    if with_text and outcome.strip.bars:
+    if with_text and outcome.entries:
         record_read(request, conversation)
     present = present_settings(conversation)
     # A memory over its limit, after a change outside this app, evicts messages even so.
