@@ -5,18 +5,15 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import Any
 
 import pytest
 from django.http import QueryDict
 from django.test import Client
-from hypothesis import given
-from hypothesis import strategies as st
 
 from chatmemory import AiMessage, ChatMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
 from chatmemory.admin.display.memory_map import MemoryMap
-from chatmemory.admin.display.timeline import PER_PAGE, Timeline, beginning
+from chatmemory.admin.display.timeline import Timeline
 from chatmemory.models import Conversation
 from tests.admin.test_conversation import html, own_part, page, staff, timeline, words  # noqa: F401
 from tests.support.factories import ConversationFactory
@@ -85,31 +82,6 @@ class TestPages:
                 shown
             }
 
-    def test_a_call_is_not_cut_from_its_results(self) -> None:
-        made = ConversationFactory(window="messages", limit=500)
-        made.memory.add(*(UserMessage("m") for _ in range(60)), *call(5), *(UserMessage("m") for _ in range(47)))
-        made.refresh_from_db()
-        assert made.next_position == 113
-        # Page 2 would begin at 63, with a result of the call at 60.
-        assert bounds(made) == (60, 112)
-        assert bounds(made, "position=62") == (60, 112)
-        assert bounds(made, "position=59") == (13, 59)
-
-    def test_too_many_results_are_cut_nevertheless(self) -> None:
-        made = ConversationFactory(window="messages", limit=500)
-        made.memory.add(*(UserMessage("m") for _ in range(10)), *call(80))
-        made.refresh_from_db()
-        assert bounds(made) == (41, 90)
-
-    @pytest.mark.parametrize(("called_at", "first"), [(100, 100), (99, 125)])
-    def test_a_page_gives_away_at_most_half(self, called_at: int, first: int) -> None:
-        made = ConversationFactory(window="messages", limit=500)
-        made.memory.add(*(UserMessage("m") for _ in range(called_at)), *call(30))
-        made.memory.add(*(UserMessage("m") for _ in range(175 - 31 - called_at)))
-        made.refresh_from_db()
-        assert bounds(made) == (first, 174)
-        assert bounds(made, "position=80") == (75, first - 1)
-
     def test_earlier_and_later_turn_the_pages(self, admin_client: Client) -> None:
         made = ConversationFactory(window="messages", limit=500)
         made.memory.add(*(UserMessage("m") for _ in range(60)), *call(5), *(UserMessage("m") for _ in range(100)))
@@ -126,14 +98,6 @@ class TestPages:
         first = re.search(r"<p>Messages (\d+)–165 of 166", shown)
         assert first
         assert f'href="?position={int(first[1]) - 1}#timeline" rel="prev"' in shown
-
-
-@given(data=st.data(), total=st.integers(1, 240))
-def test_the_pages_of_any_history_keep_half_of_their_messages(data: st.DataObject, total: int) -> None:
-    answers = data.draw(st.sets(st.integers(0, total - 1)))
-    begins = [beginning(start, answers) for start in range(total % PER_PAGE, total + 1, PER_PAGE)]
-    assert all(PER_PAGE // 2 <= after - before <= PER_PAGE * 3 // 2 for before, after in pairwise(begins))
-    assert begins[-1] == total
 
 
 class TestGettingAbout:

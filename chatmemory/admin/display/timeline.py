@@ -321,9 +321,7 @@ def memory_entries(
 
 
 PER_PAGE = 50
-"""The number of messages on a page, unless a call is moved to its results."""
-
-_MOST_MOVED = 25  # so that a page keeps at least half of its messages
+"""The number of messages on a page."""
 
 
 def page_around(conversation: Conversation, position: int) -> tuple[int, int]:
@@ -334,32 +332,7 @@ def page_around(conversation: Conversation, position: int) -> tuple[int, int]:
     total = conversation.next_position
     position = max(0, min(position, total - 1))
     start = total - PER_PAGE * -(-(total - position) // PER_PAGE)
-    # The position may belong to the page after, if that one begins earlier.
-    begins = _beginnings(conversation, [start, start + PER_PAGE, start + 2 * PER_PAGE])
-    first, after = (begins[1], begins[2]) if position >= begins[1] else (begins[0], begins[1])
-    return first, after - 1
-
-
-def beginning(start: int, answers: set[int]) -> int:
-    """Return where a page begins that would begin at ``start``.
-
-    Args:
-        start: a position, or the number of all positions.
-        answers: the positions of the results of tools.
-    """
-    near = range(start, max(0, start - _MOST_MOVED) - 1, -1)
-    return next((position for position in near if position not in answers), start)
-
-
-def _beginnings(conversation: Conversation, starts: list[int]) -> list[int]:
-    """Return where the pages begin that have these numbers of messages before them."""
-    total = conversation.next_position
-    inside = [start for start in starts if 0 < start < total]
-    nearby = {position for start in inside for position in range(max(0, start - _MOST_MOVED), start + 1)}
-    kinds = conversation.messages.filter(position__in=nearby).order_by()
-    results = kinds.filter(type=ChatMessageType.TOOL_EXECUTION_RESULT.value)
-    answers = set(results.values_list("position", flat=True))
-    return [beginning(min(max(0, start), total), answers) for start in starts]
+    return max(0, start), min(start + PER_PAGE, total) - 1
 
 
 # Messages of a memory, which is shown without pages.
