@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet, Sum, Value
@@ -24,29 +23,6 @@ from chatmemory.models import Message
 _BEFORE = 30
 _LENGTH = 200
 _LONGEST_PART_OF_WORD = 15
-
-
-@dataclass(kw_only=True)
-class _Piece:
-    text: str
-
-    before: int
-    """The number of characters before the first word that was searched for."""
-
-    is_begun: bool
-    """Whether there is text before the piece."""
-
-    goes_on: bool = False
-    """Whether there is text after it."""
-
-    @property
-    def line(self) -> str:
-        """The piece on one line, which begins with a whole word where words have spaces between them."""
-        text = self.text
-        part_of_word = re.match(r"\S*\s", text[: min(self.before, _LONGEST_PART_OF_WORD)])
-        if self.is_begun and part_of_word:
-            text = text[part_of_word.end() :]
-        return f"{'…' * self.is_begun}{' '.join(text.split())}{'…' * self.goes_on}"
 
 
 def with_passages(rows: QuerySet[Message], wanted: Sequence[str]) -> QuerySet[Message]:
@@ -68,19 +44,24 @@ def passage(row: Message, wanted: Sequence[str]) -> SafeString | None:
         row: one of ``with_passages``, with the same words.
         wanted: the words that were searched for.
     """
-    pieces: list[_Piece] = []
-    end = 0
+    pieces: list[str] = []
+    end, is_begun, goes_on = 0, False, False
     for hit, cut in sorted((getattr(row, f"hit_{n}"), getattr(row, f"cut_{n}")) for n in range(len(wanted))):
         if not hit or hit <= end:
             continue
-        start = max(1, hit - _BEFORE)
+        start, text = max(1, hit - _BEFORE), cut[:_LENGTH]
         if start <= end:
-            pieces[-1].text += cut[end + 1 - start : _LENGTH]
+            pieces[-1] += text[end + 1 - start :]
         else:
-            pieces.append(_Piece(text=cut[:_LENGTH], before=hit - start, is_begun=start > 1))
-        pieces[-1].goes_on = len(cut) > _LENGTH
-        end = start + _LENGTH - 1
-    return marked(" ".join(piece.line for piece in pieces).replace("… …", " … "), wanted) if pieces else None
+            # It begins with a whole word where words have spaces between them.
+            part_of_word = re.match(r"\S*\s", text[: min(hit - start, _LONGEST_PART_OF_WORD)]) if start > 1 else None
+            pieces.append(text[part_of_word.end() :] if part_of_word else text)
+            is_begun = is_begun or (start > 1 and len(pieces) == 1)
+        end, goes_on = start + _LENGTH - 1, len(cut) > _LENGTH
+    if not pieces:
+        return None
+    line = " … ".join(" ".join(piece.split()) for piece in pieces)
+    return marked(f"{'…' * is_begun}{line}{'…' * goes_on}", wanted)
 
 
 def marked(text: str, wanted: Sequence[str]) -> SafeString:
