@@ -242,7 +242,7 @@ def _doubtful_values() -> Iterator[CheckMessage]:
         yield Warning(
             "There is a summarizer, but CHATMEMORY['WINDOW']['compact_at'] is None, so in new conversations no summary "
             "becomes due.",
-            hint="Set it to a percentage of the limit such as 80. If conversations get a compact_at of "
+            hint='Set it to a percentage of the limit, or set the preset "long". If conversations get a compact_at of '
             'their own, or summaries are made by hand only, add "chatmemory.W037" to SILENCED_SYSTEM_CHECKS.',
             id="chatmemory.W037",
         )

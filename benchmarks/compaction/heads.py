@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chatmemory.core.eviction import Retained
+from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.window import Window
 from chatmemory.database.operations.replay import PastEntry, SimulatedWalk
 
@@ -12,7 +13,7 @@ __all__ = ["Anchored", "AnchoredWalk"]
 
 
 class Anchored(Retained[PastEntry]):
-    """A memory whose first turns stay, as many as ``keep_first`` percent of the limit hold."""
+    """A memory whose first turns stay: as many as ``keep_first`` percent of the limit hold, beside a system message."""
 
     def __init__(self, *arguments: Any, keep_first: int, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -32,7 +33,7 @@ class Anchored(Retained[PastEntry]):
         while (entry := self.at(index)) is not None and cost <= most:
             if entry.begins_turn:
                 behind = index
-            cost += entry.cost
+            cost += 0 if entry.type is ChatMessageType.SYSTEM else entry.cost
             index += 1
         return behind
 

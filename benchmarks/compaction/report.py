@@ -12,7 +12,7 @@ from benchmarks.prompt_cache.conversations import Kind
 from benchmarks.prompt_cache.simulation import CACHED
 from benchmarks.report import table
 
-__all__ = ["markdown", "ratio", "ratios"]
+__all__ = ["markdown", "ratios"]
 
 _OUTPUT = 4
 """The price of a token that the summarizer writes, where one of input that is not cached costs 1."""
@@ -44,26 +44,25 @@ def markdown(results: dict[str, Any]) -> str:
 
 
 def ratios(rows: list[dict[str, Any]], way: str, **prices: float) -> list[str]:
-    """Return the price of the input under a way over that under ``chat``: chat at each limit, then with tools.
+    """Return the price of the input under a way over that under ``chat``: of chat at each limit, then with tools.
 
     Args:
         rows: what ``measure_costs`` returned for both kinds.
         way: a key of ``WAYS``.
-        prices: as in ``ratio``.
+        prices: other prices of a ``cached`` token, and of one that the summarizer writes (``output``).
     """
     found = _by_cell(rows)
     cells = [found[kind, limit] for kind in Kind for limit in LIMITS]
-    return [f"{ratio(cell[way], cell['chat'], **prices):.2f}" for cell in cells]
+    return [f"{_ratio(cell[way], cell['chat'], **prices):.2f}" for cell in cells]
 
 
-def ratio(row: dict[str, Any], base: dict[str, Any], **prices: float) -> float:
-    """Return the price of one row over that of another, for ``prices`` as in ``_price``."""
+def _ratio(row: dict[str, Any], base: dict[str, Any], **prices: float) -> float:
     return _price(row, **prices) / _price(base, **prices)
 
 
 def _price(row: dict[str, Any], *, cached: float = CACHED, output: float = _OUTPUT) -> float:
-    """Return the price of all input and of the summaries, in tokens at the full price of the input."""
-    return row["full"] + cached * row["cached"] + row["read"] + output * row["written"]
+    """Return the price of all input and of the summaries, in tokens of input that are not cached."""
+    return float(row["full"] + cached * row["cached"] + row["read"] + output * row["written"])
 
 
 def _by_cell(rows: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, dict[str, Any]]]:
@@ -89,7 +88,7 @@ def _costs(rows: list[dict[str, Any]]) -> list[str]:
         f"{CACHED}, another one 1. Summaries include what the summarizer reads, which is never cached, and what it "
         f"writes, at {_OUTPUT} for a token: a tenth of the limit each time, at most {LONGEST_SUMMARY} tokens. In "
         "brackets, the share of the input that came from the cache.",
-        table(first + names, lines(lambda row, base: f"{ratio(row, base):.2f} ({_cached_share(row):.1%})", every)),
+        table(first + names, lines(lambda row, base: f"{_ratio(row, base):.2f} ({_cached_share(row):.1%})", every)),
         "## The mean fill of the window",
         "How much of the limit the model gets in a request.",
         table(first + names, lines(lambda row, _: f"{row['fill']:.0%}", every)),
@@ -104,7 +103,7 @@ def _costs(rows: list[dict[str, Any]]) -> list[str]:
         table(
             first + [WAYS[way].name for way in every if way != "chat"],
             lines(
-                lambda row, base: f"{ratio(row, base, cached=0.5):.2f}, {ratio(row, base, output=8):.2f}",
+                lambda row, base: f"{_ratio(row, base, cached=0.5):.2f}, {_ratio(row, base, output=8):.2f}",
                 [way for way in every if way != "chat"],
             ),
         ),
@@ -112,9 +111,8 @@ def _costs(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _cached_share(row: dict[str, Any]) -> float:
-    share: float = row["cached"] / (row["full"] + row["cached"])
-    return share
+    return float(row["cached"] / (row["full"] + row["cached"]))
 
 
 def _summarizers_share(row: dict[str, Any]) -> float:
-    return (row["read"] + _OUTPUT * row["written"]) / _price(row)
+    return float(row["read"] + _OUTPUT * row["written"]) / _price(row)

@@ -55,7 +55,7 @@ def test_a_head_stays_and_the_turns_behind_it_leave() -> None:
     window = Window(kind=WindowKind.MESSAGES, limit=10, low_water=70, whole_turns=True)
     turns = [message for number in range(5) for message in (UserMessage(f"Q{number}"), AiMessage(f"A{number}"))]
     entries = [Entry(message, 1) for message in [SystemMessage("S"), *turns]]
-    memory = Anchored(entries, total=len(entries), window=window, keep_first=50)
+    memory = Anchored(entries, total=len(entries), window=window, keep_first=40)
     memory.evict()
     assert [entry.message.text for entry in memory.entries()] == ["S", "Q0", "A0", "Q1", "A1", "Q4", "A4"]
 
