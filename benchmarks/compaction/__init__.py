@@ -1,1 +1,1 @@
-"""What summaries cost: `python -m benchmarks.compaction`."""
+"""What windows and summaries cost: `python -m benchmarks.compaction`."""

@@ -18,7 +18,9 @@ _MEASURING = "benchmarks.compaction.measuring"
 
 def options() -> argparse.Namespace:
     """Return the arguments of the command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.compaction", description="Measure what summaries cost.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.compaction", description="Measure what windows and summaries cost."
+    )
     parser.add_argument(
         "--engines", nargs="*", choices=_ENGINES, default=_ENGINES, help="without one, nothing is timed"
     )

@@ -26,9 +26,11 @@ _TITLES = {
 
 def markdown(results: dict[str, Any]) -> str:
     """Return a table for each measurement, of those that are timed with the median of its rounds."""
-    parts = ["# What summaries cost", f"{results['machine']['cpu']}, {results['machine']['cores']} cores."]
+    parts = ["# What windows and summaries cost"]
     if results["costs"]:
         parts += _costs(results["costs"])
+    if any(results[name] for name in _TITLES):
+        parts.append(f"What follows was timed: {results['machine']['cpu']}, {results['machine']['cores']} cores.")
     for name, title in _TITLES.items():
         rows = results[name]
         if not rows:

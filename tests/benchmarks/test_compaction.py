@@ -80,3 +80,10 @@ def test_a_ratio_has_all_that_is_paid_for() -> None:
 def test_the_docs_have_the_figures_of_the_last_run(page: str, line: str, way: str) -> None:
     text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
     assert f"| {line} | {' | '.join(ratios(RESULTS['costs'], way))} |" in text
+
+
+@pytest.mark.parametrize("way", ["low", "head"])
+def test_the_docs_have_the_range_of_what_is_compared(way: str) -> None:
+    found = ratios(RESULTS["costs"], way)
+    text = (ROOT / "docs/windows.md").read_text(encoding="utf-8")
+    assert f'{min(found)} to {max(found)} of what the preset `"chat"` costs' in " ".join(text.split())
