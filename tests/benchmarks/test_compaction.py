@@ -69,6 +69,10 @@ def test_a_ratio_has_all_that_is_paid_for() -> None:
     assert ratios(rows, "long", cached=0.5, output=8) == ["0.80"] * 6  # (50 + 250 + 100 + 80) / (100 + 500)
 
 
+def test_the_report_is_that_of_the_results() -> None:
+    assert (ROOT / "benchmarks/compaction/RESULTS.md").read_text(encoding="utf-8") == markdown(RESULTS)
+
+
 @pytest.mark.parametrize(
     ("page", "line", "way"),
     [
