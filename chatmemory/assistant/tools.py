@@ -253,7 +253,8 @@ class Toolbox:
                 raise ValueError(f"two tools are called {name!r}; give one another name: Tool(function, name=…)")
             self._tools[name] = tool
         self.specifications: Sequence[ToolSpecification] = tuple(tool.specification for tool in self._tools.values())
-        self.definitions = json.dumps([vars(tool) for tool in self.specifications]) if self.specifications else ""
+        described = [vars(tool) for tool in self.specifications]
+        self.definitions = json.dumps(described, ensure_ascii=False) if described else ""
         """The tools as requests describe them, as JSON; empty if there are none."""
 
     def limits(self) -> dict[str, float]:

@@ -1,8 +1,9 @@
-"""The tokens that an image costs, by the rules that providers publish.
+"""The tokens that an image and a PDF file cost, by the rules that providers publish.
 
 Sources, as of November 2026: https://platform.openai.com/docs/guides/images-vision ("Calculating costs"),
 https://platform.claude.com/docs/en/build-with-claude/vision, https://ai.google.dev/gemini-api/docs/tokens and
-https://ai.google.dev/gemini-api/docs/media-resolution.
+https://ai.google.dev/gemini-api/docs/media-resolution; of PDF files
+https://platform.openai.com/docs/guides/pdf-files and https://platform.claude.com/docs/en/build-with-claude/pdf-support.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import re
+import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from struct import error as StructError
 from struct import unpack_from
 from typing import TypeAlias
 
-from chatmemory.core.contents import DetailLevel, ImageContent
+from chatmemory.core.contents import DetailLevel, ImageContent, Media, PdfFileContent
 
 Size: TypeAlias = tuple[int, int]
 """The width and the height in pixels."""
@@ -35,13 +40,36 @@ def image_tokens(content: ImageContent, model: str) -> int:
         model: the name of the model. Names that begin with ``claude`` and ``gemini`` have the rules of these; all
             others have OpenAI's.
     """
-    data = content.media.base64_data
+    data = _data_of(content.media)
     size = (image_size(data) if data is not None else None) or UNKNOWN_SIZE
     if model.startswith("claude"):
         return _claude(size, model)
     if model.startswith("gemini"):
         return _gemini(size, model)
-    return _openai(size, model, low=content.detail_level is DetailLevel.LOW)
+    return _openai(size, model, content.detail_level)
+
+
+_PAGE_SIZE = (1240, 1754)  # A4 with 150 pixels an inch. OpenAI does not say how large its images of pages are
+_PAGE_TEXT = 500  # a full page of English
+_PAGES = {"claude": 2300, "gemini-1": 258, "gemini-2": 258, "gemini": 560}
+"""The tokens of a page by the beginning of a model's name: its text and an image of it, at Gemini the image alone."""
+
+
+def pdf_tokens(content: PdfFileContent, model: str) -> int:
+    """Return the tokens that a PDF file costs a model, see ``image_tokens``. One that is at a URL counts as a page."""
+    data = _data_of(content.media)
+    page = next((tokens for name, tokens in _PAGES.items() if model.startswith(name)), None)
+    if page is None:
+        page = _PAGE_TEXT + _openai(_PAGE_SIZE, model, DetailLevel.HIGH)
+    return page * (1 if data is None else pdf_pages(data))
+
+
+def _data_of(media: Media | None) -> str | None:
+    """Return the Base64 of media that are here, perhaps as a data URI."""
+    if media is None:
+        return None
+    head, _, data = (media.url or "").partition(";base64,")
+    return media.base64_data or (data if head.startswith("data:") else None)
 
 
 _OLD_CLAUDES = (
@@ -70,8 +98,8 @@ class _Tiles:
     base: int
     per_tile: int
 
-    def tokens(self, size: Size, low: bool) -> int:
-        if low:
+    def tokens(self, size: Size, detail: DetailLevel) -> int:
+        if detail is DetailLevel.LOW:
             return self.base
         width, height = _within(size, 2048)
         shrunk = min(1.0, 768 / min(width, height))
@@ -80,14 +108,24 @@ class _Tiles:
 
 @dataclass(frozen=True)
 class _Patches:
-    """Some tokens for each square of 32 pixels, of which there are at most so many."""
+    """Some tokens for each square of 32 pixels. An image with more than ``most`` of them is scaled down first."""
 
     factor: float
     most: int
 
-    def tokens(self, size: Size, low: bool) -> int:
-        patches = _squares(_within(size, 512) if low else size, 32)
-        return math.ceil(min(patches, self.most) * self.factor)
+    most_high: int | None = None
+    """The most of an image of high detail, if that is less."""
+
+    def tokens(self, size: Size, detail: DetailLevel) -> int:
+        width, height = _within(size, 512) if detail is DetailLevel.LOW else size
+        most = self.most_high if self.most_high and detail is DetailLevel.HIGH else self.most
+        patches = _squares((width, height), 32)
+        if patches > most:
+            scale = math.sqrt(most / (width * height))
+            wide, high = width * scale, height * scale
+            whole = min(max(1, int(wide)) / wide, max(1, int(high)) / high)  # one edge ends with a whole square
+            patches = min(most, math.ceil(wide * whole - 1e-6) * math.ceil(high * whole - 1e-6))
+        return math.ceil(patches * self.factor)
 
 
 _OPENAI: dict[str, _Tiles | _Patches] = {
@@ -97,19 +135,19 @@ _OPENAI: dict[str, _Tiles | _Patches] = {
     "o4-mini": _Patches(1.72, 1536),
     "gpt-5-mini": _Patches(1.62, 1536),
     "gpt-5-nano": _Patches(2.46, 1536),
-    "gpt-5.4": _Patches(1.2, 10_000),
-    "gpt-5.5": _Patches(1.2, 10_000),
+    "gpt-5.4": _Patches(1.2, 10_000, 2500),
+    "gpt-5.5": _Patches(1.2, 10_000, 2500),
     "gpt-5": _Tiles(70, 140),
-    "gpt-6": _Patches(1.2, 12_000),
+    "gpt-6": _Patches(1.2, 12_000, 2500),
     "o1": _Tiles(75, 150),
     "o3": _Tiles(75, 150),
 }
 """The rules by the beginning of a model's name; the first that fits holds."""
 
 
-def _openai(size: Size, model: str, *, low: bool) -> int:
+def _openai(size: Size, model: str, detail: DetailLevel) -> int:
     rule = next((rule for name, rule in _OPENAI.items() if model.startswith(name)), _Tiles(85, 170))
-    return rule.tokens(size, low)
+    return rule.tokens(size, detail)
 
 
 def _within(size: Size, edge: int) -> Size:
@@ -173,3 +211,32 @@ _READERS: dict[bytes, Callable[[bytes], Size | None]] = {
     b"GIF8": _gif,
     b"RIFF": _webp,
 }
+
+
+_PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
+_PACKED = re.compile(rb"/ObjStm\b.{0,300}?stream\r?\n", re.DOTALL)
+
+# Files come from outside, and a few bytes may unpack to many. No provider takes more pages.
+_MOST_PAGES = 1000
+_MOST_PACKED = 10_000
+_MOST_UNPACKED = 20_000_000
+
+
+def pdf_pages(data: str) -> int:
+    """Return the number of pages of a PDF file from its Base64, at most 1,000; 1 if none is found."""
+    try:
+        read = base64.b64decode(data)
+    except (binascii.Error, ValueError):
+        return 1
+    pages, left = _pages(read), _MOST_UNPACKED
+    for match in islice(_PACKED.finditer(read), _MOST_PACKED):  # since PDF 1.5
+        if left <= 0:
+            break
+        with suppress(zlib.error):
+            objects = zlib.decompressobj().decompress(read[match.end() : match.end() + 200_000], left)
+            pages, left = pages + _pages(objects), left - len(objects)
+    return min(max(1, pages), _MOST_PAGES)
+
+
+def _pages(objects: bytes) -> int:
+    return sum(1 for _ in _PAGE.finditer(objects))

@@ -18,9 +18,9 @@ from importlib import resources
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol
 
-from chatmemory.core.contents import Content, ImageContent, TextContent
-from chatmemory.core.images import image_tokens
-from chatmemory.core.kept import kept_tokens
+from chatmemory.core.contents import Content, DetailLevel, ImageContent, PdfFileContent, TextContent
+from chatmemory.core.images import image_tokens, pdf_tokens
+from chatmemory.core.kept import PDF, kept_tokens
 from chatmemory.core.messages import (
     AiMessage,
     ChatMessage,
@@ -89,20 +89,29 @@ def require_count(count: Any, estimator: TokenCountEstimator) -> int:
     )
 
 
+_CLAUDE_TOOLS = 346  # of the system text that Anthropic adds to every request with tools
+
+
+def tool_tokens(tools: str, estimator: TokenCountEstimator) -> int:
+    """Return the tokens of the definitions of tools, which are JSON, in a request."""
+    added = _CLAUDE_TOOLS if str(getattr(estimator, "model", "")).startswith("claude") else 0
+    return added + estimator.estimate_token_count_in_text(tools)
+
+
 # 3 for the frame around every message, 1 for its role.
 _PER_MESSAGE = 4
 
-# The length of a recording, a video or a PDF at some URL is not known: one page or half a minute.
+# The length of a recording or a video is not known: half a minute.
 _OTHER_MEDIA = 1000
 
 
 class OpenAiTokenCountEstimator:
     """An estimator of the tokens of messages in OpenAI's chat format.
 
-    It agrees with LangChain4j wherever that counts. Where that refuses, this estimates: an image costs what the model's
-    provider says (``chatmemory.core.images``), other media 1,000, a custom message its JSON text, several contents of
-    a tool result their sum, arguments that are no JSON object their text. What is kept for a provider and sent again,
-    such as signed thinking, counts as well (``chatmemory.core.kept``).
+    It agrees with LangChain4j wherever that counts. Where that refuses, this estimates: an image and a page of a PDF
+    file cost what the model's provider says (``chatmemory.core.images``), other media 1,000, a custom message its JSON
+    text, several contents of a tool result their sum, arguments that are no JSON object their text. What is kept for a
+    provider and sent again, such as signed thinking, counts as well (``chatmemory.core.kept``).
     """
 
     def __init__(self, model: str, *, fallback_encoding: str = "o200k_base") -> None:
@@ -142,7 +151,8 @@ class OpenAiTokenCountEstimator:
         Raises:
             TypeError: ``message`` is none of the five types.
         """
-        return _PER_MESSAGE + self._count(message) + kept_tokens(message, self.estimate_token_count_in_text)
+        kept = kept_tokens(message, self.estimate_token_count_in_text, self._media)
+        return _PER_MESSAGE + self._count(message) + kept
 
     def _count(self, message: ChatMessage) -> int:
         text = self.estimate_token_count_in_text
@@ -170,7 +180,14 @@ class OpenAiTokenCountEstimator:
             return self.estimate_token_count_in_text(content.text)
         if isinstance(content, ImageContent):
             return image_tokens(content, self.model)
+        if isinstance(content, PdfFileContent):
+            return pdf_tokens(content, self.model)
         return _OTHER_MEDIA
+
+    def _media(self, data: str) -> int:
+        if data.startswith(PDF):
+            return self._content(PdfFileContent(base64_data=data))
+        return self._content(ImageContent(base64_data=data, mime_type="image/*", detail_level=DetailLevel.HIGH))
 
     def _requests(self, requests: Sequence[ToolExecutionRequest]) -> int:
         text = self.estimate_token_count_in_text

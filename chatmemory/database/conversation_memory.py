@@ -394,7 +394,7 @@ class ConversationMemory(ChatMemory):
             ValueError: there is no such format, it cannot express a message, or it has no marks for a cache.
         """
         messages, fresh = read_fresh_window(
-            Key.of(self.conversation, self._primary), json.dumps(list(tools)) if tools else ""
+            Key.of(self.conversation, self._primary), json.dumps(list(tools), ensure_ascii=False) if tools else ""
         )
         return written_memory(self.conversation, messages, fresh, name, cache=cache)
 

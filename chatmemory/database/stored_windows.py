@@ -10,7 +10,7 @@ from chatmemory.conf import default_limit, setting, window_default
 from chatmemory.core.entries import Entry
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage
-from chatmemory.core.tokens import OpenAiTokenCountEstimator, TokenCountEstimator, stored_count
+from chatmemory.core.tokens import OpenAiTokenCountEstimator, TokenCountEstimator, stored_count, tool_tokens
 from chatmemory.core.window import RULES, Window, WindowKind, without_preset
 from chatmemory.database.rows import Row, read_memory
 from chatmemory.database.statements import Key
@@ -76,7 +76,7 @@ def tokens_of_tools(tools: str, model: str) -> int:
 
 @lru_cache(maxsize=64)
 def _tokens_of_tools(tools: str, model: str, fallback: str) -> int:
-    return estimator_for(model).estimate_token_count_in_text(tools)
+    return tool_tokens(tools, estimator_for(model))
 
 
 def model_name_of(estimator: TokenCountEstimator) -> str:

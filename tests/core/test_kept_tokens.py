@@ -3,13 +3,22 @@
 import base64
 import struct
 import zlib
+from dataclasses import replace
 
 import pytest
 
-from chatmemory import AiMessage, ImageContent, OpenAiTokenCountEstimator, ToolExecutionRequest, UserMessage
+from benchmarks.counts.media import pdf
+from chatmemory import (
+    AiMessage,
+    ImageContent,
+    OpenAiTokenCountEstimator,
+    PdfFileContent,
+    ToolExecutionRequest,
+    UserMessage,
+)
 from chatmemory.core import kept
 from chatmemory.formats.anthropic import from_anthropic
-from chatmemory.formats.gemini import from_gemini
+from chatmemory.formats.gemini import from_gemini, to_gemini
 from chatmemory.formats.openai import from_openai
 from chatmemory.formats.registry import BUILT_IN
 from chatmemory.formats.responses import from_responses
@@ -64,6 +73,27 @@ class TestThinking:
         [message] = from_anthropic([{"role": "assistant", "content": blocks}])
         assert message.attributes.keys() >= {"anthropic", "thinking_signature"}
         assert tokens(message) == tokens(AiMessage("Hold on. Done.")) + text_tokens(message.thinking)
+
+    def test_long_signatures_of_several_thoughts_are_counted_once(self):
+        signatures = [encrypted(4000), encrypted(8000)]
+        blocks = [
+            block
+            for signature in signatures
+            for block in (
+                {"type": "thinking", "thinking": "Hm.", "signature": signature},
+                {"type": "text", "text": "Yes."},
+            )
+        ]
+        [message] = from_anthropic([{"role": "assistant", "content": blocks}])
+        assert tokens(message) - tokens(AiMessage("Yes.Yes.")) == pytest.approx(3000, rel=0.01)
+
+    @pytest.mark.parametrize("signature", [None, encrypted(4000)])
+    def test_gemini_gets_its_thoughts_again(self, signature):
+        answer = {"text": "Yes.", **({"thoughtSignature": signature} if signature else {})}
+        [message] = from_gemini([{"role": "model", "parts": [{"text": self.THOUGHT, "thought": True}, answer]}])
+        assert to_gemini([UserMessage("Well?"), message])["contents"][1]["parts"][0]["text"] == self.THOUGHT
+        more = tokens(message) - tokens(AiMessage("Yes."))
+        assert more == pytest.approx(text_tokens(self.THOUGHT) + (1000 if signature else 0), rel=0.01)
 
     def test_openai_reasoning(self):
         items = [
@@ -139,6 +169,27 @@ class TestServerTools:
         [message] = from_responses({"output": items})
         assert tokens(message) < 1100
 
+    def test_an_image_that_ran_out_of_a_tool_has_the_price_of_its_size(self):
+        image = base64.b64encode(png(2048, 4096) + bytes(300)).decode()
+        [message] = from_responses({"output": [{"type": "image_generation_call", "id": "ig_1", "result": image}]})
+        assert tokens(message) == tokens(AiMessage()) + 1105
+
+    def test_what_is_there_twice_counts_twice(self):
+        page = "The moon is not made of cheese. " * 30
+        found = {"filename": "moon.md", "text": page}
+        once, twice = (
+            from_responses({"output": [{"type": "file_search_call", "id": "fs_1", "results": [found] * times}]})[0]
+            for times in (1, 2)
+        )
+        assert tokens(twice) - tokens(once) == text_tokens(page) + text_tokens("moon.md")
+
+    def test_a_result_of_several_parts_is_counted_once(self):
+        said = 'It says "no".\nAnd more. ' * 50
+        part = {"functionResponse": {"name": "look", "response": {"result": said, "more": ["a\tb"]}}}
+        [message] = from_gemini([{"role": "user", "parts": [part]}])
+        assert "gemini" in message.attributes
+        assert tokens(message) == tokens(replace(message, attributes={})) + text_tokens("look")
+
     def test_attributes_of_ones_own_cost_nothing(self):
         own = AiMessage("Yes.", [ToolExecutionRequest("1", "look", "{}")], attributes={"mood": "glad " * 1000})
         assert tokens(own) == tokens(AiMessage("Yes.", [ToolExecutionRequest("1", "look", "{}")]))
@@ -182,9 +233,11 @@ class TestImages:
         [
             pytest.param("gpt-4o-mini", (1024, 1024), 2833 + 4 * 5667, id="tiles of a small model"),
             pytest.param("gpt-4.1-mini", (1024, 1024), 1659, id="patches"),  # 1,024 patches
-            pytest.param("gpt-4.1-mini", (1800, 2400), 2489, id="at most 1,536 patches"),
+            pytest.param("gpt-4.1-mini", (1800, 2400), 2353, id="at most 1,536 patches"),  # 1,452
             pytest.param("gpt-5", (1024, 1024), 70 + 4 * 140, id="gpt-5"),
             pytest.param("gpt-6-astra", (1024, 1024), 1229, id="gpt-6"),
+            pytest.param("gpt-6-astra", (4032, 3024), 2942, id="gpt-6, at most 2,500 patches of high detail"),
+            pytest.param("gpt-6-astra", (1, 9_000_000), 3000, id="a line"),
             pytest.param("claude-haiku-4-5", (1024, 1024), 37 * 37, id="claude"),
             pytest.param("claude-haiku-4-5", (4032, 3024), 1568, id="claude scales down"),
             pytest.param("claude-opus-5-5", (1920, 1080), 69 * 39, id="newer Claudes see more"),
@@ -199,6 +252,15 @@ class TestImages:
     def test_low_detail(self):
         assert self.cost("gpt-4o", png(4000, 4000), "LOW") == 85
 
+    def test_detail_that_the_model_chooses(self):
+        assert self.cost("gpt-6-astra", png(3840, 2160), "AUTO") == 9792
+        assert self.cost("gpt-5.5", png(4032, 3024), "AUTO") == 11_868
+
+    def test_an_image_in_a_data_uri(self):
+        uri = "data:image/png;base64," + base64.b64encode(png(2048, 4096)).decode()
+        message = UserMessage([ImageContent(uri, detail_level="HIGH")])
+        assert tokens(message) == tokens(UserMessage("")) + 1105
+
     @pytest.mark.parametrize("data", [b"", b"%PDF-1.7", b"\x89PNG", b"\xff\xd8\xff\xe0", b"RIFF", b"GIF89a", png(0, 9)])
     def test_an_image_of_unknown_size_counts_as_a_square(self, data):
         if data:
@@ -209,3 +271,31 @@ class TestImages:
     def test_data_that_is_no_base64_counts_as_a_square(self):
         broken = ImageContent(base64_data="a" * 5, mime_type="image/png", detail_level="HIGH")
         assert tokens(UserMessage([broken])) == tokens(UserMessage("")) + 765
+
+
+class TestPdfFiles:
+    def pages(self, content, model="gemini-2.5-flash"):
+        estimator = OpenAiTokenCountEstimator(model)
+        count = estimator.estimate_token_count_in_message
+        return (count(UserMessage([content])) - count(UserMessage(""))) / 258
+
+    @pytest.mark.parametrize("packed", [False, True])
+    def test_the_pages_are_counted(self, packed):
+        file = pdf(12, 0, packed=packed)
+        assert self.pages(PdfFileContent(base64_data=file)) == 12
+        assert self.pages(PdfFileContent(f"data:application/pdf;base64,{file}")) == 12
+
+    @pytest.mark.parametrize(
+        ("model", "tokens"), [("claude-opus-5-5", 2300), ("gemini-3.8-flash", 560), ("gpt-4o", 500 + 1105)]
+    )
+    def test_what_a_page_costs(self, model, tokens):
+        assert self.pages(PdfFileContent(base64_data=pdf(3, 0, packed=True)), model) * 258 == 3 * tokens
+
+    @pytest.mark.parametrize("data", ["JVBERi0xLjc=", "JVBER", "%%%", base64.b64encode(b"/ObjStm stream\nno").decode()])
+    def test_a_file_without_pages_counts_as_a_page(self, data):
+        assert self.pages(PdfFileContent(base64_data=data)) == 1
+        assert self.pages(PdfFileContent("https://x.org/a.pdf")) == 1
+
+    def test_a_small_file_may_unpack_to_much(self):
+        packed = b"/Type /ObjStm stream\n" + zlib.compress(b"/Type /Page " * 1_500_000)
+        assert self.pages(PdfFileContent(base64_data=base64.b64encode(packed * 40).decode())) == 1000

@@ -104,7 +104,7 @@ class TestEstimates:
             pytest.param(UserMessage([ImageContent("http://x", detail_level="HIGH")]), 4 + 765, id="image"),
             pytest.param(UserMessage([TextContent("hello world"), AudioContent("http://x")]), 4 + 2 + 1000, id="audio"),
             pytest.param(UserMessage([VideoContent("http://x")]), 4 + 1000, id="video"),
-            pytest.param(UserMessage([PdfFileContent("http://x")]), 4 + 1000, id="pdf"),
+            pytest.param(UserMessage([PdfFileContent("http://x")]), 4 + 500 + 1105, id="pdf"),
             pytest.param(
                 ToolExecutionResultMessage(contents=[TextContent("hello world"), TextContent("hello world")]),
                 4 + 2 + 2,
