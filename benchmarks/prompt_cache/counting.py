@@ -13,9 +13,8 @@ __all__ = ["ESTIMATOR", "CachingEstimator", "tokens_of_request"]
 class CachingEstimator:
     """An estimator that counts each message once, for the memories of a simulation count the same again and again."""
 
-    model = "gpt-4o"
-
-    def __init__(self) -> None:
+    def __init__(self, model: str = "gpt-4o") -> None:
+        self.model = model
         self._counting = OpenAiTokenCountEstimator(self.model)
         self.estimate_token_count_in_text = cache(self._counting.estimate_token_count_in_text)
         self._of_request = self._counting.estimate_token_count_in_messages([])
