@@ -49,7 +49,7 @@ _SENTENCES = [
     "Great 🎉 thanks a lot 👍🏽 see you on Thursday!",
 ]
 _SIZES = [(256, 256), (640, 480), (960, 540), (1024, 1024), (1920, 1080), (1080, 1920), (1800, 2400), (4032, 3024)]
-_LOOK_UP = {
+_LOOK_UP: dict[str, Any] = {
     "name": "look_up",
     "description": "Search all orders, invoices and letters of the customer, the newest first.",
     "parameters": {
@@ -62,7 +62,7 @@ _LOOK_UP = {
         "required": ["query"],
     },
 }
-_CANCEL = {
+_CANCEL: dict[str, Any] = {
     "name": "cancel_order_of_customer",
     "description": "Cancel an order that has not been sent yet, and tell the customer by a letter.",
     "parameters": {
@@ -250,6 +250,7 @@ def _anthropic(random: Random, turn: str, number: int) -> Answer:
 
 def _ran_at_anthropic(random: Random, turn: str) -> list[dict[str, Any]]:
     id = f"srvtoolu_{turn}"
+    call: dict[str, Any]
     if random.random() < 0.5:
         call = {"name": "code_execution", "input": {"code": _said(random, 9)}}
         ran = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from random import Random
 from statistics import fmean, quantiles
@@ -11,7 +10,8 @@ from typing import Any
 from benchmarks.counts.conversations import MODELS, TOOLS, turns
 from benchmarks.counts.providers import COUNTS
 from benchmarks.prompt_cache.counting import CachingEstimator
-from chatmemory import AiMessage, InMemoryChatMemoryStore, TokenWindowChatMemory, UserMessage
+from chatmemory import AiMessage, ChatMessage, InMemoryChatMemoryStore, TokenWindowChatMemory, UserMessage
+from chatmemory.core.json_text import dumps
 from chatmemory.core.tokens import tool_tokens
 from chatmemory.formats.anthropic import to_anthropic
 from chatmemory.formats.gemini import to_gemini
@@ -51,7 +51,7 @@ def count(format: str, seed: int) -> Counted | None:
     random = Random(f"{format} {seed}")
     model, tools = random.choice(MODELS[format]), TOOLS[format] if random.random() < 0.6 else []
     estimator = CachingEstimator(model)
-    of_tools = tool_tokens(json.dumps(tools), estimator) if tools else 0
+    of_tools = tool_tokens(dumps(tools), estimator) if tools else 0
     limit = round(10 ** random.uniform(3.2, 4.8))
     memory = TokenWindowChatMemory(
         max_tokens=limit,
@@ -63,7 +63,7 @@ def count(format: str, seed: int) -> Counted | None:
         reserve=of_tools + limit // random.choice([4, 6, 10]),
     )
     fresh: set[int] = set()
-    kept = []
+    kept: list[ChatMessage] = []
     for messages in turns(format, random):
         memory.add(*messages)
         before, kept = [*kept, *messages], memory.messages()

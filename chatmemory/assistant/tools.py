@@ -27,7 +27,7 @@ from chatmemory.assistant.tool_arguments import (
 from chatmemory.core.asynchronous import in_thread_for_functions, in_thread_for_seconds
 from chatmemory.core.contents import Content, TextContent
 from chatmemory.core.exceptions import InvalidMessageError, extra
-from chatmemory.core.json_text import require_json, require_storable
+from chatmemory.core.json_text import dumps, require_json, require_storable
 from chatmemory.core.messages import ToolExecutionRequest, ToolExecutionResultMessage
 from chatmemory.core.serialization import message_to_json
 
@@ -253,8 +253,7 @@ class Toolbox:
                 raise ValueError(f"two tools are called {name!r}; give one another name: Tool(function, name=…)")
             self._tools[name] = tool
         self.specifications: Sequence[ToolSpecification] = tuple(tool.specification for tool in self._tools.values())
-        described = [vars(tool) for tool in self.specifications]
-        self.definitions = json.dumps(described, ensure_ascii=False) if described else ""
+        self.definitions = dumps([vars(tool) for tool in self.specifications]) if self.specifications else ""
         """The tools as requests describe them, as JSON; empty if there are none."""
 
     def limits(self) -> dict[str, float]:

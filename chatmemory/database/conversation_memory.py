@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Unpack
@@ -13,6 +12,7 @@ from django.db.models import Count, Sum
 from chatmemory.core.asynchronous import async_change, async_read, in_thread_for_functions
 from chatmemory.core.entries import RESULT_CLEARED, RESULTS_KEPT
 from chatmemory.core.exceptions import InvalidValueError
+from chatmemory.core.json_text import dumps
 from chatmemory.core.memory import ChatMemory
 from chatmemory.core.messages import ChatMessage
 from chatmemory.core.summaries import Summarizer
@@ -393,9 +393,7 @@ class ConversationMemory(ChatMemory):
             TypeError: ``tools`` are no JSON.
             ValueError: there is no such format, it cannot express a message, or it has no marks for a cache.
         """
-        messages, fresh = read_fresh_window(
-            Key.of(self.conversation, self._primary), json.dumps(list(tools), ensure_ascii=False) if tools else ""
-        )
+        messages, fresh = read_fresh_window(Key.of(self.conversation, self._primary), dumps(tools) if tools else "")
         return written_memory(self.conversation, messages, fresh, name, cache=cache)
 
     ato_format = async_read(to_format)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from chatmemory import AiMessage, OpenAiTokenCountEstimator, TokenWindowChatMemory, UserMessage
 from chatmemory.assistant import Added, Assistant
+from chatmemory.core.json_text import dumps
 from chatmemory.models import Conversation
 from chatmemory.stores import DjangoChatMemoryStore
 from chatmemory.verification import verify
@@ -98,18 +98,18 @@ class TestToFormat:
         sent = OpenAiTokenCountEstimator("gpt-4o").estimate_token_count_in_messages(
             conversation.memory.messages()[-len(messages) :]
         )
-        assert sent + COUNT(json.dumps(list(self.TOOLS))) <= 1000
+        assert sent + COUNT(dumps(self.TOOLS)) <= 1000
         assert conversation.messages.retained().count() > len(messages), "nothing was evicted"
 
     def test_descriptions_in_any_script_count_as_they_are_sent(self) -> None:
         tools = [{"name": "search", "description": "查找客户的所有订单。" * 30}]
         messages = full().memory.to_format("openai", tools=tools)
-        assert messages == full(reserve=COUNT(json.dumps(tools, ensure_ascii=False))).memory.to_format("openai")
+        assert messages == full(reserve=COUNT(dumps(tools))).memory.to_format("openai")
 
     def test_anthropic_adds_a_text_of_its_own(self) -> None:
         tools = [{"name": "search", "description": "Find."}]
         of_claude = full(model="claude-opus-5-5").memory.to_format("anthropic", tools=tools)
-        reserve = COUNT(json.dumps(tools)) + 346
+        reserve = COUNT(dumps(tools)) + 346
         assert of_claude == full(model="claude-opus-5-5", reserve=reserve).memory.to_format("anthropic")
 
     def test_a_reserve_that_is_large_enough_is_enough(self) -> None:
@@ -127,7 +127,7 @@ class TestAssistant:
         model = ScriptedModel("Yes.", "No.")
         assistant = Assistant(model, tools=[search])
         assistant.chat(conversation, "Well?")
-        tools = COUNT(json.dumps([vars(tool) for tool in model.tools], ensure_ascii=False))
+        tools = COUNT(dumps([vars(tool) for tool in model.tools]))
         assert conversation.reserve == tools > 40
         sent = OpenAiTokenCountEstimator("gpt-4o").estimate_token_count_in_messages(model.asked[0])
         assert sent + tools <= 1000
