@@ -54,12 +54,12 @@ def _prices(prices: Any) -> bool:
         isinstance(model, str)
         and isinstance(price, dict)
         and price.keys() == {"input", "cached_input"}
-        and all(_is_price(value) for value in price.values())
+        and all(_is_number(value) for value in price.values())
         for model, price in prices.items()
     )
 
 
-def _is_price(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) and 0 <= value < float("inf")
 
 
@@ -86,6 +86,12 @@ _RULES: list[tuple[str, str, Callable[[Any], bool], str]] = [
     ("E021", "MAX_PAGE_CHARS", _positive, "Set it to a whole number above zero."),
     ("E016", "MAX_METADATA_CHARS", _positive, "Set it to a whole number above zero."),
     ("E017", "ERASE_USER", lambda v: v in ("erase", "anonymise"), 'Set it to "erase" or "anonymise".'),
+    (
+        "E038",
+        "SUMMARIZER_TIMEOUT",
+        lambda v: _is_number(v) and v > 0,
+        "Set it to a number of seconds above zero.",
+    ),
     (
         "E029",
         "PRICES",

@@ -12,11 +12,11 @@ from django.utils.module_loading import import_string
 
 from chatmemory.conf import problem_of_path, setting
 from chatmemory.core.asynchronous import in_thread_for_functions
-from chatmemory.core.exceptions import UnusableSummaryError
+from chatmemory.core.exceptions import SummarizerTimeoutError, UnusableSummaryError
 from chatmemory.core.summaries import Summarizer, check_keep
 from chatmemory.database.change import Change
 from chatmemory.database.connections import require_no_transaction
-from chatmemory.database.operations.compact import compact, due_conversations, due_plan
+from chatmemory.database.operations.compact import compact, due_conversations, due_parts, still_uncovered
 from chatmemory.database.operations.compaction_plan import CompactionPlan
 from chatmemory.database.reading import on_primary, pages
 from chatmemory.models import Conversation
@@ -25,6 +25,7 @@ __all__ = [
     "Compacted",
     "CompactionPlan",
     "Summarizer",
+    "SummarizerTimeoutError",
     "UnusableSummaryError",
     "acompact_due",
     "compact_due",
@@ -60,7 +61,7 @@ def project_summarizer() -> Summarizer:
 
 @dataclass(frozen=True, kw_only=True)
 class Compacted:
-    """The result of one conversation: the summary that was made, the failure, or, of a dry run, what is due.
+    """The result of one summary: that it was made, the failure, or, of a dry run, what is due.
 
     If it has none of the three, there was nothing to do: another is at it, or there is too little to summarise.
     """
@@ -68,13 +69,16 @@ class Compacted:
     conversation: Conversation
 
     plan: CompactionPlan | None = None
-    """The plan of the summary that is due; None if it was no dry run."""
+    """The plan of a summary that is due; None if it was no dry run."""
 
     change: Change | None = None
     """The result of the change that put a summary into the memory."""
 
     error: Exception | None = None
     """The failure; nothing has changed then, and the conversation is not due again before a pause is over."""
+
+    left: tuple[int, int] = (0, 0)
+    """The numbers of messages, and of their tokens, that further parts are to cover; about, if messages are pinned."""
 
 
 def compact_due(
@@ -85,18 +89,20 @@ def compact_due(
     keep: int | None = None,
     dry_run: bool = False,
 ) -> Iterator[Compacted]:
-    """Summarise each conversation in which a summary is due, and yield the result of each.
+    """Summarise each conversation in which a summary is due, and yield the result of each summary.
 
-    Any number of processes may do so at once: each conversation is summarised by one of them.
+    What one call of the summarizer does not take is summarised in parts, one summary after the other. Any number of
+    processes may do so at once: each summary is made by one of them.
 
     Args:
         conversations: the conversations to look at; by default all.
         summarizer: a function, sync or async, of messages and of the summary before them, or None; by default that of
             the setting ``SUMMARIZER``.
-        limit: the most conversations to summarise, those that fail included.
+        limit: the most summaries to make, those that fail included.
         keep: the percent of the limit, from 0 to 100, that stays in whole turns; by default the ``compact_keep``
             of each conversation. The last turn always stays.
-        dry_run: tell what is due; ask nobody, and write nothing.
+        dry_run: tell what is due; ask nobody, and write nothing. The parts are those that the summarizer would get; if
+            there is none, those of a function that says nothing of its input.
 
     Raises:
         ImproperlyConfigured: there is no ``summarizer``, and ``SUMMARIZER`` names none.
@@ -107,9 +113,9 @@ def compact_due(
         check_keep(keep)
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be greater than zero, but is: {limit}")
-    if not dry_run:
-        summarizer = project_summarizer() if summarizer is None else summarizer
-    accounts = _accounts(conversations, None if dry_run else summarizer, keep)
+    if summarizer is None and not (dry_run and setting("SUMMARIZER") is None):
+        summarizer = project_summarizer()
+    accounts = _accounts(conversations, summarizer, keep, dry_run)
     return accounts if limit is None else _at_most(accounts, limit)
 
 
@@ -128,31 +134,46 @@ async def acompact_due(
 
 
 def _accounts(
-    conversations: QuerySet[Conversation] | None, summarizer: Summarizer | None, keep: int | None
+    conversations: QuerySet[Conversation] | None, summarizer: Summarizer | None, keep: int | None, dry_run: bool
 ) -> Iterator[Compacted]:
     found = due_conversations(on_primary(conversations))
-    if summarizer is not None:
+    if not dry_run:
         require_no_transaction(found.db, _IN_TRANSACTION)
     for page in pages(found, _PAGE):
         for conversation in page:
-            yield _account(conversation, summarizer, keep)
+            yield from _account(conversation, keep, summarizer, dry_run)
 
 
-def _account(conversation: Conversation, summarizer: Summarizer | None, keep: int | None) -> Compacted:
+def _account(
+    conversation: Conversation, keep: int | None, summarizer: Summarizer | None, dry_run: bool
+) -> Iterator[Compacted]:
+    """Yield the results of one conversation, at least one."""
+    is_done = False
     try:
-        if summarizer is None:
-            return Compacted(conversation=conversation, plan=due_plan(conversation, keep=keep))
-        return Compacted(conversation=conversation, change=compact(conversation, summarizer, keep=keep, if_due=True))
+        if dry_run:
+            for plan in due_parts(conversation, keep=keep, summarizer=summarizer):
+                is_done = True
+                yield Compacted(conversation=conversation, plan=plan)
+        else:
+            assert summarizer is not None
+            for plan, change in compact(conversation, summarizer, keep=keep, if_due=True):
+                is_done = True
+                yield Compacted(
+                    conversation=conversation, change=change, left=still_uncovered(change.conversation, plan)
+                )
     except Conversation.DoesNotExist:  # it has been erased meanwhile
-        return Compacted(conversation=conversation)
+        pass
     except Exception as error:
-        return Compacted(conversation=conversation, error=error)
+        is_done = True
+        yield Compacted(conversation=conversation, error=error)
+    if not is_done:
+        yield Compacted(conversation=conversation)
 
 
 def _at_most(accounts: Iterator[Compacted], limit: int) -> Iterator[Compacted]:
-    """Yield accounts until ``limit`` conversations were summarised, or failed, or are due.
+    """Yield accounts until ``limit`` summaries were made, or failed, or are due.
 
-    Those in which nothing was to be done do not count: at each call they would keep others from their turn.
+    Conversations in which nothing was to be done do not count: at each call they would keep others from their turn.
     """
     done = 0
     for account in accounts:

@@ -18,6 +18,8 @@ DEFAULTS: dict[str, Any] = {
     "WINDOW": {name: declared.default for name, declared in SETTINGS.items()},
     # The dotted path of a function of messages, and of the summary before them or None, that returns a summary of both.
     "SUMMARIZER": None,
+    # The seconds that one call of a summarizer may take.
+    "SUMMARIZER_TIMEOUT": 300,
     # The dotted path of the Assistant that answers over HTTP, or of a function of the request that returns one (None:
     # nobody answers).
     "ASSISTANT": None,

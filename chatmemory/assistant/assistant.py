@@ -69,8 +69,9 @@ class Assistant:
     connections back. So it must not run within a transaction of yours (``ATOMIC_REQUESTS``): that is a
     ``RuntimeError``.
 
-    With a ``summarizer`` older turns are summarised where ``compact_at`` of a conversation says so: after a turn has
-    given out its answer, in a thread of its own. No turn waits for it, and if it fails, the memory stays as it is.
+    Older turns are summarised where ``compact_at`` of a conversation says so, by the setting ``SUMMARIZER`` or the
+    assistant's own ``summarizer``: after a turn has given out its answer, in a thread of its own. No turn waits for it,
+    and if it fails, the memory stays as it is.
 
     One assistant may be used by any number of threads and tasks at once.
     """
@@ -120,7 +121,8 @@ class Assistant:
                 the model takes. With those of the tools they become the ``reserve`` of a conversation in Django's
                 database that counts tokens, unless that is larger. It says so in the log if they are more than half.
             summarizer: a function, sync or async, of messages and of the summary before them or None, such as a
-                ``ChatModelSummarizer``. It is for memories in Django's database only.
+                ``ChatModelSummarizer``; by default that of the setting ``SUMMARIZER``. It is for memories in Django's
+                database only, and does nothing where ``compact_at`` is None.
             title: whether the model names conversations in Django's database that have no title, after the answer.
 
         Raises:
@@ -170,7 +172,7 @@ class Assistant:
         self._max_invocations = max_sequential_tools_invocations
         self._turn_timeout = turn_timeout
         self._wait_timeout = wait_timeout
-        kinds: list[BackgroundTask] = [] if summarizer is None else [Summaries(summarizer)]
+        kinds: list[BackgroundTask] = [Summaries(summarizer)]
         if title:
             kinds.append(Titles(self._model))
         self._background = BackgroundTasks(kinds)

@@ -90,11 +90,15 @@ class BackgroundTask(ABC):
 class Summaries(BackgroundTask):
     """The summaries that are made after the turns of one assistant."""
 
-    def __init__(self, summarizer: Summarizer) -> None:
+    def __init__(self, summarizer: Summarizer | None) -> None:
+        """
+        Args:
+            summarizer: writes them; None is that of the setting ``SUMMARIZER``, if there is one.
+        """
         self._summarizer = summarizer
 
     def key_of(self, lease: Lease) -> Hashable | None:
-        return lease.summary_key()
+        return lease.summary_key(self._summarizer)
 
     def do(self, lease: Lease) -> None:
         lease.summarize(self._summarizer)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from django.db import connections, transaction
@@ -19,6 +20,7 @@ from chatmemory.assistant.model import Usage
 from chatmemory.assistant.tool_arguments import ToolContext
 from chatmemory.capabilities import hooks
 from chatmemory.compaction import compact_due
+from chatmemory.conf import setting
 from chatmemory.core.exceptions import PinnedTooMuchError
 from chatmemory.core.memory import ChatMemory, WindowChatMemory
 from chatmemory.core.messages import AiMessage, ChatMessage, UserMessage
@@ -275,13 +277,17 @@ class ConversationLease(Lease):
         # Behind another question the model would answer that one.
         return None, None if is_last_question else asked_at
 
-    def summary_key(self) -> Hashable | None:
+    def summary_key(self, summarizer: Summarizer | None) -> Hashable | None:
         row = self._added_to
-        if row is None or row.compact_at is None or not (row.is_full or row.next_position > row.retained_count):
+        if row is None or (summarizer is None and setting("SUMMARIZER") is None):
             return None
-        return self._key.database, row.pk
+        if row.compact_at is None:
+            if summarizer is not None:
+                _warn_of_no_summaries()
+            return None
+        return (self._key.database, row.pk) if row.is_full or row.next_position > row.retained_count else None
 
-    def summarize(self, summarizer: Summarizer) -> None:
+    def summarize(self, summarizer: Summarizer | None) -> None:
         assert self._added_to is not None
         rows = Conversation.objects.using(self._key.database).filter(pk=self._added_to.pk)
         try:
@@ -358,6 +364,16 @@ class ConversationLease(Lease):
 
     def _end(self) -> Any:
         return UtcNow() + timedelta(seconds=self.timeout)
+
+
+@cache
+def _warn_of_no_summaries() -> None:
+    """Say once in this process that a summarizer alone makes no summaries."""
+    _logger.warning(
+        "The Assistant has a summarizer, but it makes no summaries of a conversation whose compact_at is None. Set "
+        "CHATMEMORY['WINDOW']['compact_at'], such as 80, for new conversations, and call "
+        "conversation.memory.set_window(compact_at=80) for those that exist. This is said once in each process."
+    )
 
 
 def _deleted(idempotency_key: str) -> AnswerDeletedError:

@@ -181,15 +181,18 @@ class Lease(ABC):
         """
         return None, None
 
-    def summary_key(self) -> Hashable | None:
+    def summary_key(self, summarizer: Summarizer | None) -> Hashable | None:
         """Return the key of the conversation if a summary may be due since this turn added to it; no database is asked.
 
-        None is for memories that have no summaries, too.
+        None is for memories that have no summaries, too, and for a project without a summarizer.
         """
         return None
 
-    def summarize(self, summarizer: Summarizer) -> None:
-        """Make a summary if one is due. This thread releases all its connections.
+    def summarize(self, summarizer: Summarizer | None) -> None:
+        """Make the summaries that are due. This thread releases all its connections.
+
+        Args:
+            summarizer: writes them; None is that of the setting ``SUMMARIZER``.
 
         Raises:
             Exception: what ``summarizer`` raised, or its text is no summary; the memory stays as it was.

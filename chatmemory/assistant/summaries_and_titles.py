@@ -26,6 +26,7 @@ from chatmemory.core.messages import (
     UserMessage,
 )
 from chatmemory.core.serialization import message_to_json
+from chatmemory.core.summaries import SUMMARY_INPUT_TOKENS
 from chatmemory.core.tokens import OpenAiTokenCountEstimator, TokenCountEstimator
 
 TRANSCRIPT, SO_FAR = "transcript", "summary_so_far"
@@ -73,17 +74,25 @@ def transcripts(
         most: the most tokens of a transcript.
         count: counts the tokens of a text.
     """
-    whole: list[str] = []
-    open_one, tokens = "", 0
+    packed = _packed(messages, tool_result_chars=tool_result_chars, most=most, count=count)
+    return [f"<{TRANSCRIPT}>\n{text}</{TRANSCRIPT}>\n" for text, _tokens in packed]
+
+
+def _packed(
+    messages: Iterable[ChatMessage], *, tool_result_chars: int, most: int, count: Callable[[str], int]
+) -> Iterator[tuple[str, int]]:
+    """Yield what stands within each transcript, at least in one, and its tokens."""
+    is_first, text, tokens = True, "", 0
     for message in messages:
         for part in _parts(message, tool_result_chars):
-            for text in _pieces(part, most, count):
-                cost = count(text)
+            for piece in _pieces(part, most, count):
+                cost = count(piece)
                 if tokens + cost > most:
-                    whole.append(open_one)
-                    open_one, tokens = "", 0
-                open_one, tokens = open_one + text, tokens + cost
-    return [f"<{TRANSCRIPT}>\n{text}</{TRANSCRIPT}>\n" for text in (*whole, open_one) if text or not whole]
+                    yield text, tokens
+                    is_first, text, tokens = False, "", 0
+                text, tokens = text + piece, tokens + cost
+    if text or is_first:
+        yield text, tokens
 
 
 def _pieces(part: _Part, most: int, count: Callable[[str], int]) -> list[str]:
@@ -197,8 +206,8 @@ class ChatModelSummarizer:
     """A summarizer that lets a model write: a function of messages, and of the summary before them or None.
 
     The model gets a transcript in one user message, never the conversation's own messages: what was said is no
-    instruction. No tool is offered to it. A conversation that is too long for one request comes in several, each with
-    the summary so far, so the model reads all that the summary is to cover.
+    instruction. No tool is offered to it. A turn that is too long for one request comes in several, each with the
+    summary so far, so the model reads all that the summary is to cover.
     """
 
     def __init__(
@@ -208,7 +217,7 @@ class ChatModelSummarizer:
         prompt: str = SUMMARY_PROMPT,
         max_tokens: int = 800,
         tool_result_chars: int = 500,
-        input_tokens: int = 60_000,
+        input_tokens: int = SUMMARY_INPUT_TOKENS,
         estimator: TokenCountEstimator | None = None,
     ) -> None:
         """
@@ -241,7 +250,7 @@ class ChatModelSummarizer:
         self._model = as_chat_model(model)
         self._instructions = SystemMessage(prompt.replace("{max_tokens}", str(max_tokens)))
         self._tool_result_chars = tool_result_chars
-        self._input_tokens = input_tokens
+        self.input_tokens = input_tokens
         self._estimator = OpenAiTokenCountEstimator("gpt-4o") if estimator is None else estimator
 
     def __call__(self, messages: Sequence[ChatMessage], previous: str | None = None) -> str:
@@ -251,19 +260,21 @@ class ChatModelSummarizer:
             UnusableSummaryError: the model wrote no text, did not finish it, refused, or called a tool.
             Exception: what the model raised.
         """
-        texts = transcripts(
-            messages,
-            tool_result_chars=self._tool_result_chars,
-            most=self._input_tokens,
-            count=self._estimator.estimate_token_count_in_text,
-        )
         summary = previous
-        for text in texts:
+        for text in transcripts(messages, **self._packing()):
             before = "" if summary is None else f"{framed(SO_FAR, summary)}\n"
             asked = [self._instructions, UserMessage(f"{before}{text}{_WRITE_SUMMARY}")]
             summary = _summary_in(as_answered(self._model.chat(asked, ())).message)
         assert summary is not None
         return summary
+
+    def requests(self, messages: Sequence[ChatMessage]) -> list[int]:
+        """Return the tokens of the conversation in each request for a summary of ``messages``; nobody is asked."""
+        return [tokens for _text, tokens in _packed(messages, **self._packing())]
+
+    def _packing(self) -> dict[str, Any]:
+        count = self._estimator.estimate_token_count_in_text
+        return {"tool_result_chars": self._tool_result_chars, "most": self.input_tokens, "count": count}
 
     def missing_key(self) -> str:
         """Return that of the model, see ``ChatModel.missing_key``."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar, copy_context
 from functools import partial, wraps
 from itertools import islice
+from threading import Thread
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from asgiref.sync import AsyncToSync, SyncToAsync, async_to_sync, sync_to_async
@@ -92,6 +93,21 @@ class _Threads:
         if wait([future], seconds).done or not (future.cancel() or future.running()):
             return (future.result(),)
         return None
+
+    def run_in_new_for(self, work: Callable[[], T], seconds: float) -> tuple[T] | None:
+        if self.needs.must_stay():
+            return (work(),)
+        future: Future[T] = Future()
+        context = copy_context()
+
+        def run() -> None:
+            try:
+                future.set_result(context.run(self.needs.run, work))
+            except BaseException as error:
+                future.set_exception(error)
+
+        Thread(target=run, name="chatmemory-summarizer", daemon=True).start()
+        return (future.result(),) if wait([future], seconds).done else None
 
     def _deeper(self, work: Callable[[], T]) -> Callable[[], T]:
         depth = _depth.get() + 1
@@ -233,6 +249,14 @@ def in_thread_for_seconds(function: Callable[[], T], seconds: float) -> tuple[T]
     function that has to stay in this thread, because of an open transaction, say, has all the time that it wants.
     """
     return _threads.run_for(function, seconds)
+
+
+def in_new_thread_for_seconds(function: Callable[[], T], seconds: float) -> tuple[T] | None:
+    """Do what ``in_thread_for_seconds`` does, in a new thread that the end of the process does not wait for.
+
+    However many functions hang, others get their threads.
+    """
+    return _threads.run_in_new_for(function, seconds)
 
 
 async def iterate_in_thread(steps: Iterator[T]) -> AsyncGenerator[T, None]:

@@ -175,6 +175,13 @@ class UnusableSummaryError(CodedError, ValueError):
     """A summary that cannot take the place of the messages that it stands for. They stay as they are."""
 
 
+class SummarizerTimeoutError(TimeoutError):
+    """A summarizer that took longer than the setting ``SUMMARIZER_TIMEOUT`` allows. Nothing has changed."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the summarizer did not end within {seconds:g} seconds, the setting SUMMARIZER_TIMEOUT")
+
+
 @contextmanager
 def extra(name: str) -> Iterator[None]:
     """Make the error of a failed import in the ``with`` block say how to install the extra ``name``.

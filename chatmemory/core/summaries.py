@@ -12,7 +12,14 @@ from chatmemory.core.json_text import require_storable
 from chatmemory.core.messages import ChatMessage, UserMessage
 
 Summarizer: TypeAlias = Callable[[Sequence[ChatMessage], "str | None"], "str | Awaitable[str]"]
-"""A function, sync or async, of messages, and of the summary before them or None. It returns one summary of both."""
+"""A function, sync or async, of messages, and of the summary before them or None. It returns one summary of both.
+
+An object that is called may have an attribute ``input_tokens``, the most tokens of messages that one call takes, and a
+method ``requests`` of messages, which returns the tokens of messages in each call of its model.
+"""
+
+SUMMARY_INPUT_TOKENS = 60_000
+"""The tokens of messages that one call takes of a summarizer that does not say it."""
 
 USUAL_SUMMARY_TOKENS = 200
 """The tokens that a first summary is expected to have: a range of fewer than twice as many is not worth one."""
@@ -20,6 +27,17 @@ USUAL_SUMMARY_TOKENS = 200
 _OPENING, _CLOSING = "<summary>\n", "\n</summary>"
 _TAG = re.compile(r"<(\\*)(?=\s*/\s*summary)", re.IGNORECASE)
 _ESCAPED_TAG = re.compile(r"<\\(\\*)(?=\s*/\s*summary)", re.IGNORECASE)
+
+
+def input_tokens_of(summarizer: Summarizer | None) -> int:
+    """Return the most tokens of messages that one call of a summarizer takes."""
+    return int(getattr(summarizer, "input_tokens", SUMMARY_INPUT_TOKENS))
+
+
+def requests_of(summarizer: Summarizer | None, messages: Sequence[ChatMessage]) -> list[int] | None:
+    """Return the tokens of messages in each call that a summarizer makes of its model; None if it does not say it."""
+    requests: Callable[[Sequence[ChatMessage]], list[int]] | None = getattr(summarizer, "requests", None)
+    return None if requests is None else requests(messages)
 
 
 def summary_message(text: str) -> UserMessage:

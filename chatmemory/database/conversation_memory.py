@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Unpack
 
 from django.db import router
@@ -238,11 +239,14 @@ class ConversationMemory(ChatMemory):
 
     aunpin = async_change(unpin)
 
-    def plan_compaction(self, keep: int | None = None) -> CompactionPlan | None:
-        """Plan a summary of the turns before those that stay; nothing is written.
+    def plan_compaction(
+        self, keep: int | None = None, *, summarizer: Summarizer | None = None
+    ) -> CompactionPlan | None:
+        """Plan a summary of the turns before those that stay, or of the first part of them; nothing is written.
 
         Args:
             keep: the percent of the limit, from 0 to 100, that stays in whole turns. The last turn always stays.
+            summarizer: the function that is to write the summary: a part is as large as one call of it takes.
 
         Returns:
             None if there is too little to summarise, fewer than twice the tokens that a summary is expected to have, or
@@ -251,7 +255,7 @@ class ConversationMemory(ChatMemory):
         Raises:
             ValueError: ``keep`` is no percentage.
         """
-        return plan_compaction(self.conversation, keep=keep)
+        return plan_compaction(self.conversation, keep=keep, summarizer=summarizer)
 
     aplan_compaction = async_read(plan_compaction)
 
@@ -291,29 +295,41 @@ class ConversationMemory(ChatMemory):
 
     aapply_text = async_change(apply_text)
 
-    def compact(self, summarizer: Summarizer, *, keep: int | None = None, if_due: bool = False) -> Change | None:
-        """Plan a summary, let ``summarizer`` write it, and apply it. No turn waits; a failure changes nothing.
+    def compact(
+        self, summarizer: Summarizer, *, keep: int | None = None, if_due: bool = False, limit: int | None = None
+    ) -> Change | None:
+        """Plan summaries, let ``summarizer`` write them, and apply each. No turn waits; a failure changes nothing.
+
+        Older turns that are too long for one call of ``summarizer`` are summarised in parts, and each summary takes in
+        the one before. After a failure those of earlier parts stay.
 
         Args:
             summarizer: a function, sync or async, of messages and of the summary before them, or None.
             keep: the percent of the limit, from 0 to 100, that stays in whole turns. The last turn always stays.
             if_due: whether to do nothing before it is due by ``compact_at``, or while a pause after a failure lasts.
+            limit: the most summaries to make; by default as many as there are parts.
 
         Returns:
-            None, with nothing done, if another is at it, or there is too little to summarise, or the messages were
-            erased, taken out or summarised meanwhile.
+            the change of the last part. None, with nothing done, if another is at it, or there is too little to
+            summarise, or the messages were erased, taken out or summarised meanwhile.
 
         Raises:
             Conversation.DoesNotExist: the conversation has been erased.
             RuntimeError: the caller is within a transaction.
+            SummarizerTimeoutError: a call of ``summarizer`` took longer than ``SUMMARIZER_TIMEOUT``.
             ValueError: ``keep`` is no percentage, or the text cannot take the place of the messages.
             Exception: what ``summarizer`` raised.
         """
-        return compact(self.conversation, summarizer, keep=keep, if_due=if_due)
+        last = None
+        for part in islice(compact(self.conversation, summarizer, keep=keep, if_due=if_due), limit):
+            last = part
+        return None if last is None else last[1]
 
-    async def acompact(self, summarizer: Summarizer, *, keep: int | None = None, if_due: bool = False) -> Change | None:
+    async def acompact(
+        self, summarizer: Summarizer, *, keep: int | None = None, if_due: bool = False, limit: int | None = None
+    ) -> Change | None:
         """Async version of ``compact``."""
-        return await in_thread_for_functions(partial(self.compact, summarizer, keep=keep, if_due=if_due))
+        return await in_thread_for_functions(partial(self.compact, summarizer, keep=keep, if_due=if_due, limit=limit))
 
     def replay(self, **settings: Unpack[WindowSettings]) -> Replay:
         """Return the figures of this conversation's requests, as they were or would have been under another window.

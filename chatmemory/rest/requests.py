@@ -167,14 +167,12 @@ def require_bounded(conversation: Conversation, version: int | None = None) -> N
     request_bound().check(*conversation.memory.size(version))
 
 
-def require_summarizable(conversation: Conversation) -> None:
-    """Check that one request may read all that a summary would stand for: the memory, and what left it.
+def require_uncovered_bounded(conversation: Conversation) -> None:
+    """Check that one request may read all that left the memory and that no summary covers.
 
     Raises:
-        MemoryTooLargeError: the memory exceeds ``MAX_MEMORY_MESSAGES`` or ``MAX_MEMORY_CHARS``.
-        MemoryTooLarge: what left it does.
+        MemoryTooLarge: it exceeds ``MAX_MEMORY_MESSAGES`` or ``MAX_MEMORY_CHARS``.
     """
-    require_bounded(conversation)
     if not request_bound().allows(*left_size(conversation)):
         raise MemoryTooLarge(
             "Messages that no summary covers left the memory: more than %(messages)s, or more than %(chars)s "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.http import HttpRequest
 
 from chatmemory.assistant import Assistant
-from chatmemory.compaction import project_summarizer
 from demo_project.chat import titles  # noqa: F401 - listens from now on
 from demo_project.chat.speakers import EmbeddedBot, chosen_speaker
 from demo_project.chat.tools import TOOLS
@@ -23,6 +22,5 @@ def assistant(request: HttpRequest) -> Assistant:
         speaker,
         tools=TOOLS,
         max_sequential_tools_invocations=_MAX_INVOCATIONS,
-        summarizer=project_summarizer(),
         title=not isinstance(speaker, EmbeddedBot),
     )

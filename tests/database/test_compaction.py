@@ -27,7 +27,7 @@ from chatmemory import (
 from chatmemory.core.exceptions import UnusableSummaryError
 from chatmemory.core.summaries import summary_message, summary_text
 from chatmemory.database.change import Change
-from chatmemory.database.operations.compact import Lease, due_conversations, due_plan
+from chatmemory.database.operations.compact import Lease, due_conversations, due_parts
 from chatmemory.database.operations.compaction_plan import plan_compaction, uncovered
 from chatmemory.models import Compaction, Conversation, Message, Origin
 from chatmemory.retention import purge_evicted
@@ -234,7 +234,7 @@ class TestDue:
     def due(self, conversation: Conversation) -> bool:
         conversation.refresh_from_db()
         found = conversation in due_conversations(Conversation.objects.all())
-        planned = due_plan(conversation) is not None
+        planned = next(due_parts(conversation), None) is not None
         assert found or not planned
         return planned
 

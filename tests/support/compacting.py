@@ -48,13 +48,13 @@ def compact_again_and_again(
             return text
 
         try:
-            change = compact(conversation, write, keep=chance.choice([0, 30, 60]), lease=_LEASE)
+            done = next(compact(conversation, write, keep=chance.choice([0, 30, 60]), lease=_LEASE), None)
         except UnusableSummaryError as error:
             log("refused", text=text, error=str(error))
             continue
-        if change is not None:
-            log("applied", text=text, version=change.memory.version)
-        time.sleep(chance.random() * _LONGEST if change else _PAUSE)
+        if done is not None:
+            log("applied", text=text, version=done[1].memory.version)
+        time.sleep(chance.random() * _LONGEST if done else _PAUSE)
 
 
 def check_summaries(conversation: Any, logs: dict[str, list[dict[str, Any]]]) -> int:

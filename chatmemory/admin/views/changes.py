@@ -40,8 +40,9 @@ from chatmemory.core.exceptions import PinnedTooMuchError
 from chatmemory.core.messages import ChatMessageType, ToolExecutionResultMessage
 from chatmemory.core.summaries import Summarizer
 from chatmemory.database.change import Change
-from chatmemory.database.operations.compact import error_text
-from chatmemory.database.operations.compaction_plan import CompactionPlan, is_summarizable, uncovered
+from chatmemory.database.operations.compact import error_text, still_uncovered
+from chatmemory.database.operations.compaction_plan import CompactionPlan, uncovered
+from chatmemory.database.reading import request_bound
 from chatmemory.models import MAX_LIMIT, Conversation
 
 
@@ -247,7 +248,7 @@ def compact(model_admin: Any, request: HttpRequest, object_id: str) -> HttpRespo
         summarizer = project_summarizer()
     except (ImproperlyConfigured, ImportError) as error:
         return page(is_not_set=str(error))
-    if not is_summarizable(conversation):
+    if not request_bound().allows(*conversation.memory.size()):
         return page(is_too_long=True)
     if status.is_running:
         return page(has_changed=is_post)
@@ -255,7 +256,7 @@ def compact(model_admin: Any, request: HttpRequest, object_id: str) -> HttpRespo
         return page()
     keep = form.cleaned_data["keep"]
     try:
-        plan = conversation.memory.plan_compaction(keep)
+        plan = conversation.memory.plan_compaction(keep, summarizer=summarizer)
     except UNREADABLE:
         positions = unreadable([*conversation.messages.retained(), *uncovered(conversation)])
         if not positions:
@@ -287,7 +288,7 @@ def _summarise(
 
     back = partial(back_to_timeline, model_admin, request, conversation)
     try:
-        change = conversation.memory.compact(summarizer, keep=keep)
+        change = conversation.memory.compact(summarizer, keep=keep, limit=1)
     except Conversation.DoesNotExist:
         raise
     except Exception as error:
@@ -331,8 +332,11 @@ def _outcome(conversation: Conversation, plan: CompactionPlan | None) -> dict[st
     covered = {*plan.positions, *plan.summaries}
     retained = conversation.messages.retained().values_list("position", "token_count")
     staying = [tokens for position, tokens in retained if position not in covered]
+    messages_left, tokens_left = still_uncovered(conversation, plan)
     return {
         "plan": plan,
+        "messages_left": messages_left,
+        "tokens_left": tokens_left,
         "seen": _range(plan),
         "covered": count_messages(len(plan.messages)),
         "staying": len(staying),

@@ -6,21 +6,25 @@ locked while the summarizer writes.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.db import IntegrityError, transaction
-from django.db.models import BigIntegerField, Exists, F, OuterRef, Q, QuerySet
+from django.db.models import BigIntegerField, Count, Exists, F, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Cast
 
 from chatmemory import signals
 from chatmemory.conf import setting
+from chatmemory.core.asynchronous import in_new_thread_for_seconds
 from chatmemory.core.entries import Entry, EvictionReason
 from chatmemory.core.eviction import Retained
-from chatmemory.core.exceptions import InvalidValueError, UnusableSummaryError
+from chatmemory.core.exceptions import InvalidValueError, SummarizerTimeoutError, UnusableSummaryError
 from chatmemory.core.json_text import dumps
 from chatmemory.core.messages import ChatMessageType
 from chatmemory.core.summaries import Summarizer, check_summary, first_kept, summary_message
@@ -35,7 +39,8 @@ from chatmemory.database.operations.compaction_plan import (
     TAKEN_IN,
     CompactionPlan,
     plan_compaction,
-    plan_of,
+    plan_parts,
+    plan_through,
     read_memory,
     uncovered,
 )
@@ -46,9 +51,6 @@ from chatmemory.database.stored_windows import estimator_of, window_of
 from chatmemory.models import ORDER_STEP, RESERVED, Compaction, Conversation, ConversationQuerySet, Message, Origin
 from chatmemory.models.compaction import LONGEST_ERROR
 
-USUAL_LEASE = 600.0
-"""The seconds for which nobody else begins a summary of the same conversation, unless this one is done before."""
-
 
 def compact(
     conversation: Conversation,
@@ -56,11 +58,12 @@ def compact(
     *,
     keep: int | None = None,
     if_due: bool = False,
-    lease: float = USUAL_LEASE,
-) -> Change | None:
-    """Summarise the older turns of a conversation.
+    lease: float | None = None,
+) -> Iterator[tuple[CompactionPlan, Change]]:
+    """Summarise the older turns of a conversation, in as many parts as calls of ``summarizer`` take; yield each.
 
-    While ``summarizer`` works, no transaction is open and no turn waits.
+    While ``summarizer`` works, no transaction is open and no turn waits. Whoever stops, or fails, after some of the
+    parts has summarised these.
 
     Args:
         conversation: the conversation; its row is read anew.
@@ -68,28 +71,41 @@ def compact(
         keep: the percent of the limit that stays in whole turns; by default the conversation's ``compact_keep``.
         if_due: whether to do nothing before ``compact_at`` is reached or the window has evicted messages that no
             summary stands for, and while a pause after a failure lasts.
-        lease: the seconds for which nobody else begins a summary of this conversation.
+        lease: the seconds for which nobody else begins a summary of this conversation; by default twice those that
+            ``summarizer`` may take.
 
     Returns:
-        None, with nothing done, if another is at it, or there is nothing to summarise, or the messages were erased,
+        Nothing, with nothing done, if another is at it, or there is nothing to summarise, or the messages were erased,
         taken out or summarised while ``summarizer`` worked.
 
     Raises:
         Conversation.DoesNotExist: the conversation has been erased, or was anonymised before ``summarizer`` failed.
         RuntimeError: the caller is within a transaction.
+        SummarizerTimeoutError: ``summarizer`` did not end in time.
         UnusableSummaryError: the text cannot take the place of the messages.
         ValueError: ``keep`` is no percentage, or the conversation was never saved.
         Exception: what ``summarizer`` raised. The failure is noted; nothing else has changed.
     """
-    target = Target.of(conversation)
-    database = target.key.database
-    own = Lease(conversation, database, lease)
+    own = Lease(conversation, Target.of(conversation).key.database, lease or 2 * setting("SUMMARIZER_TIMEOUT"))
+    done = _compact_part(conversation, summarizer, own, keep, if_due, None)
+    while done is not None:
+        yield done
+        done = _compact_part(conversation, summarizer, own, keep, if_due, done[0]) if done[0].has_more else None
+
+
+def _compact_part(
+    conversation: Conversation,
+    summarizer: Summarizer,
+    own: Lease,
+    keep: int | None,
+    if_due: bool,
+    after: CompactionPlan | None,
+) -> tuple[CompactionPlan, Change] | None:
     if not own.try_take(also_after_failure=not if_due):
         return None
     try:
-        row = retry(database, lambda: Conversation.objects.using(database).get(pk=conversation.pk))
-        plan = due_plan(row, keep=keep) if if_due else plan_compaction(row, keep=keep)
-        if plan is None:
+        plan = plan_compaction(conversation, keep=keep, summarizer=summarizer, after=after)
+        if plan is None or (if_due and after is None and not is_due(_fresh(conversation), plan)):
             return None
         try:
             give_back()
@@ -98,14 +114,19 @@ def compact(
             _note(own, conversation, plan, error)
             raise
         try:
-            change = apply_compaction(target, plan, text)
+            change = apply_compaction(Target.of(conversation), plan, text)
         except UnusableSummaryError as error:  # other errors are not the summarizer's
             _note(own, conversation, plan, error)
             raise
         own.note_success()
-        return change
+        return None if change is None else (plan, change)
     finally:
         own.release()
+
+
+def _fresh(conversation: Conversation) -> Conversation:
+    database = Target.of(conversation).key.database
+    return retry(database, lambda: Conversation.objects.using(database).get(pk=conversation.pk))
 
 
 def _note(own: Lease, conversation: Conversation, plan: CompactionPlan, error: Exception) -> None:
@@ -114,11 +135,33 @@ def _note(own: Lease, conversation: Conversation, plan: CompactionPlan, error: E
 
 
 def _text_of(summarizer: Summarizer, plan: CompactionPlan) -> str:
-    is_async = inspect.iscoroutinefunction(summarizer) or inspect.iscoroutinefunction(
+    """Return the summary that ``summarizer`` writes.
+
+    Raises:
+        SummarizerTimeoutError: it does not end in time. An async one is cancelled; a sync one goes on in its thread.
+        Exception: what it raised.
+    """
+    seconds = float(setting("SUMMARIZER_TIMEOUT"))
+    write: Any = partial(summarizer, plan.messages, plan.previous)
+    if inspect.iscoroutinefunction(summarizer) or inspect.iscoroutinefunction(
         getattr(summarizer, "__call__", None)  # noqa: B004
-    )
-    write: Any = async_to_sync(summarizer) if is_async else summarizer  # type: ignore[arg-type]
-    return write(plan.messages, plan.previous)  # type: ignore[no-any-return]
+    ):
+        return async_to_sync(_within)(write, seconds)
+    ended = in_new_thread_for_seconds(write, seconds)
+    if ended is None:
+        raise SummarizerTimeoutError(seconds)
+    return ended[0]  # type: ignore[no-any-return]
+
+
+async def _within(write: Callable[[], Awaitable[str]], seconds: float) -> str:
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await write()
+    except TimeoutError:
+        if limit.expired():
+            raise SummarizerTimeoutError(seconds) from None
+        raise
 
 
 _EVICTED_FOR_ROOM = Q(eviction_reason__in=EVICTED) & COVERABLE
@@ -133,7 +176,7 @@ _IS_FULL = Q(window=WindowKind.TOKENS.value, retained_tokens__gte=(_LIMIT - RESE
 
 
 def due_conversations(conversations: ConversationQuerySet) -> ConversationQuerySet:
-    """Return the conversations in which a summary may be due: ``due_plan`` knows.
+    """Return the conversations in which a summary may be due: ``is_due`` knows.
 
     Those where a summary failed a moment ago, or is being made, are not among them.
     """
@@ -145,26 +188,52 @@ def due_conversations(conversations: ConversationQuerySet) -> ConversationQueryS
 
 
 def is_due(conversation: Conversation, plan: CompactionPlan | None) -> bool:
-    """Return whether the summary that was planned is due, if there is anything to summarise."""
-    if plan is None or conversation.compact_at is None:
-        return False
-    return plan.has_evicted or conversation.is_full
-
-
-def due_plan(conversation: Conversation, *, keep: int | None = None) -> CompactionPlan | None:
-    """Return the plan of the summary that is due in a conversation; None if none is.
+    """Return whether the summary that was planned is due: as the first of its parts, so are those after it.
 
     One is due if the memory has reached ``compact_at`` percent of its limit, or the window has evicted messages that no
     summary stands for, and the range is worth it.
+    """
+    if plan is None or conversation.compact_at is None:
+        return False
+    has_evicted = plan.has_evicted or (
+        plan.has_more and uncovered(conversation).filter(position__lt=plan.until).exists()
+    )
+    return has_evicted or conversation.is_full
+
+
+def due_parts(
+    conversation: Conversation, *, keep: int | None = None, summarizer: Summarizer | None = None
+) -> Iterator[CompactionPlan]:
+    """Yield the plans of the summaries that are due in a conversation, see ``plan_parts``.
 
     Raises:
         Conversation.DoesNotExist: the conversation has been erased.
         ValueError: ``keep`` is no percentage.
     """
     if conversation.compact_at is None:
-        return None
-    plan = plan_compaction(conversation, keep=keep)
-    return plan if is_due(conversation, plan) else None
+        return
+    is_first = True
+    for plan in plan_parts(conversation, keep=keep, summarizer=summarizer):
+        if is_first and not is_due(conversation, plan):
+            return
+        is_first = False
+        yield plan
+
+
+def still_uncovered(conversation: Conversation, plan: CompactionPlan) -> tuple[int, int]:
+    """Return the numbers of messages, and of their tokens, that the parts after ``plan`` are to cover.
+
+    The database counts them, with those that a pin keeps.
+    """
+    if not plan.has_more:
+        return 0, 0
+    later = Q(position__gte=plan.compacted_to, position__lt=plan.until)
+    retained = rows_of(conversation).filter(COVERABLE, evicted_in__isnull=True)
+    counts = [
+        rows.filter(later).order_by().aggregate(count=Count("pk"), tokens=Sum("token_count"))
+        for rows in (uncovered(conversation), retained)
+    ]
+    return sum(each["count"] for each in counts), sum(each["tokens"] or 0 for each in counts)
 
 
 BACK_OFF = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
@@ -344,7 +413,7 @@ def apply_text(target: Target, through: int, text: str, *, idempotency_key: str 
             return
         conversation = change.conversation
         memory = read_memory(conversation, window_of(conversation))
-        plan = plan_of(conversation, memory, _kept_behind(memory, through, conversation), through=through)
+        plan = plan_through(conversation, memory, _kept_behind(memory, through, conversation), through)
         if plan is None or not _apply(change, plan, new, target.most):
             raise _covered(conversation, through)
         if idempotency_key is not None:
@@ -443,6 +512,8 @@ def _apply(change: Change, plan: CompactionPlan, new: NewMessages, most: MemoryB
     place = _place(rest, plan, window)
     row.memory_order = _order(rest, place, row.position)
     rest.insert(place, entry_of(row, window))
+    if plan.has_more:  # what leaves for the summary now is mostly in the next: no more than has to
+        window = replace(window, low_water=100)
     fitted = Retained(rest, total=window.overhead + sum(entry.cost for entry in rest), window=window)
     _check_room(fitted, rest[place], window)
     fitted.evict()

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import merge
+from operator import itemgetter
 from typing import Any
 
 from django.db import router
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, F, Q, Sum
 
 from chatmemory.conf import setting
 from chatmemory.core.entries import Cause, Entry, EvictionReason
 from chatmemory.core.eviction import Retained
 from chatmemory.core.messages import ChatMessage, ChatMessageType
-from chatmemory.core.summaries import USUAL_SUMMARY_TOKENS, check_keep, first_kept, summary_message, summary_text
+from chatmemory.core.summaries import (
+    USUAL_SUMMARY_TOKENS,
+    Summarizer,
+    check_keep,
+    first_kept,
+    input_tokens_of,
+    requests_of,
+    summary_message,
+    summary_text,
+)
 from chatmemory.core.window import Window, WindowKind
 from chatmemory.database.connections import retry
 from chatmemory.database.operations.plan import entry_of, memory_of
 from chatmemory.database.reading import CHARS, chunks, read_in_parts, request_bound, rows_of
-from chatmemory.database.rows import read_size
+from chatmemory.database.rows import chars_of
 from chatmemory.database.stored_windows import window_of
 from chatmemory.models import STAND_INS, Conversation, Message, MessageQuerySet, Origin
 
@@ -82,6 +93,15 @@ class CompactionPlan:
     compacted_to: int
     """The position from which the next summary goes on."""
 
+    until: int
+    """The position up to which this part and those after it go."""
+
+    expected_tokens: int
+    """The tokens that the summary is expected to have."""
+
+    has_more: bool
+    """Whether another part follows, because one call of the summarizer does not take all."""
+
     @property
     def has_evicted(self) -> bool:
         """Whether the model lacks some of what was said until there is a summary."""
@@ -89,9 +109,14 @@ class CompactionPlan:
 
 
 def plan_compaction(
-    conversation: Conversation, *, keep: int | None = None, summary_tokens: int | None = None
+    conversation: Conversation,
+    *,
+    keep: int | None = None,
+    summary_tokens: int | None = None,
+    summarizer: Summarizer | None = None,
+    after: CompactionPlan | None = None,
 ) -> CompactionPlan | None:
-    """Plan a summary of the turns before those that stay; nothing is written.
+    """Plan a summary of the turns before those that stay, or of the first part of them; nothing is written.
 
     Args:
         conversation: the conversation; its row is read anew.
@@ -99,6 +124,8 @@ def plan_compaction(
             ``compact_keep``. The last turn always stays.
         summary_tokens: the tokens that the summary is expected to have; by default those of the summary before, or
             ``USUAL_SUMMARY_TOKENS``, and at most a tenth of a limit in tokens.
+        summarizer: the function that is to write it: a part has whole turns, as many as one call takes.
+        after: the plan of the part before, which has been applied: no part goes further than the first would have.
 
     Returns:
         None if there is nothing that is worth a summary: fewer than twice the tokens that it is expected to have. Also
@@ -109,26 +136,180 @@ def plan_compaction(
         Conversation.DoesNotExist: the conversation has been erased.
         ValueError: ``keep`` is no percentage.
     """
+
+    def first() -> CompactionPlan | None:
+        plans = plan_parts(conversation, keep=keep, summary_tokens=summary_tokens, summarizer=summarizer, after=after)
+        return next(plans, None)
+
+    return retry(router.db_for_write(Conversation, instance=conversation), first)
+
+
+def plan_parts(
+    conversation: Conversation,
+    *,
+    keep: int | None = None,
+    summary_tokens: int | None = None,
+    summarizer: Summarizer | None = None,
+    after: CompactionPlan | None = None,
+) -> Iterator[CompactionPlan]:
+    """Yield the plans of all parts: each as ``plan_compaction`` would return it once those before it are applied.
+
+    None has a summary of those before it as its ``previous``, because that is not written yet. Beside the memory, only
+    the messages of one part, and a few after it, are read at once.
+    """
     if keep is not None:
         check_keep(keep)
     # Never a replica: it may lack the latest messages.
     database = router.db_for_write(Conversation, instance=conversation)
-
-    def read() -> CompactionPlan | None:
-        row = Conversation.objects.using(database).get(pk=conversation.pk)
-        window = window_of(row)
-        memory = read_memory(row, window)
-        if not _has_room(memory, window):
-            return None
-        percent = row.compact_keep if keep is None else keep
-        plan = plan_of(row, memory, first_kept(memory.entries(), window.room * percent / 100))
+    row = Conversation.objects.using(database).get(pk=conversation.pk)
+    window = window_of(row)
+    memory = read_memory(row, window)
+    if not _has_room(memory, window):
+        return
+    entries = memory.entries()
+    kept = first_kept(entries, window.room * (row.compact_keep if keep is None else keep) / 100)
+    until = _next_start(row, entries[kept:])
+    places = _places(entries[:kept], until)
+    if after is not None:
+        until = min(until, after.until)
+    leaving = [entry for entry in _leaving(memory, kept) if places[entry] <= until and entry.row.position != until]
+    latest = _latest_summary(row)
+    summaries = _summaries(entries, latest)
+    expected = summary_tokens
+    if after is not None:
+        expected = after.expected_tokens
+    elif expected is None:
+        expected = _expected_tokens(summaries, window)
+    found = _in_order(_read_evicted(row, until, latest), [(places[entry], entry.row) for entry in leaving])
+    stay = [entry for entry in entries if not entry.is_summary]
+    for part, following in _divided(_turns(found), summarizer, 2 * expected):
+        retained = [one.row for one in part if one.row.evicted_in is None]
+        gone = {each.position for each in retained}
+        stay = [entry for entry in stay if entry.row.position not in gone]
+        if not _stays(stay, expected, window):
+            return
+        plan = _plan_of(
+            row,
+            [one.row for one in part if one.row.evicted_in is not None],
+            retained,
+            summaries,
+            compacted_to=until if following is None else following.place,
+            until=until,
+            expected_tokens=expected,
+            has_more=following is not None,
+        )
         if plan is None:
-            return None
-        expected = _expected_tokens(plan, window) if summary_tokens is None else summary_tokens
-        is_worth_it = plan.tokens - plan.previous_tokens >= 2 * expected
-        return plan if is_worth_it and _stays(memory, plan, expected, window) else None
+            return
+        yield plan
+        summaries = []
 
-    return retry(database, read)
+
+@dataclass(frozen=True)
+class _Told:
+    """A message that a summary is to stand for."""
+
+    place: int
+    """Where it stands: the position up to which all that was evicted has been told before it."""
+
+    row: Message
+    is_new: bool
+    """Whether a summary tells it. It does not tell a placeholder after the tool result."""
+
+
+@dataclass
+class _Part:
+    """Messages that one summary takes in."""
+
+    told: list[_Told] = field(default_factory=list)
+    tokens: int = 0
+    """Their stored tokens."""
+    input_tokens: int = 0
+    """The tokens that the summarizer reads of them."""
+    chars: int = 0
+
+    def __add__(self, other: _Part) -> _Part:
+        return _Part(
+            self.told + other.told,
+            self.tokens + other.tokens,
+            self.input_tokens + other.input_tokens,
+            self.chars + other.chars,
+        )
+
+
+def _divided(
+    turns: Iterable[list[_Told]], summarizer: Summarizer | None, least: int
+) -> Iterator[tuple[list[_Told], _Told | None]]:
+    """Yield the messages of each part, and the one that follows; after the last part None.
+
+    A part has as many turns as one call of the summarizer takes, but at least the tokens that are worth a summary. If
+    what is left at the end has fewer, it goes with the last part.
+    """
+    most, bound = input_tokens_of(summarizer), request_bound()
+    part, rest = _Part(), _Part()
+    for told in turns:
+        new = [one.row for one in told if one.is_new and not one.row.is_erased]
+        turn = _Part(
+            told,
+            sum(row.token_count for row in new),
+            sum(sum(requests_of(summarizer, [row.message]) or [row.token_count]) for row in new),
+            sum(chars_of(one.row) for one in told),
+        )
+        whole = part + turn
+        fits = whole.input_tokens <= most and bound.allows(len(whole.told), whole.chars)
+        if not rest.told and (fits or part.tokens < least):
+            part = whole
+            continue
+        rest += turn
+        if rest.tokens >= least:
+            yield part.told, rest.told[0]
+            part, rest = rest, _Part()
+    part += rest
+    if part.tokens >= least:
+        yield part.told, None
+
+
+def _turns(found: Iterable[_Told]) -> Iterator[list[_Told]]:
+    """Yield the messages of each turn. One that is more than a request may read comes in pieces."""
+    bound = request_bound()
+    turn: list[_Told] = []
+    chars = 0
+    for one in found:
+        chars += chars_of(one.row)
+        if turn and (one.row.type == ChatMessageType.USER or not bound.allows(len(turn) + 1, chars)):
+            yield turn
+            turn, chars = [], chars_of(one.row)
+        turn.append(one)
+    if turn:
+        yield turn
+
+
+def _in_order(evicted: Iterable[Message], retained: list[tuple[int, Message]]) -> Iterator[_Told]:
+    """Yield what was evicted, by position, and what is to leave, by its place, in one order."""
+    known = {row.position for _place, row in retained}
+    originals = {row.covers_from for _place, row in retained if _stands_for_result(row)}
+    told = set()
+    for place, row in merge(((row.position, row) for row in evicted), retained, key=itemgetter(0)):
+        if row.evicted_in is None:
+            yield _Told(place, row, not (_stands_for_result(row) and row.covers_from in told))
+        elif row.position not in known:  # else it was evicted after the memory was read
+            told |= originals & {row.position}
+            yield _Told(place, row, True)
+
+
+def _places(entries: Sequence[Entry], end: int) -> dict[Entry, int]:
+    """Return where each entry stands among what was evicted: before the first of its successors that was said later.
+
+    A placeholder or a copy has a later position than what stands behind it.
+
+    Args:
+        entries: the beginning of a memory.
+        end: the position where the rest begins.
+    """
+    places = {}
+    for entry in reversed(entries):
+        end = min(end, entry.row.position) if _has_own_place(entry) else end
+        places[entry] = end
+    return places
 
 
 def read_memory(conversation: Conversation, window: Window) -> Retained[Entry]:
@@ -137,37 +318,37 @@ def read_memory(conversation: Conversation, window: Window) -> Retained[Entry]:
     return memory_of(conversation, window, entries)
 
 
-def plan_of(
-    conversation: Conversation, memory: Retained[Entry], kept: int, *, through: int | None = None
-) -> CompactionPlan | None:
-    """Plan a summary of what stands before the entry at the index ``kept``, and of what was evicted before it.
-
-    Args:
-        conversation: the conversation.
-        memory: its memory.
-        kept: the index of the first entry that stays.
-        through: the last position from which the summary takes in what was evicted; by default that before the
-            turns that stay.
+def plan_through(conversation: Conversation, memory: Retained[Entry], kept: int, through: int) -> CompactionPlan | None:
+    """Plan a summary of what stands before the entry at the index ``kept``, and of what was evicted up to a position.
 
     Returns:
         None if there is nothing new to summarise.
     """
-    entries = memory.entries()
-    retained = [entry.row for entry in _leaving(memory, kept)]
-    compacted_to = _next_start(conversation, entries[kept:])
-    if through is not None:
-        compacted_to = min(compacted_to, through + 1)
-    summaries = [entry.row for entry in entries if entry.is_summary]
-    latest = _latest_summary(conversation)
-    if not summaries and latest is not None and latest.eviction_reason in TAKEN_IN:
-        summaries = [latest]
-    # What was evicted after the memory was read is in both.
+    entries, latest = memory.entries(), _latest_summary(conversation)
+    end = min(_next_start(conversation, entries[kept:]), through + 1)
+    return _plan_of(
+        conversation,
+        list(_read_evicted(conversation, end, latest)),
+        [entry.row for entry in _leaving(memory, kept)],
+        _summaries(entries, latest),
+        compacted_to=end,
+    )
+
+
+def _plan_of(
+    conversation: Conversation,
+    evicted: list[Message],
+    retained: list[Message],
+    summaries: list[Message],
+    *,
+    compacted_to: int,
+    until: int | None = None,
+    expected_tokens: int = 0,
+    has_more: bool = False,
+) -> CompactionPlan | None:
+    """Return the plan of a summary that takes in the given rows; None if none of them says anything."""
     known = {row.position for row in retained}
-    left = _evicted(conversation, compacted_to, latest).values_list("position", flat=True)
-    # By positions within a range: each part of the whole query would look at all rows before or behind it again.
-    rows = rows_of(conversation)
-    parts = (rows.filter(position__range=(part[0], part[-1]), position__in=part) for part in chunks([*left]))
-    evicted = [row for part in parts for row in read_in_parts(part) if row.position not in known]
+    evicted = [row for row in evicted if row.position not in known]
     originals = {row.position for row in evicted}
     orders = {row.covers_from: row.memory_order for row in retained if _stands_for_result(row)}
     said = sorted(
@@ -194,7 +375,18 @@ def plan_of(
         owner=conversation.owner_id,
         compacted_from=conversation.compacted_to,
         compacted_to=compacted_to,
+        until=compacted_to if until is None else until,
+        expected_tokens=expected_tokens,
+        has_more=has_more,
     )
+
+
+def _summaries(entries: Sequence[Entry], latest: Message | None) -> list[Message]:
+    """Return the summaries that the next one takes in: those of the memory, or the latest one if it was evicted."""
+    summaries = [entry.row for entry in entries if entry.is_summary]
+    if not summaries and latest is not None and latest.eviction_reason in TAKEN_IN:
+        return [latest]
+    return summaries
 
 
 def _stands_for_result(row: Message) -> bool:
@@ -217,12 +409,6 @@ def _leaving(memory: Retained[Entry], kept: int) -> list[Entry]:
     ]
 
 
-def is_summarizable(conversation: Conversation) -> bool:
-    """Return whether one request may read all that a summary would stand for: the memory, and what left it."""
-    bound = request_bound()
-    return bound.allows(*read_size(conversation)) and bound.allows(*left_size(conversation))
-
-
 def left_size(conversation: Conversation) -> tuple[int, int]:
     """Return the numbers of messages, and of their characters, that left a memory and that no summary covers.
 
@@ -239,25 +425,46 @@ def uncovered(conversation: Conversation) -> MessageQuerySet:
 
     A tool result is not among them if somebody took its placeholder out.
     """
-    return _evicted(conversation, conversation.next_position, _latest_summary(conversation))
+    older, newer = _evicted(conversation, _latest_summary(conversation))
+    return rows_of(conversation).filter(older | newer).order_by("position")
 
 
-def _evicted(conversation: Conversation, before: int, latest: Message | None) -> MessageQuerySet:
-    its = Q(conversation=conversation)  # in each part, so that each is found by an index, however long the history is
-    is_new = its & Q(position__gte=conversation.compacted_to, position__lt=before)
-    left = Q(eviction_reason__in=EVICTED)
-    if latest is None:
-        left |= Q(eviction_reason=EvictionReason.SUMMARIZED)  # by a summary that has been erased
-    else:
-        # What was in the memory beside the latest summary was pinned then, or its own summary has been erased.
-        is_new |= its & Q(evicted_in__gt=latest.added_in, position__lt=before)
-        left |= Q(eviction_reason=EvictionReason.SUMMARIZED, evicted_in__gt=latest.added_in)
-    rows = Message.objects.using(conversation._state.db)
-    standing = rows.filter(its, _STANDS_FOR_RESULT, position__gte=conversation.compacted_to).order_by("position")
-    last = dict(standing.values_list("covers_from", "eviction_reason"))  # a rewrite may have copied a placeholder
-    taken_out = [position for position, reason in last.items() if position is not None and reason in _TAKEN_OUT]
-    found = rows.filter(is_new, left, COVERABLE, evicted_in__isnull=False).order_by("position")
-    return found.exclude(eviction_reason=EvictionReason.TOOL_CLEARED, position__in=taken_out) if taken_out else found
+def _read_evicted(conversation: Conversation, before: int, latest: Message | None) -> Iterator[Message]:
+    """Yield the messages before a position that no summary covers, read only as far as they are needed."""
+    older, newer = _evicted(conversation, latest)
+    rows, begin = rows_of(conversation), conversation.compacted_to
+    # Found by when they left: those before ``begin`` may be very many, and few of them left since the latest summary.
+    since = rows.filter(older).alias(place=F("position") + 0).filter(place__lt=min(begin, before))
+    for part in chunks(sorted(since.values_list("position", flat=True))):
+        yield from read_in_parts(rows.filter(position__range=(part[0], part[-1]), position__in=part))
+    yield from read_in_parts(rows.filter(newer, position__lt=before), after=begin - 1)
+
+
+def _evicted(conversation: Conversation, latest: Message | None) -> tuple[Q, Q]:
+    """Return the condition of messages that left after the latest summary came, and of those that it does not reach.
+
+    Each is found by an index of its own, however long the history is.
+    """
+    its = Q(conversation=conversation)  # in each condition, so that each has an index
+    is_new = its & Q(position__gte=conversation.compacted_to)
+    newer = rows_of(conversation).filter(is_new)
+    is_summary, is_taken_out = Q(origin=Origin.SUMMARY), _STANDS_FOR_RESULT & Q(eviction_reason__in=_TAKEN_OUT)
+    found = list(newer.filter(is_summary | is_taken_out).values_list("origin", "added_in", "covers_from"))
+    # Each summary came in the version in which its messages left. If there is none, it has been erased.
+    stands = [version for origin, version, _ in found if origin == Origin.SUMMARY]
+    is_lost = Q(eviction_reason=EvictionReason.SUMMARIZED) & ~Q(evicted_in__in=stands)
+    taken_out = [original for origin, _, original in found if origin != Origin.SUMMARY and original is not None]
+    if taken_out:
+        copies = newer.filter(_STANDS_FOR_RESULT, covers_from__in=taken_out).order_by("position")
+        last = dict(copies.values_list("covers_from", "eviction_reason"))  # a rewrite may have copied a placeholder
+        taken_out = [original for original, reason in last.items() if reason in _TAKEN_OUT]
+    left = Q(eviction_reason__in=EVICTED) | is_lost
+    if taken_out:
+        left &= ~Q(eviction_reason=EvictionReason.TOOL_CLEARED, position__in=taken_out)
+    left &= COVERABLE & Q(evicted_in__isnull=False)
+    # What was in the memory beside the latest summary was pinned then, or its own summary has been erased.
+    older = Q(pk__in=[]) if latest is None else its & Q(evicted_in__gt=latest.added_in) & left
+    return older, is_new & left
 
 
 def _latest_summary(conversation: Conversation) -> Message | None:
@@ -293,10 +500,14 @@ def _next_start(conversation: Conversation, kept: Sequence[Entry]) -> int:
         .values_list("position", flat=True)
         .first()
     )
-    stay = [entry for entry in kept if not (entry.pinned or entry.is_summary or entry.is_placeholder)]
-    positions = (entry.row.position for entry in stay if entry.type is not ChatMessageType.SYSTEM)
-    first = min(positions, default=conversation.next_position)
+    first = min((entry.row.position for entry in kept if _has_own_place(entry)), default=conversation.next_position)
     return first if question is None else min(first, question)
+
+
+def _has_own_place(entry: Entry) -> bool:
+    """Return whether the position of an entry says when it was said in the conversation, and it may leave."""
+    stays = entry.pinned or entry.type is ChatMessageType.SYSTEM
+    return not (stays or entry.is_summary or entry.is_placeholder)
 
 
 def _has_room(memory: Retained[Entry], window: Window) -> bool:
@@ -305,14 +516,12 @@ def _has_room(memory: Retained[Entry], window: Window) -> bool:
     return (memory.pinned_cost() - pinned + 1) * 2 <= window.room
 
 
-def _stays(memory: Retained[Entry], plan: CompactionPlan, tokens: int, window: Window) -> bool:
-    """Return whether the window would keep a summary of so many tokens in the place of what ``plan`` covers."""
-    covered = {*plan.positions, *plan.summaries}
+def _stays(stay: list[Entry], tokens: int, window: Window) -> bool:
+    """Return whether the window would keep a summary of so many tokens before the entries that stay."""
     summary = Entry(summary_message(""), tokens if window.kind is WindowKind.TOKENS else 1, is_summary=True)
-    stay = [entry for entry in memory.entries() if entry.row.position not in covered]
     return summary in Retained.fit([summary, *stay], window).entries()
 
 
-def _expected_tokens(plan: CompactionPlan, window: Window) -> int:
-    expected = plan.previous_tokens or USUAL_SUMMARY_TOKENS
+def _expected_tokens(summaries: list[Message], window: Window) -> int:
+    expected = sum(row.token_count for row in summaries if not row.is_erased) or USUAL_SUMMARY_TOKENS
     return min(expected, window.room // 10) if window.kind is WindowKind.TOKENS else expected

@@ -15,14 +15,14 @@ from chatmemory.core.exceptions import InvalidValueError, UnusableSummaryError
 from chatmemory.core.summaries import summary_text
 from chatmemory.database.change import Change
 from chatmemory.database.connections import UtcNow
-from chatmemory.database.operations.compact import CoveredError, is_due
+from chatmemory.database.operations.compact import CoveredError, is_due, still_uncovered
 from chatmemory.database.operations.compaction_plan import CompactionPlan
 from chatmemory.database.reading import rows_of
 from chatmemory.models import Compaction, Conversation, Message, Origin
 from chatmemory.models.compaction import LONGEST_ERROR
 from chatmemory.rest.access import may_read_text, require
 from chatmemory.rest.problems import NoSummarizer, SummarizerFailed, invalid
-from chatmemory.rest.requests import precondition, require_summarizable
+from chatmemory.rest.requests import precondition, require_bounded, require_uncovered_bounded
 from chatmemory.rest.serializers import (
     ChangeSerializer,
     ConversationSerializer,
@@ -80,16 +80,27 @@ class NewCompactionSerializer(StrictSerializer):
 
 
 class PlanSerializer(serializers.Serializer[Any]):
-    """What a summary would stand for; null if there is too little to summarise."""
+    """What the next summary would stand for; null if there is too little to summarise."""
 
     covers_from = CountField(help_text="The first position that it stands for.")
     covers_to = CountField(help_text="The last position that it stands for.")
     messages = CountField(help_text="Messages that no summary covers yet.")
     tokens = TokensField(help_text="Of these messages, and of the summary before: the new one must have fewer.")
     previous = CountField(allow_null=True, help_text="The position of the summary before, which the new one takes in.")
+    messages_left = CountField(
+        help_text="Messages that further summaries would cover, because one call of the summarizer does not take all; "
+        "about, if messages are pinned."
+    )
+    tokens_left = TokensField(help_text="Of these messages.")
 
     def to_representation(self, instance: CompactionPlan) -> Any:
-        counted = {"messages": len(instance.messages), "previous": max(instance.summaries, default=None)}
+        messages, tokens = still_uncovered(self.context["conversation"], instance)
+        counted = {
+            "messages": len(instance.messages),
+            "previous": max(instance.summaries, default=None),
+            "messages_left": messages,
+            "tokens_left": tokens,
+        }
         return super().to_representation({**vars(instance), **counted})
 
 
@@ -155,12 +166,13 @@ class CompactionViewSet(ChatMemoryViewSet):
     def retrieve(self, request: Request, conversation_id: str, **kwargs: Any) -> Response:
         """Get whether a summary is due.
 
-        With what it would stand for, the last summary, and what failed since. 413 if that is more than the server
-        handles at once.
+        With what it would stand for, the last summary, and what failed since. 413 if the memory is more than the
+        server handles at once.
         """
         conversation = self.conversation()
-        require_summarizable(conversation)
-        plan = conversation.memory.plan_compaction()
+        require_bounded(conversation)
+        summarizer = None if setting("SUMMARIZER") is None else project_summarizer()
+        plan = conversation.memory.plan_compaction(summarizer=summarizer)
         failures = _compaction_of(conversation)
         # An exception's text is for the people who run the site: it may name its hosts and keys.
         if not (may_read_text(request) and getattr(request.user, "is_staff", False)):
@@ -178,7 +190,8 @@ class CompactionViewSet(ChatMemoryViewSet):
             "failures": failures,
             "version": conversation.version,
         }
-        return Response(CompactionSerializer(shown, context=self.get_serializer_context()).data)
+        context = {**self.get_serializer_context(), "conversation": conversation}
+        return Response(CompactionSerializer(shown, context=context).data)
 
     @call(
         "compactMemory",
@@ -194,9 +207,9 @@ class CompactionViewSet(ChatMemoryViewSet):
         """Put a summary in the place of older turns.
 
         Without a `text` the site's summarizer writes the summary, which may take a while; messages that are added
-        meanwhile stay, and if it fails nothing changes. `If-Match` is then checked before it begins, and no
-        `Idempotency-Key` is needed, because nothing is summarised twice. With `through` and `text` the summary is
-        yours. The history keeps everything.
+        meanwhile stay, and if it fails nothing changes. It covers as many turns as one call of the summarizer takes.
+        `If-Match` is then checked before it begins, and no `Idempotency-Key` is needed, because nothing is summarised
+        twice. With `through` and `text` the summary is yours. The history keeps everything.
         """
         conversation = self.conversation()
         given = self.asked()
@@ -218,12 +231,12 @@ class CompactionViewSet(ChatMemoryViewSet):
         if demanded:
             # Not again afterwards: what is said while the summarizer works neither voids a summary nor is lost by it.
             demanded(conversation)
-        require_summarizable(conversation)
+        require_bounded(conversation)
         # Beforehand, because the summarizer gets the text even if no summary comes of it.
         record_change(self.request, conversation, {"keep": conversation.compact_keep if keep is None else keep})
         before = _compaction_of(conversation).failures
         try:
-            return conversation.memory.compact(summarizer, keep=keep)
+            return conversation.memory.compact(summarizer, keep=keep, limit=1)
         except Exception as error:
             noted = _compaction_of(conversation)
             if noted.failures <= before:
@@ -234,7 +247,8 @@ class CompactionViewSet(ChatMemoryViewSet):
     def _apply(self, conversation: Conversation, through: int, text: str) -> Change:
         key = self.idempotency_key()
         terms = self.terms(key)
-        require_summarizable(conversation)
+        require_bounded(conversation)
+        require_uncovered_bounded(conversation)
         try:
             return conversation.memory.apply_text(through, text, idempotency_key=key, **terms)
         except CoveredError:

@@ -105,7 +105,7 @@ def _insist(act: Callable[[], Any], is_done: Callable[[], bool]) -> None:
 
 def _compact(scene: Scene) -> None:
     summaries = scene.conversation.messages.filter(origin=Origin.SUMMARY)
-    _insist(lambda: compact(scene.conversation, lambda *_: _SUMMARY, keep=0, lease=_LEASE), summaries.exists)
+    _insist(lambda: list(compact(scene.conversation, lambda *_: _SUMMARY, keep=0, lease=_LEASE)), summaries.exists)
 
 
 def _evict_a_secret(scene: Scene) -> None:
@@ -124,7 +124,7 @@ def _compact_and_purge_meanwhile(scene: Scene) -> None:
 
     def try_it() -> None:
         with suppress(_SummarizerError):
-            compact(scene.conversation, fail, keep=0, lease=_LEASE)
+            list(compact(scene.conversation, fail, keep=0, lease=_LEASE))
 
     _insist(try_it, lambda: not scene.conversation.messages.evicted().exists())
 
