@@ -167,16 +167,18 @@ def require_bounded(conversation: Conversation, version: int | None = None) -> N
     request_bound().check(*conversation.memory.size(version))
 
 
-def require_uncovered_bounded(conversation: Conversation) -> None:
-    """Check that one request may read all that left the memory and that no summary covers.
+def require_summarizable(conversation: Conversation, through: int) -> None:
+    """Check that one request may read all that a summary through a position would stand for.
 
     Raises:
-        MemoryTooLarge: it exceeds ``MAX_MEMORY_MESSAGES`` or ``MAX_MEMORY_CHARS``.
+        MemoryTooLargeError: the memory exceeds ``MAX_MEMORY_MESSAGES`` or ``MAX_MEMORY_CHARS``.
+        MemoryTooLarge: what left it does.
     """
-    if not request_bound().allows(*left_size(conversation)):
+    require_bounded(conversation)
+    if not request_bound().allows(*left_size(conversation, through)):
         raise MemoryTooLarge(
             "Messages that no summary covers left the memory: more than %(messages)s, or more than %(chars)s "
-            "characters. That is too much for one request. On the server, conversation.memory.compact() has no bound.",
+            "characters. That is too much for one request. Summarise a part: choose a smaller through.",
             messages=setting("MAX_MEMORY_MESSAGES"),
             chars=setting("MAX_MEMORY_CHARS"),
         )

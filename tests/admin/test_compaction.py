@@ -185,12 +185,16 @@ class TestSummarisingNow:
         small.memory.add(UserMessage("Hi"), AiMessage("Hello"))
         assert "There is too little to summarise" in ask(admin_client, small)
 
-    @pytest.mark.parametrize("limit", [20, 2], ids=["in the memory", "evicted"])
+    def test_what_is_left_for_further_summaries_is_said(self, admin_client, conversation, summarizer, settings) -> None:
+        conversation.memory.set_window(window="tokens", limit=600)
+        settings.CHATMEMORY = {**settings.CHATMEMORY, "MAX_MEMORY_MESSAGES": 9}
+        assert "Left for further summaries 2 messages" in ask(admin_client, conversation, "?keep=0")
+
     @pytest.mark.parametrize("bound", [{"MAX_MEMORY_CHARS": 1000}, {"MAX_MEMORY_MESSAGES": 5}], ids=str)
     def test_too_much_for_a_page_is_not_read(
-        self, admin_client, conversation, summarizer, settings, limit: int, bound: dict[str, int]
+        self, admin_client, conversation, summarizer, settings, bound: dict[str, int]
     ) -> None:
-        conversation.memory.set_window(limit=limit)
+        conversation.memory.set_window(limit=20)
         settings.CHATMEMORY = {**settings.CHATMEMORY, **bound}
         assert "There is too much to summarise for this page." in ask(admin_client, conversation)
         admin_client.post(page(conversation, "compact"), {"keep": "50", "seen": "1-8"})

@@ -96,8 +96,9 @@ def test_a_dry_run_says_what_is_due(settings: Any) -> None:
     plan = conversations[0].memory.plan_compaction()
     assert plan is not None
     assert run("--dry-run") == (
-        f"{conversations[0].pk}: messages: {len(plan.messages)}, tokens: {plan.tokens}\n"
-        "Would summarise conversations: 1, failed: 0.\n"
+        f"{conversations[0].pk}: messages: {len(plan.messages)}, model calls: 1, tokens: {plan.tokens}\n"
+        f"Would summarise conversations: 1, failed: 0, messages: {len(plan.messages)}, model calls: 1, "
+        f"tokens: {plan.tokens}.\n"
     )
     assert summarised(*conversations) == [False, False]
     assert not Compaction.objects.exists()

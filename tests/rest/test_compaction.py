@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
-from django.test import Client
+from django.test import Client, override_settings
 from django.utils import timezone
 
 from chatmemory import AiMessage, SystemMessage, ToolExecutionRequest, ToolExecutionResultMessage, UserMessage
@@ -120,7 +120,15 @@ class TestWhatIsDue:
             "compact_at": None,
             "due": False,
             "under_way": False,
-            "plan": {"covers_from": 1, "covers_to": 16, "messages": 16, "tokens": tokens, "previous": None},
+            "plan": {
+                "covers_from": 1,
+                "covers_to": 16,
+                "messages": 16,
+                "tokens": tokens,
+                "previous": None,
+                "messages_left": 0,
+                "tokens_left": 0,
+            },
             "last_summary": None,
             "failures": {"count": 0, "failed_at": None, "retry_at": None, "error": ""},
             "version": 1,
@@ -582,24 +590,29 @@ class TestOnesOwn:
 
 
 class TestBounds:
-    def test_a_range_too_large_for_a_request_is_told(
-        self, api: Client, conversation: Conversation, summarizer: Any
-    ) -> None:
-        summarizer("brief", MAX_MEMORY_MESSAGES=11)
-        asked: list[tuple[str, Any]] = [("GET", {}), ("POST", {}), ("POST", {"through": 16, "text": TEXT})]
-        for method, body in asked:
-            answer = send(api, method, path(conversation), body)
-            assert (answer.status_code, answer.json()["type"]) == (413, f"{PROBLEM}memory-too-large")
-            assert "conversation.memory.compact()" in answer.json()["detail"]
-        summarizer("brief", MAX_MEMORY_MESSAGES=12)
-        assert [send(api, method, path(conversation), body).status_code for method, body in asked[:2]] == [200, 200]
+    def test_a_range_too_large_for_a_request_is_told(self, api: Client, conversation: Conversation) -> None:
+        for bound in {"MAX_MEMORY_MESSAGES": 11}, {"MAX_MEMORY_CHARS": 2200}:
+            with override_settings(CHATMEMORY=bound):
+                answer = post(api, path(conversation), {"through": 16, "text": TEXT})
+                assert (answer.status_code, answer.json()["type"]) == (413, f"{PROBLEM}memory-too-large")
+                assert "choose a smaller through" in answer.json()["detail"]
+        assert post(api, path(conversation), {"through": 4, "text": TEXT}).status_code == 200
 
-    def test_long_messages_count_by_their_characters(
-        self, api: Client, conversation: Conversation, settings: Any
-    ) -> None:
-        settings.CHATMEMORY = {"MAX_MEMORY_CHARS": 2200}
-        assert api.get(url(conversation, "memory/")).status_code == 200
-        assert api.get(path(conversation)).status_code == 413
+    def test_what_one_call_does_not_take_is_left_for_the_next(self, api: Client, user: Any, summarizer: Any) -> None:
+        conversation = make(user, window="tokens", limit=500)
+        summarizer("brief", MAX_MEMORY_MESSAGES=11)
+        plans = []
+        while (plan := api.get(path(conversation)).json()["plan"]) is not None:
+            plans.append(plan)
+            change = post(api, path(conversation), {}).json()
+            assert change["added"][0]["covers_to"] == plan["covers_to"]
+        assert len(plans) == 2
+        assert (plans[0]["messages_left"], plans[1]["messages_left"]) == (plans[1]["messages"], 0)
+        assert plans[0]["tokens_left"] == sum(
+            conversation.messages.filter(
+                position__range=(plans[0]["covers_to"] + 1, plans[1]["covers_to"])
+            ).values_list("token_count", flat=True)
+        )
 
     def test_a_memory_too_large_to_read_is_not_planned(self, api: Client, user: Any, settings: Any) -> None:
         conversation = make(user, limit=30)

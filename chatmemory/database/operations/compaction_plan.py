@@ -180,18 +180,15 @@ def plan_parts(
         expected = after.expected_tokens
     elif expected is None:
         expected = _expected_tokens(summaries, window)
+    going = {*leaving}
+    if not _stays([entry for entry in entries if not (entry in going or entry.is_summary)], expected, window):
+        return
     found = _in_order(_read_evicted(row, until, latest), [(places[entry], entry.row) for entry in leaving])
-    stay = [entry for entry in entries if not entry.is_summary]
     for part, following in _divided(_turns(found), summarizer, 2 * expected):
-        retained = [one.row for one in part if one.row.evicted_in is None]
-        gone = {each.position for each in retained}
-        stay = [entry for entry in stay if entry.row.position not in gone]
-        if not _stays(stay, expected, window):
-            return
         plan = _plan_of(
             row,
             [one.row for one in part if one.row.evicted_in is not None],
-            retained,
+            [one.row for one in part if one.row.evicted_in is None],
             summaries,
             compacted_to=until if following is None else following.place,
             until=until,
@@ -227,13 +224,21 @@ class _Part:
     """The tokens that the summarizer reads of them."""
     chars: int = 0
 
-    def __add__(self, other: _Part) -> _Part:
-        return _Part(
-            self.told + other.told,
-            self.tokens + other.tokens,
-            self.input_tokens + other.input_tokens,
-            self.chars + other.chars,
+    @classmethod
+    def of(cls, told: list[_Told], summarizer: Summarizer | None) -> _Part:
+        new = [one.row for one in told if one.is_new and not one.row.is_erased]
+        return cls(
+            told,
+            sum(row.token_count for row in new),
+            sum(sum(requests_of(summarizer, [row.message]) or [row.token_count]) for row in new),
+            sum(chars_of(one.row) for one in told),
         )
+
+    def add(self, other: _Part) -> None:
+        self.told += other.told
+        self.tokens += other.tokens
+        self.input_tokens += other.input_tokens
+        self.chars += other.chars
 
 
 def _divided(
@@ -247,23 +252,17 @@ def _divided(
     most, bound = input_tokens_of(summarizer), request_bound()
     part, rest = _Part(), _Part()
     for told in turns:
-        new = [one.row for one in told if one.is_new and not one.row.is_erased]
-        turn = _Part(
-            told,
-            sum(row.token_count for row in new),
-            sum(sum(requests_of(summarizer, [row.message]) or [row.token_count]) for row in new),
-            sum(chars_of(one.row) for one in told),
-        )
-        whole = part + turn
-        fits = whole.input_tokens <= most and bound.allows(len(whole.told), whole.chars)
-        if not rest.told and (fits or part.tokens < least):
-            part = whole
+        turn = _Part.of(told, summarizer)
+        fits = part.input_tokens + turn.input_tokens <= most
+        fits = fits and bound.allows(len(part.told) + len(told), part.chars + turn.chars)
+        if not rest.told and (fits or not part.told or part.tokens < least):
+            part.add(turn)
             continue
-        rest += turn
+        rest.add(turn)
         if rest.tokens >= least:
             yield part.told, rest.told[0]
             part, rest = rest, _Part()
-    part += rest
+    part.add(rest)
     if part.tokens >= least:
         yield part.told, None
 
@@ -409,12 +408,13 @@ def _leaving(memory: Retained[Entry], kept: int) -> list[Entry]:
     ]
 
 
-def left_size(conversation: Conversation) -> tuple[int, int]:
+def left_size(conversation: Conversation, through: int) -> tuple[int, int]:
     """Return the numbers of messages, and of their characters, that left a memory and that no summary covers.
 
-    They are counted only until they exceed ``MAX_MEMORY_MESSAGES``.
+    They are counted up to the position ``through``, and only until they exceed ``MAX_MEMORY_MESSAGES``.
     """
-    left = rows_of(conversation).filter(position__gte=conversation.compacted_to, eviction_reason__in=TAKEN_IN)
+    place = Q(position__gte=conversation.compacted_to, position__lte=through)
+    left = rows_of(conversation).filter(place, eviction_reason__in=TAKEN_IN)
     some = left.order_by("position").annotate(length=CHARS)[: setting("MAX_MEMORY_MESSAGES") + 1]
     found = some.aggregate(count=Count("pk"), chars=Sum("length"))
     return found["count"], found["chars"] or 0

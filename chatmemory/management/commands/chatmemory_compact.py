@@ -78,9 +78,9 @@ class Command(BaseCommand):
                         self.stdout.write(f"{conversation.pk}: summaries: {own.summaries}, {own.left()}")
                 elif one.plan is not None:
                     own.note_plan(one.plan, summarizer)
-            progress.show(seen, min(whole, limit or whole))
             done += bool(own.summaries)
             work += own
+            progress.show(seen, min(whole, limit or whole))
             if dry_run and own.summaries:
                 progress.clear()
                 self.stdout.write(f"{conversation.pk}: {own.expected()}")

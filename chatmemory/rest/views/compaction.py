@@ -22,7 +22,7 @@ from chatmemory.models import Compaction, Conversation, Message, Origin
 from chatmemory.models.compaction import LONGEST_ERROR
 from chatmemory.rest.access import may_read_text, require
 from chatmemory.rest.problems import NoSummarizer, SummarizerFailed, invalid
-from chatmemory.rest.requests import precondition, require_bounded, require_uncovered_bounded
+from chatmemory.rest.requests import precondition, require_bounded, require_summarizable
 from chatmemory.rest.serializers import (
     ChangeSerializer,
     ConversationSerializer,
@@ -247,8 +247,7 @@ class CompactionViewSet(ChatMemoryViewSet):
     def _apply(self, conversation: Conversation, through: int, text: str) -> Change:
         key = self.idempotency_key()
         terms = self.terms(key)
-        require_bounded(conversation)
-        require_uncovered_bounded(conversation)
+        require_summarizable(conversation, through)
         try:
             return conversation.memory.apply_text(through, text, idempotency_key=key, **terms)
         except CoveredError:
