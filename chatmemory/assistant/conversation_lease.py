@@ -283,7 +283,7 @@ class ConversationLease(Lease):
             return None
         if row.compact_at is None:
             if summarizer is not None:
-                _warn_of_no_summaries()
+                warn_of_no_summaries()
             return None
         return (self._key.database, row.pk) if row.is_full or row.next_position > row.retained_count else None
 
@@ -367,7 +367,7 @@ class ConversationLease(Lease):
 
 
 @cache
-def _warn_of_no_summaries() -> None:
+def warn_of_no_summaries() -> None:
     """Say once in this process that a summarizer alone makes no summaries."""
     _logger.warning(
         "The Assistant has a summarizer, but it makes no summaries of a conversation whose compact_at is None. Set "

@@ -17,6 +17,7 @@ from django.test.utils import CaptureQueriesContext
 
 from chatmemory import ChatMessage, OpenAiTokenCountEstimator, TokenWindowChatMemory
 from chatmemory.assistant import Added, Assistant
+from chatmemory.assistant.conversation_lease import warn_of_no_summaries
 from chatmemory.models import Compaction, Conversation
 from chatmemory.signals import compaction_failed
 from chatmemory.stores import DjangoChatMemoryStore
@@ -194,6 +195,32 @@ class TestAfterTheAnswer:
 def look() -> str:
     """Looks."""
     return "7 trains"
+
+
+class TestWhose:
+    def test_that_of_the_setting(self, settings: Any) -> None:
+        settings.CHATMEMORY = {"SUMMARIZER": f"{__name__}.summarise"}
+        conversation = due_conversation()
+        assistant = of(conversation, None)
+        assistant.chat(1, "How many?")
+        assert assistant.wait_for_summaries(60)
+        assert texts(conversation)[0] == IN_MEMORY
+
+    def test_an_assistant_may_have_another(self, settings: Any) -> None:
+        settings.CHATMEMORY = {"SUMMARIZER": f"{__name__}.summarise"}
+        conversation = due_conversation()
+        assistant = of(conversation, lambda *_: "Its own.")
+        assistant.chat(1, "How many?")
+        assert assistant.wait_for_summaries(60)
+        assert texts(conversation)[0] == "<summary>\nIts own.\n</summary>"
+
+    def test_one_that_never_becomes_due_is_told_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        warn_of_no_summaries.cache_clear()
+        for summarizer, count in (None, 0), (summarise, 1), (summarise, 1):
+            conversation = due_conversation(1, compact_at=None)
+            of(conversation, summarizer).chat(1, "How many?")
+            assert len([record for record in caplog.records if "compact_at" in record.message]) == count
+        assert caplog.records[-1].levelname == "WARNING"
 
 
 class TestWhere:
